@@ -14,7 +14,9 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from specviz.decoding.device import capture, choice
 from specviz.models.fast_llama import layers
 
 DEVICE = torch.device("cuda", 0)
@@ -38,6 +40,61 @@ _ALL_ALIKE = {  # take not even a single number of another device
     *(torch.isin, torch.stack, torch.cat, torch.take_along_dim, torch.multinomial, torch.bincount, Tensor.bincount),
     *(torch.nn.functional.linear, torch.nn.functional.embedding, torch.nn.functional.scaled_dot_product_attention),
 }
+
+
+class RecordingMode(TorchDispatchMode):
+    """What the recording of a CUDA graph refuses: operations that make the host wait, copy between memories, or give a shape that
+    depends on numbers."""
+
+    REFUSED = (
+        "_local_scalar_dense",
+        "aten.item",
+        "nonzero",
+        "masked_select",
+        "unique",
+        "bincount",
+        "repeat_interleave.Tensor",
+        "_to_copy.device",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        name = str(func)
+        assert not any(word in name for word in self.REFUSED), f"{name} inside the round"
+        return func(*args, **(kwargs or {}))
+
+
+recordings: list[int] = []  # operations of each call that ``record_on_host`` recorded, in order
+
+
+def record_on_host(function, packet: Tensor):
+    """``capture.record_graph`` without a GPU: a replay is the same call, under ``RecordingMode``, and its numbers are copied into the
+    result of the recorded call."""
+    for _ in range(capture.WARM_UPS):
+        function(packet)
+
+    def call() -> Tensor:
+        before = len(fetched)
+        with RecordingMode() as mode:
+            found = function(packet)
+        assert len(fetched) == before, f"{fetched[before:]} inside the round"
+        recorded.append(mode.calls)
+        return found
+
+    recorded: list[int] = []
+    result = call()
+    recordings.append(recorded[0])
+
+    def replay() -> None:
+        fresh = call()
+        assert recorded[-1] == recorded[0], "a replay runs the recorded operations"
+        result.copy_(fresh)
+
+    return replay, result
 
 
 class OnDevice(Tensor):
@@ -68,6 +125,10 @@ def fake_device() -> Iterator[torch.device]:
             mock.patch.object(torch.cuda, "get_device_name", return_value="none"),
             mock.patch.object(torch.cuda, "get_device_capability", return_value=(8, 0)),
             mock.patch.object(layers, "type", _kind, create=True),  # it asks for a weight's very class
+            mock.patch.object(capture, "record_graph", record_on_host),
+            mock.patch.object(capture, "WARM_UPS", 1),
+            mock.patch.object(choice, "PROBE_ROUNDS", 1),
+            mock.patch.object(choice, "PROBE_WARM_UPS", 0),
             _Device(),
         ):
             yield DEVICE

@@ -126,9 +126,11 @@ def sample_target_only(
     prompt: Sequence[int],
     eos_token_ids: frozenset[int] = frozenset(),
     draw: int = 0,
+    steps: Callable[[Sequence[Prefix]], list[Round]] | None = None,
 ) -> Iterator[Round]:
     """Target-only sampling, recorded like ``decode``, with random numbers of its own purpose."""
-    return decode(target, NoDraft(), TokenRule(), TargetOnlyRandomness(randomness), settings, prompt, eos_token_ids, draw=draw)
+    numbers = TargetOnlyRandomness(randomness)
+    return decode(target, NoDraft(), TokenRule(), numbers, settings, prompt, eos_token_ids, draw=draw, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)

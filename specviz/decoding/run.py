@@ -38,17 +38,19 @@ def record_run(
     prompt = pair.encode(settings.prompt)
     bars = 0 if settings.engine in (DEVICE, COMPILED) else bars
     arguments = (target, proposer, rule, build_randomness(settings))
-    engine, steps = choose_engine(
+    choice = choose_engine(
         settings.engine, *arguments, pair.eos_token_ids, columns=len(prompt) + settings.max_new_tokens, bars=bars
     )
-    stream = decode(*arguments, settings, prompt, pair.eos_token_ids, bars, earlier=earlier, steps=steps)
+    stream = decode(*arguments, settings, prompt, pair.eos_token_ids, bars, earlier=earlier, steps=choice.steps)
     recorded = list(earlier)
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):
         if on_round:
             on_round(round_)
         recorded.append(replace(round_, full=None))
     trace = build_trace(pair, settings, prompt, tuple(recorded), find_draftable_share(getattr(proposer, "draft", None)))
-    return replace(trace, models=trace.models | {"engine": engine})
+    committed = sum(len(round_.committed) for round_ in recorded)
+    note = choice.note or choice.explain_loss(committed / max(1, len(recorded)))
+    return replace(trace, models=trace.models | {"engine": choice.name} | ({"engine_note": note} if note else {}))
 
 
 def build_trace(

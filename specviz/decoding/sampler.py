@@ -88,8 +88,8 @@ def decoded(
     rows = (replace(opening, draw=number) for number in range(shard.first, shard.first + shard.count))
     decoder = (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
     columns, ended = len(shard.prompt) + opening.remaining, 0
-    _, steps = choose_engine(engine or shard.settings.engine, *decoder, rows=min(batch, shard.count), columns=columns)
-    for results in iterate_rounds(rows, steps, shard.eos_token_ids, batch):
+    choice = choose_engine(engine or shard.settings.engine, *decoder, rows=min(batch, shard.count), columns=columns)
+    for results in iterate_rounds(rows, choice.steps, shard.eos_token_ids, batch):
         for row, round_, after in results:
             number = row.draw - shard.first
             tokens[number, row.start : row.start + len(round_.committed)] = round_.committed

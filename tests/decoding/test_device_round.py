@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from specviz.decoding.device.fixed_shape import build_shape
 from specviz.decoding.device.round import DeviceSteps, explain_refusal
@@ -37,6 +36,7 @@ SHAPES = {  # drafting method and rule
     "tree, top": (lambda draft: FixedTree(draft, (3, 2, 1), "top"), TokenRule()),
     "tree, distinct": (lambda draft: FixedTree(draft, (3, 2, 1), "distinct"), TokenRule()),
     "tree of chains": (lambda draft: FixedTree(draft, (1, 1, 1), "distinct"), BlockRule()),
+    "no draft": (lambda draft: NoDraft(), TokenRule()),
 }
 
 
@@ -75,12 +75,12 @@ def assert_same(one: Round, other: Round, within: float) -> None:
             assert node.threshold == pytest.approx(twin.threshold, rel=1e4 * within, abs=within)
 
 
-def steps_of(models: tuple, settings: Settings, name: str, rows: int = 3, compiler: dict | None = None, seed: int = 5) -> tuple:
+def steps_of(models: tuple, settings: Settings, name: str, rows: int = 3, seed: int = 5, **more) -> tuple:
     """Arguments of the reference's ``step``, and the device round of the same request."""
     made, rule = SHAPES[name]
     opened = lambda: (CachedModel(models[0], settings), made(CachedModel(models[1], settings)))  # noqa: E731
     rest = (rule, PhiloxRandomness(seed), EOS)
-    return (*opened(), *rest), DeviceSteps(*opened(), *rest, rows, 64, compiler)
+    return (*opened(), *rest), DeviceSteps(*opened(), *rest, rows, 64, **more)
 
 
 def openings(settings: Settings, prompt: tuple[int, ...] = (3, 4, 9), rows: int = 3) -> list[Prefix]:
@@ -260,30 +260,6 @@ def test_a_window_of_attention_is_kept() -> None:
             assert_same(one, other, 1e-11)
 
 
-class Watched(TorchDispatchMode):
-    """Refuses whatever makes the host wait or gives a shape that depends on numbers."""
-
-    REFUSED = (
-        "_local_scalar_dense",
-        "nonzero",
-        "masked_select",
-        "unique",
-        "bincount",
-        "repeat_interleave.Tensor",
-        "_to_copy.device",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.calls += 1
-        name = str(func)
-        assert not any(word in name for word in self.REFUSED), f"{name} inside the round"
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_inside_the_round_looks_at_a_number(name: str) -> None:
     settings = Settings(max_new_tokens=36, top_k=20, top_p=0.9, min_p=0.01)
@@ -291,13 +267,13 @@ def test_nothing_inside_the_round_looks_at_a_number(name: str) -> None:
     device(openings(settings))
     packet = torch.zeros(3, 3 + 3 * len(device.shape.parents), dtype=torch.float64)
     packet[:, 0], packet[:, 1] = 4.0, float(len(device.shape.levels))
-    with torch.inference_mode(), Watched() as watched:
+    with torch.inference_mode(), fake_device.RecordingMode() as watched:
         device.kernel.round(packet)
     assert watched.calls > 100
 
 
 def test_the_watch_refuses_a_look() -> None:
-    with pytest.raises(AssertionError, match="_local_scalar_dense"), Watched():
+    with pytest.raises(AssertionError, match="_local_scalar_dense"), fake_device.RecordingMode():
         float(torch.ones(3).sum())
 
 
@@ -336,20 +312,24 @@ def test_the_round_runs_on_tensors_without_numbers(name: str) -> None:
     assert record.shape == (3, 6 * nodes + 5 + levels)
 
 
-@pytest.mark.parametrize("name", ["chain, token", "chain, block", "tree, distinct"])
-def test_the_round_is_captured_whole_and_once(name: str) -> None:
-    """fullgraph refuses a break; the compiler is asked once, however many rounds follow."""
-    asked = []
+@pytest.mark.parametrize("name", ["chain, token", "chain, block", "tree, distinct", "no draft"])
+def test_a_layer_is_compiled_once_for_all_layers(name: str) -> None:
+    """fullgraph refuses a break. The number of compiled functions depends on neither the layers nor the rounds."""
+    counts = []
+    for layers in (2, 4):
+        compiled = []
 
-    def backend(graph, inputs):
-        asked.append(len(inputs))
-        return graph
+        def backend(graph, inputs, compiled=compiled):
+            compiled.append(len(inputs))
+            return graph
 
-    settings = Settings(max_new_tokens=36)
-    reference, device = steps_of(close_pair(), settings, name, compiler={"backend": backend})
-    for _, one, other in runs(reference, device, openings(settings)):
-        assert_same(one, other, 1e-11)
-    assert len(asked) == 1
+        torch._dynamo.reset()
+        settings = Settings(max_new_tokens=36)
+        reference, device = steps_of(close_pair(layers=layers), settings, name, compiler={"backend": backend})
+        for _, one, other in runs(reference, device, openings(settings)):
+            assert_same(one, other, 1e-11)
+        counts.append(len(compiled))
+    assert counts[0] == counts[1]
 
 
 def test_memory_is_known_beforehand_and_does_not_grow() -> None:
@@ -386,10 +366,9 @@ def test_what_cannot_stay_on_the_device_is_said() -> None:
     target, draft = (CachedModel(model, settings) for model in close_pair())
     table = TableModel(lambda ids: (1.0,), 1)
     assert explain_refusal(target, DraftModel(draft, 4), TokenRule()) is None
+    assert explain_refusal(target, NoDraft(), TokenRule()) is None
     for proposer, rule, said in (
         (DraftModel(draft, 4), SequentialRule(), "rule"),
-        (NoDraft(), TokenRule(), "drafting method none"),
-        (DraftModel(draft, 0), TokenRule(), "nothing is drafted"),
         (FixedTree(draft, (2, 1), "independent"), TokenRule(), "independent"),
         (FixedTree(draft, (2, 1), "distinct"), BlockRule(), "chains"),
         (DraftModel(table, 2), TokenRule(), "no cache of fixed size"),

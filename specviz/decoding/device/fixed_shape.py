@@ -33,7 +33,7 @@ class FixedShape:
     @cached_property
     def levels(self) -> tuple[tuple[int, ...], ...]:
         """Nodes of each level."""
-        count = max(self.depths) + 1
+        count = max(self.depths, default=-1) + 1
         return tuple(tuple(node for node, depth in enumerate(self.depths) if depth == level) for level in range(count))
 
     @cached_property

@@ -1,8 +1,9 @@
 """A round that stays on the device: drafting, target pass, rule and new text are one function of tensors whose shapes never change.
 
-``DeviceSteps`` does what ``engine.step`` does, for chains and trees of a fixed shape. Before a round the host uploads one small
-table: each row's length and its random numbers, at the addresses that the reference takes them from. After it the host fetches
-one small table: what was drafted and decided. Nothing in between waits for the host, and the function can be compiled.
+``DeviceSteps`` does what ``engine.step`` does, for chains, trees of a fixed shape and target-only sampling. Before a round the host
+uploads one small table: each row's length and its random numbers, at the addresses that the reference takes them from. After it the
+host fetches one small table: what was drafted and decided. Nothing in between waits for the host, so the function can be compiled,
+and recorded as a CUDA graph (capture.py).
 
 Rows are rolled back by their lengths alone, so cutting at an end-of-sequence token, and replacing a row by another sample of the
 same prompt, need nothing on the device.
@@ -11,13 +12,13 @@ same prompt, need nothing on the device.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from specviz.decoding.device.batched_rules import (
     BatchVerdict,
@@ -26,13 +27,15 @@ from specviz.decoding.device.batched_rules import (
     apply_token_rule,
     gather_node_probabilities,
 )
+from specviz.decoding.device.capture import ProgramStore, RoundProgram
 from specviz.decoding.device.fixed_shape import FixedShape, build_shape
 from specviz.decoding.engine import step, truncate_outcome
 from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
-from specviz.models.cache.fixed import PassTokens
+from specviz.models.cache.fixed import FixedModel, PassTokens
 from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome, Round
@@ -41,6 +44,9 @@ from specviz.verification.draw import inverse_cdf
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import one_hot
+
+MASK_MULTIPLE = 16  # columns of a recorded round's cache are padded to this, for the alignment that fused attention needs
+COLUMNS_MIN = 1024  # a recorded round has at least so many columns, or the model's context, so that texts of any length share it
 
 
 class TensorModel(Protocol):
@@ -62,16 +68,14 @@ def explain_refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> st
     """Why a round of these cannot stay on the device; None: it can."""
     if type(rule) not in (TokenRule, BlockRule):
         return f"the rule {rule.name} is not written for the device; token and block are"
-    if type(proposer) is not DraftModel and type(proposer) is not FixedTree:
+    if type(proposer) not in (DraftModel, FixedTree, NoDraft):
         return f"the drafting method {proposer.name} is not written for the device; chains and trees of a fixed shape are"
-    if isinstance(proposer, DraftModel) and proposer.gamma == 0:
-        return "nothing is drafted"
     if isinstance(proposer, FixedTree) and proposer.siblings == "independent":
         return "independent siblings may repeat, so the number of nodes is not fixed"
     if isinstance(proposer, FixedTree) and isinstance(rule, BlockRule) and max(proposer.widths) > 1:
         return "the block rule judges chains"
     models: tuple[Any, ...] = (target, proposer.draft)
-    for model in models:
+    for model in filter(None, models):
         if not getattr(model, "plain", False):
             return "one of the models has no cache of fixed size"
         if getattr(model, "source", model).settings.warpers:
@@ -92,14 +96,18 @@ class _Slot:
 class DeviceSteps:
     """``engine.step`` for one request, on the device of its models. Call it with rows as ``step`` is called.
 
-    target, proposer, rule, randomness, eos_token_ids  as for ``engine.step``, for which ``explain_refusal`` is None
-    rows                                               most rows of a call
-    columns                                            most tokens of a row's text
-    compiler                                           arguments of torch.compile, such as {"backend": "inductor"}; None: the
-                                                       function runs as it is
-
     A round in which a tree has fewer nodes than its shape, because the draft gives too few tokens any probability, is run by the
     reference. ``by_reference`` counts these.
+
+    Args:
+        target, proposer, rule, randomness, eos_token_ids: As for ``engine.step``; ``explain_refusal`` is None for them.
+        rows: Most rows of a call.
+        columns: Most tokens of a row's text.
+        compiler: Arguments of torch.compile, such as {"backend": "inductor"}; None: the function is not compiled.
+        records: Whether the round is recorded as a CUDA graph.
+
+    Raises:
+        ModelError: The round cannot be compiled or recorded, or its cache does not fit into memory.
     """
 
     def __init__(
@@ -112,17 +120,31 @@ class DeviceSteps:
         rows: int = 1,
         columns: int = 1024,
         compiler: dict[str, Any] | None = None,
+        records: bool = False,
     ):
         self.reference = (target, proposer, rule, randomness, eos_token_ids)
         self.proposer, self.rule, self.randomness, self.eos_token_ids = proposer, rule, randomness, eos_token_ids
-        drawn = isinstance(proposer, DraftModel) or proposer.siblings != "top"
-        widths = (1,) * proposer.gamma if isinstance(proposer, DraftModel) else proposer.widths
+        drawn = not isinstance(proposer, FixedTree) or proposer.siblings != "top"
+        widths = tuple(proposer.widths) if isinstance(proposer, FixedTree) else (1,) * getattr(proposer, "gamma", 0)
         self.shape, self.by_reference = build_shape(widths, drawn), 0
         width = columns + len(self.shape.parents) + 2
-        self.kernel = RoundKernel(
-            target.open_fixed(rows, width), proposer.draft.open_fixed(rows, width), rule, self.shape, widths, drawn, rows, width
-        )
-        self._run = torch.compile(self.kernel.round, fullgraph=True, dynamic=False, **compiler) if compiler else self.kernel.round
+        if records:
+            width = _round_up_columns(width, len(self.shape.parents) + 2, target.context)
+
+        def build() -> RoundProgram:
+            draft = proposer.draft.open_fixed(rows, width) if widths else None
+            kernel = RoundKernel(target.open_fixed(rows, width), draft, rule, self.shape, widths, drawn, rows, width)
+            harmless = np.zeros((rows, 3 + 3 * len(self.shape.parents)))
+            harmless[:, 0], harmless[:, 1] = 2, len(widths)
+            return RoundProgram(kernel, harmless, compiler, records)
+
+        self.key: Hashable = None
+        if (compiler or records) and isinstance(getattr(target, "model", None), nn.Module):
+            models = (target, proposer.draft) if widths else (target,)
+            requests = tuple(map(_describe_model, models))
+            self.key = (*requests, type(rule), self.shape, drawn, rows, width, str(compiler), records)
+        self.program = ProgramStore.of(target.model).lease(self.key, self, build) if self.key else build()
+        self.kernel: RoundKernel = self.program.kernel
         self._slots = [_Slot() for _ in range(rows)]
 
     def __call__(self, rows: Sequence[Prefix]) -> list[Round]:
@@ -133,8 +155,7 @@ class DeviceSteps:
         began = time.perf_counter()
         places = self._places(rows)
         packet, uniforms = self._build_packet(rows, places)
-        with torch.inference_mode():
-            record = self._run(torch.from_numpy(packet).to(self.kernel.device)).cpu().numpy()
+        record = self.program.run(packet)
         found = [_Record(record[place], self.shape) for place in places]
         if not all(one.finite for one in found):
             raise ModelError("The model's logits are not finite: try float32.")
@@ -151,11 +172,15 @@ class DeviceSteps:
             rounds.append(Round(len(row.ids), kept.decisions, kept.accepted_path, kept.ending, (), timing))
         return rounds
 
+    def forget_rows(self) -> None:
+        """Let every row be read anew."""
+        self._slots = [_Slot() for _ in self._slots]
+
     def count_levels(self, row: Prefix) -> int:
         """Levels that the proposer drafts for a row."""
         most, draft = len(self.shape.levels), self.proposer.draft
         levels = min(most, row.remaining - 1)
-        if draft.context is not None:
+        if levels > 0 and draft.context is not None:
             levels = min(levels, draft.context - len(row.ids) + 1)
         return max(0, levels)
 
@@ -174,7 +199,7 @@ class DeviceSteps:
 
     def _load(self, place: int, ids: tuple[int, ...]) -> None:
         donor = next((other for other, slot in enumerate(self._slots) if slot.ids[: len(ids)] == ids), None)
-        for model in (self.kernel.draft, self.kernel.target):  # the target last: the number of threads that it sets stays
+        for model in filter(None, (self.kernel.draft, self.kernel.target)):  # the target's number of threads stays
             if donor is None:
                 model.read(place, ids)
             else:
@@ -244,18 +269,40 @@ class _Record:
         self.path = [int(node) for node in after[5:]]
 
 
+def _round_up_columns(needed: int, extra: int, context: int | None) -> int:
+    """Columns of a recorded round: the model's context, or a power of two, and a multiple of ``MASK_MULTIPLE``."""
+    columns = COLUMNS_MIN
+    while columns < needed:
+        columns *= 2
+    if context is not None:
+        columns = max(needed, min(columns, context + 1 + extra))
+    return -(-columns // MASK_MULTIPLE) * MASK_MULTIPLE
+
+
+def _describe_model(model: Any) -> tuple[Hashable, ...]:
+    """What of an opened model decides a round's operations."""
+    asked = model.settings
+    return id(model.model), asked.temperature, asked.top_k, asked.top_p, asked.min_p, model.vocabulary
+
+
 class RoundKernel:
     """The round as one function of a table of numbers, on texts and caches that stay on the device.
 
-    target, draft  models with caches of B rows and S columns
-    shape, widths  of the draft tokens: the shape, and the children below each node of a level
-    drawn          whether draft tokens are drawn, or the most likely ones taken
+    Args:
+        target: Model with a cache of B rows and S columns.
+        draft: The same; None where nothing is drafted.
+        rule: The token rule or the block rule.
+        shape: Shape of the draft tokens, N nodes.
+        widths: Children below each node of a level.
+        drawn: Whether draft tokens are drawn; otherwise the most probable ones are taken.
+        rows: B.
+        columns: S.
     """
 
     def __init__(
         self,
         target: TensorModel,
-        draft: TensorModel,
+        draft: TensorModel | None,
         rule: Rule,
         shape: FixedShape,
         widths: Sequence[int],
@@ -268,46 +315,84 @@ class RoundKernel:
         device, nodes = self.device, len(shape.parents)
         self.ids = torch.zeros(rows, columns, dtype=torch.int64, device=device)
         self.below = shape.below.to(device)
-        self.above = torch.tensor(shape.parents, device=device) + 1
-        depths = torch.tensor(shape.depths, device=device)
+        self.above = torch.tensor(shape.parents, dtype=torch.int64, device=device) + 1
+        depths = torch.tensor(shape.depths, dtype=torch.int64, device=device)
         seen = shape.seen.to(device)
         every = torch.arange(nodes, device=device)
+        first = torch.zeros(1, dtype=torch.int64, device=device)
         self.opening = PassTokens.chain(2, device)
         self.scoring = PassTokens(
-            torch.cat([every[:1], every + 1]), torch.cat([every[:1], depths + 1]), seen, torch.cat([every[:1], depths + 1])
+            torch.cat([first, every + 1]), torch.cat([first, depths + 1]), seen, torch.cat([first, depths + 1])
         )
         self.growing = [
             PassTokens(every[list(level)], depths[list(level)], seen[1:, 1:][list(level)], depths) for level in shape.levels[:-1]
         ]
         self.steps = torch.arange(len(shape.levels) + 1, device=device)
 
+    def compile(self, compiler: dict[str, Any]) -> None:
+        """Compile the parts of a round: those of the models' passes, drawing, and the decision."""
+        for model in filter(None, (self.draft, self.target)):
+            if isinstance(model, FixedModel):
+                model.compile(compiler)
+        self._children, self._decide = (  # type: ignore[method-assign]
+            torch.compile(part, fullgraph=True, dynamic=False, **compiler) for part in (self._children, self._decide)
+        )
+
     def round(self, packet: Tensor) -> Tensor:
         """One round of all rows.
 
-        packet   (B, 3 N + 3) float64: length, levels, then u of each node to draft, to accept and for a replacement, u for a bonus
-        returns  (B, 6 N + 5 + K) float64 in the order in which _Record reads it
+        Args:
+            packet: (B, 3 N + 3) float64: length, levels, then u of each node to draft, to accept and for a replacement, and u for
+                a bonus token.
+
+        Returns:
+            (B, 6 N + 5 + K) float64 in the order in which _Record reads it.
         """
         nodes = len(self.shape.parents)
         lengths, levels = packet[:, 0].long(), packet[:, 1].long()
-        u_draft, u_accept, u_residual = packet[:, 2:-1].split(nodes, 1)
-        tokens, q, finite, irregular = self._draft(lengths, levels, u_draft)
         last = self.ids.gather(1, lengths[:, None] - 1)
-        p, sample = self.target.probs(torch.cat([last, tokens], 1), lengths - 1, self.scoring)
+        if nodes:
+            tokens, q, finite, irregular = self._draft(lengths, levels, packet[:, 2 : 2 + nodes])
+            fed = torch.cat([last, tokens], 1)
+        else:
+            finite, irregular = lengths > 0, lengths < 0
+            tokens, fed, q = last[:, :0], last, None
+        p, sample = self.target.probs(fed, lengths - 1, self.scoring)
+        record, columns = self._decide(packet, tokens, p, q, sample, finite, irregular)
+        if not self.shape.is_chain:
+            for model in filter(None, (self.target, self.draft)):
+                model.move(*columns)
+        return record
+
+    def _decide(
+        self, packet: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, sample: Tensor, finite: Tensor, irregular: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Apply the rule, draw the last token and write the new text. Returns the record, and which columns of a tree move where."""
+        nodes = len(self.shape.parents)
+        lengths, levels = packet[:, 0].long(), packet[:, 1].long()
+        u_accept, u_residual = packet[:, 2 + nodes : -1].split(nodes, 1) if nodes else (packet[:, :0],) * 2
         finite = finite & (sample.isfinite() | (levels[:, None] < self.scoring.depths)).all(1)
-        at, drafted = gather_node_probabilities(p, q, tokens, self.above), DraftBatch(tokens, levels, u_accept)
-        verdict = (
-            apply_block_rule(p, q, at, drafted) if self.block else apply_token_rule(self.shape, self.below, p, q, at, drafted)
-        )
-        replaced = u_residual.gather(1, verdict.rejected.clamp(min=0)[:, None])
-        u_last = torch.where(verdict.rejected[:, None] >= 0, replaced, packet[:, -1:])
+        if q is None:
+            none, whole = torch.zeros_like(tokens, dtype=torch.bool), tokens.double()
+            verdict = BatchVerdict(whole, whole, none, none, tokens, torch.zeros_like(levels), -torch.ones_like(levels), p[:, 0])
+            at_q, u_last = whole, packet[:, -1:]
+        else:
+            at, drafted = gather_node_probabilities(p, q, tokens, self.above), DraftBatch(tokens, levels, u_accept)
+            verdict = (
+                apply_block_rule(p, q, at, drafted) if self.block else apply_token_rule(self.shape, self.below, p, q, at, drafted)
+            )
+            at_q = at[1]
+            replaced = u_residual.gather(1, verdict.rejected.clamp(min=0)[:, None])
+            u_last = torch.where(verdict.rejected[:, None] >= 0, replaced, packet[:, -1:])
         final = inverse_cdf(verdict.probs, u_last)[0]
-        self._commit(lengths, tokens, verdict, final)
+        columns = self._commit(lengths, tokens, verdict, final)
         flags = torch.stack([verdict.count, verdict.rejected, final[:, 0], finite, irregular], 1)
-        parts = (tokens, verdict.p, at[1], verdict.edges, verdict.checked, verdict.accepted, flags, verdict.path)
-        return torch.cat([part.double() for part in parts], 1)
+        parts = (tokens, verdict.p, at_q, verdict.edges, verdict.checked, verdict.accepted, flags, verdict.path)
+        return torch.cat([part.double() for part in parts], 1), columns
 
     def _draft(self, lengths: Tensor, levels: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Draft tokens (B, N), their distributions (B, N, V), and (B,) bool: logits finite, a node without any token to take."""
+        assert self.draft is not None, "a round without draft tokens has no draft"
         begin = (lengths - 2).clamp(min=0)
         probs, sample = self.draft.probs(self.ids.gather(1, begin[:, None] + self.opening.columns), begin, self.opening)
         index = (lengths - 1 - begin)[:, None]
@@ -347,16 +432,13 @@ class RoundKernel:
             left = left.scatter(-1, found, 0.0)
         return torch.cat(tokens, 1), torch.cat(q, 1), torch.cat(mass, 1)
 
-    def _commit(self, lengths: Tensor, tokens: Tensor, verdict: BatchVerdict, final: Tensor) -> None:
-        """Write the new text, and move the accepted nodes' keys and values behind the old ones. What follows them is free."""
+    def _commit(self, lengths: Tensor, tokens: Tensor, verdict: BatchVerdict, final: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the new text. Returns the columns of the accepted nodes, and those behind the old text that they move to."""
         steps = self.steps[:-1]
         on_path = steps < verdict.count[:, None]
         path = verdict.path[:, : len(steps)]
         accepted = torch.cat([tokens.gather(1, path), final], 1)
         added = torch.where(self.steps < verdict.count[:, None], accepted, final)
         self.ids.scatter_(1, lengths[:, None] + self.steps, added)
-        if not self.shape.is_chain:
-            columns = lengths[:, None] + steps
-            sources = torch.where(on_path, lengths[:, None] + path, columns)
-            for model in (self.target, self.draft):
-                model.move(sources, columns)
+        columns = lengths[:, None] + steps
+        return torch.where(on_path, lengths[:, None] + path, columns), columns

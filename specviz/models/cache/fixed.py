@@ -1,35 +1,36 @@
-"""A decoder whose cache is set aside before the first token, so that every pass has the same shapes.
+"""A decoder whose cache is allocated before the first token, so that every pass has the same shapes.
 
 The column of a token is its position. A pass reads a few tokens from column ``begin`` on; they see every column before it, and of
 the columns they write themselves those that a fixed table says. So a row is rolled back by giving a smaller ``begin``, and a mask
-is made from the rows' lengths on the device. Nothing is read back, nothing grows, and the whole pass can be compiled.
+is made from the rows' lengths on the device. Nothing is read back, nothing grows, and the whole pass can be compiled and captured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
+from specviz.errors import ModelError
 from specviz.models.cache.masks import attention_windows, lowest_value
+from specviz.models.fast_llama.fixed_pass import FixedPass, is_covered
 from specviz.settings import Settings
 from specviz.threads import FEW, PassThreads
 from specviz.verification.warp import pad_vocabulary, warp_tensors
 
 
-@dataclass(frozen=True, slots=True)
-class PassTokens:
+class PassTokens(NamedTuple):
     """Which tokens a pass reads, counted from each row's first column ``begin``. All on the model's device.
 
-    columns  (T,) int64: where each token is written
-    depths   (T,) int64: its position
-    seen     (T, W) bool: which of the columns 0 to W - 1 it sees; it sees all columns before ``begin``
-    places   (W,) int64: positions of the tokens in these columns
+    Attributes:
+        columns: (T,) int64, where each token is written.
+        depths: (T,) int64, its position.
+        seen: (T, W) bool, which of the columns 0 to W - 1 it sees; it sees all columns before ``begin``.
+        places: (W,) int64, positions of the tokens in these columns.
     """
 
     columns: Tensor
@@ -45,29 +46,29 @@ class PassTokens:
 
 
 class FixedLayer(CacheLayerMixin):
-    """Keys and values of one layer for B rows of S columns. ``columns`` (B, T) says where the next tokens are written."""
+    """Keys and values of one layer for B rows of S columns, for the library's own passes.
+
+    Attributes:
+        stored: Keys and values, (B, S, K, D) each; ``keys`` and ``values`` are views of them, (B, K, S, D).
+        index: (B T,) int64, where the next tokens are written: row times S plus column.
+    """
 
     is_compileable = True
     is_sliding = False
 
     def __init__(self, keys: Tensor, values: Tensor):
         super().__init__()
-        self.keys, self.values, self.columns = keys, values, torch.empty(0)
+        self.stored, self.index = (keys, values), torch.empty(0)
+        self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
         self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        for whole, fresh in ((self.keys, key_states), (self.values, value_states)):
-            whole.scatter_(2, self.columns[:, None, :, None].expand_as(fresh), fresh)
+        for whole, fresh in zip(self.stored, (key_states, value_states), strict=True):
+            whole.flatten(0, 1).index_copy_(0, self.index, fresh.transpose(1, 2).flatten(0, 1))
         return self.keys, self.values
 
-    def move(self, sources: Tensor, columns: Tensor) -> None:
-        """Copy columns within each row, (B, K) each."""
-        for whole in (self.keys, self.values):
-            index = sources[:, None, :, None].expand(-1, whole.shape[1], -1, whole.shape[3])
-            whole.scatter_(2, columns[:, None, :, None].expand_as(index), whole.gather(2, index))
-
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing: the memory is there."""
+        """Nothing: the memory is allocated."""
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.keys.shape[2], 0
@@ -82,9 +83,15 @@ class FixedLayer(CacheLayerMixin):
 class FixedModel:
     """A causal language model with the sampling settings of one request, for B rows of at most S tokens.
 
-    model     a decoder whose attention layers store plain keys and values, and whose positions reach it as ids; read-only
-    rows      B
-    columns   S: tokens of a row's text and of the draft tokens after it
+    Args:
+        model: A decoder whose attention layers store plain keys and values, and whose positions reach it as ids; read-only.
+        settings: How logits become distributions.
+        vocabulary: V, at least the model's own.
+        rows: B.
+        columns: S, tokens of a row's text and of the draft tokens after it.
+
+    Raises:
+        ModelError: The cache does not fit into the device's memory.
     """
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int, rows: int, columns: int):
@@ -94,21 +101,42 @@ class FixedModel:
         self._known: int = text.vocab_size
         self._last: int = (getattr(text, "max_position_embeddings", None) or columns) - 1
         self._windows = attention_windows(text)
-        self._cache = self._set_aside(rows, columns)
+        self._cache = self._allocate(rows, columns)
         self._every = torch.arange(columns, device=self.device)
+        self._starts = torch.arange(rows, device=self.device)[:, None] * columns
+        self._pass = self._open_pass(columns)
+
+    @torch.inference_mode()
+    def _open_pass(self, columns: int) -> FixedPass | None:
+        return FixedPass(self.model, columns, self._last) if is_covered(self.model) and len(self._windows) == 1 else None
 
     @property
     def bytes_per_row(self) -> int:
         """Memory of one row's keys and values. It does not change."""
-        return sum(whole[0].nbytes for layer in self._cache.layers for whole in (layer.keys, layer.values))
+        return sum(whole[0].nbytes for layer in self._cache.layers for whole in layer.stored)
+
+    def compile(self, compiler: dict[str, Any]) -> None:
+        """Compile the parts of a pass: a layer once for all, or the library's whole pass where the family is not covered."""
+        if self._pass is None:
+            self._run_library = torch.compile(self._run_library, fullgraph=True, dynamic=False, **compiler)  # type: ignore[method-assign]
+            return
+        self._pass.compile(compiler)
+        self._prepare, self._finish = (  # type: ignore[method-assign]
+            torch.compile(part, fullgraph=True, dynamic=False, **compiler) for part in (self._prepare, self._finish)
+        )
 
     @torch.inference_mode()
-    def _set_aside(self, rows: int, columns: int) -> Cache:
+    def _allocate(self, rows: int, columns: int) -> Cache:
         """The cache. One token is read to learn what each layer stores."""
         probe = self._read([0])
+        needed = rows * columns * sum(part.nbytes for layer in probe.layers for part in (layer.keys, layer.values))
+        if self.device.type == "cuda" and needed > (free := torch.cuda.mem_get_info(self.device)[0]):
+            raise ModelError(
+                f"The keys and values of {rows} rows of {columns} tokens take {needed:,} bytes; {free:,} are free on this GPU."
+            )
         return Cache(
             layers=[
-                FixedLayer(*(part.new_zeros(rows, part.shape[1], columns, part.shape[3]) for part in (layer.keys, layer.values)))
+                FixedLayer(*(part.new_zeros(rows, columns, part.shape[1], part.shape[3]) for part in (layer.keys, layer.values)))
                 for layer in probe.layers
             ]
         )
@@ -131,35 +159,66 @@ class FixedModel:
     def copy(self, source: int, row: int) -> None:
         """Give a row all columns of another."""
         for layer in self._cache.layers:
-            for whole in (layer.keys, layer.values):
+            for whole in layer.stored:
                 whole[row] = whole[source]
 
     def probs(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Tensor]:
         """The distributions (B, T, V) float64 after each of the tokens read, and (B, T): finite where the logits could be used.
 
-        tokens  (B, T) int64
-        begin   (B,) int64, at least 0: every row's tokens before this column have been read
+        Args:
+            tokens: (B, T) int64.
+            begin: (B,) int64, at least 0: every row's tokens before this column have been read.
+            fed: Columns and positions of the tokens, and what they see.
         """
-        for layer in self._cache.layers:
-            layer.columns = begin[:, None] + fed.columns
+        if self._pass is None:
+            return self._warp(self._run_library(tokens, begin, fed))
+        hidden, inputs = self._prepare(tokens, begin, fed)
+        hidden = self._pass.run_layers(hidden, inputs, [layer.stored for layer in self._cache.layers])
+        return self._finish(hidden, len(tokens))
+
+    def _prepare(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Any]:
+        assert self._pass is not None, "only covered families come here"
         positions = (begin[:, None] + fed.depths).clamp(max=self._last)
+        (mask,) = self._masks(begin, fed, positions).values()
+        return self._pass.prepare(tokens.clamp(max=self._known - 1), positions, mask, self._index(begin, fed.columns))
+
+    def _finish(self, hidden: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+        assert self._pass is not None, "only covered families come here"
+        return self._warp(self._pass.compute_logits(hidden).unflatten(0, (rows, -1)))
+
+    def _run_library(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> Tensor:
+        index = self._index(begin, fed.columns)
+        for layer in self._cache.layers:
+            layer.index = index
+        positions = (begin[:, None] + fed.depths).clamp(max=self._last)
+        masks = self._masks(begin, fed, positions)
         out = self.model(
             input_ids=tokens.clamp(max=self._known - 1),
             position_ids=positions,
-            attention_mask=self._mask(begin, fed, positions),
+            attention_mask=masks if len(masks) > 1 else next(iter(masks.values())),
             past_key_values=self._cache,
             use_cache=True,
         )
-        probs, sample = warp_tensors(out.logits, self.settings)
+        return out.logits
+
+    def _warp(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        probs, sample = warp_tensors(logits, self.settings)
         return pad_vocabulary(probs, self.vocabulary), sample
+
+    def _index(self, begin: Tensor, columns: Tensor) -> Tensor:
+        """Lines of the columns ``begin`` plus ``columns`` in the flattened cache, (B T,)."""
+        return (self._starts + begin[:, None] + columns).flatten()
 
     def move(self, sources: Tensor, columns: Tensor) -> None:
         """Copy columns within each row, (B, K) int64 each."""
+        read, written = (self._starts + sources).flatten(), (self._starts + columns).flatten()
         for layer in self._cache.layers:
-            layer.move(sources, columns)
+            for whole in layer.stored:
+                flat = whole.flatten(0, 1)
+                flat.index_copy_(0, written, flat.index_select(0, read))
 
-    def _mask(self, begin: Tensor, fed: PassTokens, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        """Additive mask (B, 1, T, S); a dict of them where there are several kinds of layers."""
+    def _masks(self, begin: Tensor, fed: PassTokens, positions: Tensor) -> dict[str, Tensor]:
+        """Additive masks (B, 1, T, S), by kind of layer."""
         offset = self._every - begin[:, None]  # (B, S): column counted from ``begin``
         own = (offset >= 0) & (offset < fed.seen.shape[1])
         place = offset.clamp(0, fed.seen.shape[1] - 1)
@@ -169,4 +228,4 @@ class FixedModel:
         for kind, window in self._windows.items():
             near = seen if window is None else seen & (where[:, None] > positions[:, :, None] - window)
             masks[kind] = torch.where(near, 0.0, lowest_value(self.dtype))[:, None].to(self.dtype)
-        return masks if len(masks) > 1 else next(iter(masks.values()))
+        return masks

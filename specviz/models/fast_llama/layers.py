@@ -52,23 +52,23 @@ def is_covered(model: LlamaForCausalLM) -> bool:
     config = model.config
     simple = model.dtype is torch.float32 and not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
     normal = all(hasattr(layer.input_layernorm, "variance_epsilon") for layer in model.model.layers)
-    return simple and normal and all(_are_joinable(*parts) for layer in model.model.layers for parts in _group_projections(layer))
+    return simple and normal and all(are_joinable(*parts) for layer in model.model.layers for parts in group_projections(layer))
 
 
 def join_matrices(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:
     """What ``product`` multiplies by, for layers that read the same input. A single layer in an unknown form is returned as it is."""
     if all(isinstance(part, Int8Linear) for part in parts):
         return Int8Linear.joined(parts)
-    return Weights.of(*parts, packs=packs) if _are_joinable(*parts) else parts[0]
+    return Weights.of(*parts, packs=packs) if are_joinable(*parts) else parts[0]
 
 
-def _are_joinable(*parts: nn.Module) -> bool:
+def are_joinable(*parts: nn.Module) -> bool:
     """Whether all of these are plain weights, or all are int8."""
     floats = all(type(part) is nn.Linear and type(part.weight) in (Tensor, nn.Parameter) for part in parts)
     return floats or all(isinstance(part, Int8Linear) for part in parts)
 
 
-def _group_projections(layer: nn.Module) -> tuple[tuple[nn.Module, ...], ...]:
+def group_projections(layer: nn.Module) -> tuple[tuple[nn.Module, ...], ...]:
     """A layer's matrices, grouped by the input that they read."""
     attention, network = layer.self_attn, layer.mlp
     every = attention.q_proj, attention.k_proj, attention.v_proj
@@ -101,7 +101,7 @@ class FastLayer:
 
     def __init__(self, layer: nn.Module, size: int, packs: bool = False):
         attention = layer.self_attn
-        self.all, self.out, self.entering, self.down = (join_matrices(*parts, packs=packs) for parts in _group_projections(layer))
+        self.all, self.out, self.entering, self.down = (join_matrices(*parts, packs=packs) for parts in group_projections(layer))
         self.in_float64 = isinstance(self.all, Int8Linear)  # the order of sums must not show before rounding to int8
         self.first, self.second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
         self.epsilon, self.scaling, self.size = layer.input_layernorm.variance_epsilon, attention.scaling, size

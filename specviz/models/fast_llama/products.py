@@ -19,6 +19,7 @@ numbers, as those of most published models are: they are stored in 16 bits.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -123,11 +124,26 @@ class Weights:
         joined = RoundedWeights(*map(torch.cat, zip(*rounded, strict=True))) if all(rounded) else None
         if len(parts) == 1:
             return cls(parts[0].weight, joined, packs)
-        with torch.inference_mode(False):
-            whole = torch.cat([part.weight.detach() for part in parts])
-        for part, own in zip(parts, whole.split([len(part.weight) for part in parts]), strict=True):
-            part.weight.data = own
+        whole = _find_joined(parts)
+        if whole is None:
+            with torch.inference_mode(False):
+                whole = torch.cat([part.weight.detach() for part in parts])
+            for part, own in zip(parts, whole.split([len(part.weight) for part in parts]), strict=True):
+                part.weight.data = own
         return cls(whole, joined, packs)
+
+
+def _find_joined(parts: Sequence[nn.Linear]) -> Tensor | None:
+    """The matrix of which these layers' weights are views already, one below the other; None: they are not."""
+    weights = [part.weight.detach() for part in parts]
+    first, width = weights[0], weights[0].shape[1]
+    ends, offset = [], first.storage_offset()
+    for weight in weights:
+        ends.append(weight.is_contiguous() and weight.storage_offset() == offset)
+        offset += weight.numel()
+    if not all(ends) or len({weight.untyped_storage()._cdata for weight in weights}) > 1:
+        return None
+    return first.as_strided((sum(map(len, weights)), width), (width, 1))
 
 
 def multiply(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:

@@ -1,0 +1,136 @@
+"""Rounds that are kept for later requests: recorded once as a CUDA graph where the device has one, and replayed for every round.
+
+A round is a function of one table of numbers (round.py). Its shapes, addresses and operations are the same for every prompt, length
+and seed, so one recording serves all requests with the same models, sampling settings, rows and columns. Recordings are kept with the
+target model, at most ``MAX_KEPT`` of them, and go with it. A recording in use belongs to one request; a second request of the same
+kind at the same time gets one of its own.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable
+from threading import Lock, RLock
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specviz.errors import ModelError
+
+WARM_UPS = 3  # calls before the recording, in which libraries allocate their workspaces and kernels are compiled
+MAX_KEPT = 8  # recordings of one target model
+RECOMPILE_LIMIT = 64  # shapes of pass, over all pairs of the process, for which torch compiles one function
+_STORE = "_specviz_programs"  # attribute of a target model
+_recording = Lock()  # one recording at a time in a process
+
+
+def record_graph(function: Callable[[Tensor], Tensor], packet: Tensor) -> tuple[Callable[[], None], Tensor]:
+    """Record a call of ``function`` as a CUDA graph.
+
+    Args:
+        function: Runs on the device alone, with shapes that never change. It is called ``WARM_UPS`` times before.
+        packet: Its argument; a replay reads the numbers that the tensor then holds.
+
+    Returns:
+        What replays the call, and the result, whose numbers each replay overwrites.
+    """
+    stream, current = torch.cuda.Stream(packet.device), torch.cuda.current_stream(packet.device)
+    stream.wait_stream(current)
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            function(packet)
+    current.wait_stream(stream)
+    torch.cuda.synchronize(packet.device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        result = function(packet)
+    return graph.replay, result
+
+
+class RoundProgram:
+    """A round's function on its device, recorded or not.
+
+    Args:
+        kernel: Has ``round``, the function; its caches and texts are the program's.
+        packet: A table of numbers with which a call is harmless, (B, C) float64 on the host.
+        compiler: Arguments of torch.compile; None: not compiled.
+        records: Whether the function is recorded as a graph.
+
+    Raises:
+        ModelError: The function cannot be compiled or recorded here.
+    """
+
+    def __init__(self, kernel: Any, packet: np.ndarray, compiler: dict[str, Any] | None, records: bool):
+        self.kernel, self.is_recorded = kernel, records
+        try:
+            if compiler:
+                torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
+                kernel.compile(compiler)
+            if not records:
+                return
+            with _recording, torch.inference_mode():
+                self._packet = torch.from_numpy(packet).to(kernel.device)
+                self._replay, self._result = record_graph(kernel.round, self._packet)
+        except Exception as error:  # a compiler and a driver raise errors of many unrelated types
+            first = (str(error).strip().splitlines() or [""])[0][:200]
+            raise ModelError(
+                f"The round could not be {'recorded' if records else 'compiled'}: {first or type(error).__name__}"
+            ) from error
+
+    @torch.inference_mode()
+    def run(self, packet: np.ndarray) -> np.ndarray:
+        """One round: what ``kernel.round`` returns for this table."""
+        table = torch.from_numpy(packet)
+        if not self.is_recorded:
+            return self.kernel.round(table.to(self.kernel.device)).cpu().numpy()
+        self._packet.copy_(table)
+        self._replay()
+        return self._result.cpu().numpy()
+
+
+class ProgramStore:
+    """Programs of one target model, the most recently used last.
+
+    Attributes:
+        seconds: Of a round or token, as choice.py measured them, by program key and engine.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[tuple[Hashable, RoundProgram]] = []
+        self._lock = RLock()
+        self.seconds: dict[Hashable, dict[str, float]] = {}
+
+    @classmethod
+    def of(cls, model: Any) -> ProgramStore:
+        """The one of a transformers model."""
+        return model.__dict__.setdefault(_STORE, cls())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProgramStore:
+        return ProgramStore()
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return ProgramStore, ()
+
+    def lease(self, key: Hashable, user: object, build: Callable[[], RoundProgram]) -> RoundProgram:
+        """A program of this key that is ``user``'s until ``user`` is collected: a free one, or a new one."""
+        with self._lock:
+            place = next((place for place, (other, _) in enumerate(self._free) if other == key), None)
+            program = None if place is None else self._free.pop(place)[1]
+        program = program or build()
+        weakref.finalize(user, self._give_back, key, program).atexit = False
+        return program
+
+    def _give_back(self, key: Hashable, program: RoundProgram) -> None:
+        with self._lock:
+            self._free.append((key, program))
+            del self._free[:-MAX_KEPT]
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def clear(self) -> None:
+        """Forget all programs that no request uses."""
+        with self._lock:
+            self._free.clear()

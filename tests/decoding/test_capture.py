@@ -1,0 +1,140 @@
+"""A recorded round is the reference's round. A stand-in for the CUDA graph refuses what a recording refuses (tests/fake_device.py)."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+import pytest
+import torch
+
+from specviz.decoding.device import capture
+from specviz.decoding.device.capture import MAX_KEPT, ProgramStore
+from specviz.decoding.engine import advance_prefix, build_first_prefix, step
+from specviz.errors import ModelError
+from specviz.settings import Settings
+from tests import fake_device
+from tests.decoding.test_device_round import EOS, SHAPES, assert_same, close_pair, openings, runs, steps_of
+
+
+@pytest.fixture(autouse=True)
+def recorder(monkeypatch):
+    monkeypatch.setattr(capture, "record_graph", fake_device.record_on_host)
+    fake_device.recordings.clear()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_replay_is_the_references_round(name: str) -> None:
+    """Rows come and go, and the last rounds reach the end of the text or an end token."""
+    count, models = 0, close_pair(seed=11)
+    for seed in range(2):
+        settings = Settings(max_new_tokens=50)
+        reference, device = steps_of(models, settings, name, rows=8, seed=seed, records=True)
+        for _, one, other in runs(reference, device, openings(settings, rows=8)):
+            assert_same(one, other, 1e-11)
+            count += 1
+        del device
+    assert count > 100
+    assert len(fake_device.recordings) == 1
+
+
+def test_another_prompt_length_or_seed_records_nothing() -> None:
+    models = close_pair()
+    for seed, prompt, length in ((1, (3, 4), 20), (2, (7,), 60), (3, (5, 6, 1, 2), 40)):
+        settings = Settings(max_new_tokens=length, seed=seed)
+        reference, device = steps_of(models, settings, "chain, token", seed=seed, records=True)
+        for _, one, other in runs(reference, device, openings(settings, prompt)):
+            assert_same(one, other, 1e-11)
+        del device
+    assert len(fake_device.recordings) == 1
+    for changes in ({"temperature": 0.5}, {"top_k": 4}):
+        steps_of(models, Settings(**changes), "chain, token", records=True)
+    assert len(fake_device.recordings) == 3
+
+
+def test_two_requests_at_once_have_a_recording_each() -> None:
+    """Their rounds alternate, and neither sees the other's rows."""
+    models, settings = close_pair(), Settings(max_new_tokens=24)
+    pairs = [steps_of(models, settings, "tree, distinct", seed=seed, records=True) for seed in (1, 2)]
+    assert len(fake_device.recordings) == 2
+    rows = [openings(settings, prompt) for prompt in ((3, 4, 9), (8, 1))]
+    for _ in range(5):
+        for index, (reference, device) in enumerate(pairs):
+            rounds = step(rows[index], *reference)
+            for one, other in zip(rounds, device(rows[index]), strict=True):
+                assert_same(one, other, 1e-11)
+            after = [advance_prefix(row, one) for row, one in zip(rows[index], rounds, strict=True)]
+            rows[index] = [row for row in after if row.remaining > 0 and row.ids[-1] not in EOS] or rows[index]
+
+
+def test_addresses_are_the_same_at_every_replay() -> None:
+    settings = Settings(max_new_tokens=40)
+    _, device = steps_of(close_pair(), settings, "tree, distinct", records=True)
+    program, rows = device.program, openings(settings)
+
+    def addresses() -> list[int]:
+        caches = [
+            whole
+            for model in (device.kernel.target, device.kernel.draft)
+            for layer in model._cache.layers
+            for whole in layer.stored
+        ]
+        return [tensor.data_ptr() for tensor in (*caches, device.kernel.ids, program._packet, program._result)]
+
+    before = addresses()
+    for _ in range(6):
+        rows = [advance_prefix(row, round_) for row, round_ in zip(rows, device(rows), strict=True)]
+        assert addresses() == before
+
+
+def test_no_tensor_survives_a_replay() -> None:
+    settings = Settings(max_new_tokens=60)
+    _, device = steps_of(close_pair(), settings, "chain, token", records=True)
+
+    def count() -> int:
+        gc.collect()
+        return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
+
+    rows = openings(settings)
+    rows = [advance_prefix(row, round_) for row, round_ in zip(rows, device(rows), strict=True)]
+    before = count()
+    for _ in range(3):
+        rows = [advance_prefix(row, round_) for row, round_ in zip(rows, device(rows), strict=True)]
+    assert count() <= before
+
+
+def test_programs_are_bounded_and_go_with_the_model() -> None:
+    models = close_pair()
+    for number in range(MAX_KEPT + 3):
+        steps_of(models, Settings(temperature=0.5 + 0.01 * number), "one token", records=True)
+    gc.collect()
+    store = ProgramStore.of(models[0])
+    assert len(store) == MAX_KEPT
+    gone = []
+    import weakref
+
+    weakref.finalize(models[0], gone.append, True)
+    del models, store
+    gc.collect()
+    assert gone
+
+
+def test_a_round_that_waits_for_the_host_is_not_recorded(monkeypatch) -> None:
+    from specviz.decoding.device.round import RoundKernel
+
+    whole = RoundKernel.round
+    monkeypatch.setattr(RoundKernel, "round", lambda self, packet: whole(self, packet + float(packet.sum()) * 0))
+    with pytest.raises(ModelError, match="could not be recorded"):
+        steps_of(close_pair(), Settings(), "chain, token", records=True)
+
+
+def test_a_cancelled_request_leaves_a_program_that_the_next_one_uses() -> None:
+    models, settings = close_pair(), Settings(max_new_tokens=30)
+    _, device = steps_of(models, settings, "tree, distinct", records=True)
+    device(openings(settings))
+    del device
+    reference, device = steps_of(models, settings, "tree, distinct", records=True)
+    first = [replace(build_first_prefix((2, 2), settings, 128), draw=draw) for draw in range(3)]
+    for _, one, other in runs(reference, device, first):
+        assert_same(one, other, 1e-11)
+    assert len(fake_device.recordings) == 1
