@@ -37,19 +37,12 @@ from specviz.verification.token import Check, TreeWalk, acceptance_probability, 
 
 @dataclass(frozen=True, slots=True)
 class BlockWeights:
-    """The numbers of block verification for a chain of N draft tokens.
+    """The numbers of block verification for a chain of N draft tokens."""
 
-    Attributes:
-        weights: N + 1 numbers w_0 .. w_N in [0, 1].
-        edges: N thresholds h_1 .. h_N in [0, 1].
-        left: (N, V): max(0, w_i p - q) after the first i draft tokens, i from 0, not rescaled.
-        mass: N numbers, the sums of ``left``.
-    """
-
-    weights: tuple[float, ...]
-    edges: tuple[float, ...]
-    left: Tensor
-    mass: tuple[float, ...]
+    weights: tuple[float, ...]  # N + 1 numbers w_0 .. w_N in [0, 1]
+    edges: tuple[float, ...]  # N thresholds h_1 .. h_N in [0, 1]
+    left: Tensor  # (N, V): max(0, w_i p - q) after the first i draft tokens, i from 0, not rescaled
+    mass: tuple[float, ...]  # N numbers, the sums of ``left``
 
 
 def block_weights(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> BlockWeights:

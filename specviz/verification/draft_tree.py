@@ -14,24 +14,18 @@ ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class DraftTree:
-    """Draft tokens of B rows, scored in one target pass. A chain is a tree in which every node has at most one child.
+    """Draft tokens of B rows, scored in one target pass. A chain is a tree in which every node has at most one child."""
 
-    Attributes:
-        tokens: Per row the ids of its nodes, parents before children; rows may differ in length.
-        parents: Per row the index of each node's parent, ROOT (-1) for the prefix; siblings are in the order they were drawn.
-        q: Per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows.
-        u_draft: Per row the random number that drew each node, None where nothing was drawn.
-        source: Name of the proposer.
-        counts_fixed: Whether the number of children of each node was decided before the first of them was drawn. True for every
-            chain, also for one whose length is decided on the way: whether there is a next token is known before that token is
-            drawn. By default False; a rule that needs it then raises SettingsError (docs/explanation/exactness.md).
-    """
-
-    tokens: tuple[tuple[int, ...], ...]
+    tokens: tuple[tuple[int, ...], ...]  # per row the ids of its nodes, parents before children; rows may differ in length
+    # per row the index of each node's parent, ROOT (-1) for the prefix; siblings are in the order they were drawn
     parents: tuple[tuple[int, ...], ...]
+    # per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows
     q: tuple[Tensor, ...]
-    u_draft: tuple[tuple[float | None, ...], ...]
-    source: str
+    u_draft: tuple[tuple[float | None, ...], ...]  # per row the random number that drew each node, None where nothing was drawn
+    source: str  # name of the proposer
+    # whether the number of children of each node was decided before the first of them was drawn. True for every chain, also for
+    # one whose length is decided on the way: whether there is a next token is known before that token is drawn. By default False;
+    # a rule that needs it then raises SettingsError (docs/explanation/exactness.md)
     counts_fixed: bool = False
 
     @property

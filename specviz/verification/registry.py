@@ -21,36 +21,25 @@ BuildRule = Callable[[Settings], "Rule"]
 
 @dataclass(frozen=True, slots=True)
 class DraftForm:
-    """What a proposer guarantees of every tree that it drafts under given settings. It is known before any model is read.
+    """What a proposer guarantees of every tree that it drafts under given settings. It is known before any model is read."""
 
-    Attributes:
-        branches: Whether a node may have two children; if not, the tree is a chain and the other guarantees hold of themselves.
-        counts_fixed: Whether the number of children of every node is fixed before the first of them is drawn.
-        shares_q: Whether all children of a node are drawn from one and the same distribution.
-        fixed_length: Whether the tree is a chain whose length depends only on the length of the row and its remaining tokens,
-            each token drawn from a language model's distribution after the text before it. Many samples of one prompt can then be
-            drawn at once, from shared distributions (proposers.base.ChainProposer).
-    """
-
+    # whether a node may have two children; if not, the tree is a chain and the other guarantees hold of themselves
     branches: bool = False
-    counts_fixed: bool = True
-    shares_q: bool = True
+    counts_fixed: bool = True  # whether the number of children of every node is fixed before the first of them is drawn
+    shares_q: bool = True  # whether all children of a node are drawn from one and the same distribution
+    # whether the tree is a chain whose length depends only on the length of the row and its remaining tokens, each token drawn
+    # from a language model's distribution after the text before it. Many samples of one prompt can then be drawn at once, from
+    # shared distributions (proposers.base.ChainProposer)
     fixed_length: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RuleNeeds:
-    """What the proof of a rule needs.
+    """What the proof of a rule needs."""
 
-    Attributes:
-        chain: No node has two children.
-        fixed_counts: The number of children of every node is fixed before the first of them is drawn.
-        shared_q: All children of a node are drawn from one distribution.
-    """
-
-    chain: bool = False
-    fixed_counts: bool = False
-    shared_q: bool = False
+    chain: bool = False  # no node has two children
+    fixed_counts: bool = False  # the number of children of every node is fixed before the first of them is drawn
+    shared_q: bool = False  # all children of a node are drawn from one distribution
 
     def find_unmet(self, form: DraftForm) -> str:
         """What draft tokens of this form lack, as the end of a sentence; '' if nothing."""
@@ -73,19 +62,13 @@ FIXED_COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
-    """A registered rule.
-
-    Attributes:
-        title: The name for a person; it says "lossy" where the rule is.
-        exact: Whether the text has the target's distribution.
-        reads: Names of the settings that it reads.
-    """
+    """A registered rule."""
 
     name: str
-    title: str
-    exact: bool
+    title: str  # the name for a person; it says "lossy" where the rule is
+    exact: bool  # whether the text has the target's distribution
     needs: RuleNeeds
-    reads: tuple[str, ...]
+    reads: tuple[str, ...]  # names of the settings that it reads
     build: BuildRule
 
 

@@ -14,17 +14,11 @@ from specviz.verification.draft_tree import DraftTree
 
 
 class Rule(Protocol):
-    """Decides which tokens a round commits. ``verify`` depends only on draft tokens, distributions and random numbers.
+    """Decides which tokens a round commits. ``verify`` depends only on draft tokens, distributions and random numbers."""
 
-    Attributes:
-        name: The name in settings.
-        title: The name for a person; it says "lossy" where the rule is.
-        exact: Whether the text has the target's distribution.
-    """
-
-    name: str
-    title: str
-    exact: bool
+    name: str  # the name in settings
+    title: str  # the name for a person; it says "lossy" where the rule is
+    exact: bool  # whether the text has the target's distribution
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         """One Outcome per row. p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i.
@@ -40,15 +34,11 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleView:
-    """What a figure shows of a rule at one node, each (V,) float64.
+    """What a figure shows of a rule at one node, each (V,) float64."""
 
-    Attributes:
-        probs: The distribution that the node is tested against: p after its parent, or the residual of its rejected siblings.
-        overlap: Probability that this token is drafted and accepted here; min(probs, q) under the token rule.
-        left: The distribution of a replacement, not rescaled; max(0, probs - q) under the token rule, all zero where no
-            replacement can follow.
-    """
-
+    # the distribution that the node is tested against: p after its parent, or the residual of its rejected siblings
     probs: Tensor
-    overlap: Tensor
+    overlap: Tensor  # probability that this token is drafted and accepted here; min(probs, q) under the token rule
+    # the distribution of a replacement, not rescaled; max(0, probs - q) under the token rule, all zero where no replacement can
+    # follow
     left: Tensor

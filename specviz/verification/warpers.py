@@ -23,18 +23,13 @@ Warper = Callable[["Tensor", float], "Tensor"]
 
 @dataclass(frozen=True, slots=True)
 class WarperEntry:
-    """A registered warper.
-
-    Attributes:
-        title: The name for a person.
-        setting: Name of the setting that holds its number; '' if it is named in ``Settings.warpers``.
-        apply: (probs, value) -> probs: a pure function of distributions (..., V), float64, rows sum to 1, and of the warper's
-            number (nan where none is given). What it returns has the same shape; rows need not sum to 1, but must have some mass.
-    """
+    """A registered warper."""
 
     name: str
-    title: str
-    setting: str
+    title: str  # the name for a person
+    setting: str  # name of the setting that holds its number; '' if it is named in ``Settings.warpers``
+    # (probs, value) -> probs: a pure function of distributions (..., V), float64, rows sum to 1, and of the warper's number (nan
+    # where none is given). What it returns has the same shape; rows need not sum to 1, but must have some mass
     apply: Warper
 
 
