@@ -1,7 +1,7 @@
-"""Exact speculative decoding on real models, shown step by step. Proposal is separate from authority.
+"""Exact speculative decoding on real models, shown step by step. A bad draft model can only slow decoding down.
 
-``Pair`` is two models: it decodes, traces, verifies and plans. ``Settings`` says what fixes a run, ``Trace`` is its record.
-They are imported when first asked for, so that ``import specviz`` needs no torch.
+``Pair`` is two models: it decodes, traces, verifies and plans. ``Settings`` holds what fixes a run, ``Trace`` is its record. They
+are imported on first use, so that ``import specviz`` needs no torch.
 """
 
 from importlib import import_module

@@ -1,7 +1,6 @@
-"""Exceptions of the package. Their messages are complete sentences for users.
+"""Exceptions of the package. Their messages are complete sentences for users; programming errors are assertions.
 
-The command line prints a ``SpecvizError`` and exits with 2; a page shows it as text. ``CancelledError``, which ends cancelled work, is
-none. Programming errors are assertions.
+The command line prints a ``SpecvizError`` and exits with 2; a page shows it as text. ``CancelledError`` ends cancelled work.
 """
 
 MEMORY_MESSAGES = (

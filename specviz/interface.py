@@ -3,9 +3,8 @@
     pair = specviz.Pair.from_pretrained("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
     print(pair.decode("Once upon a time", gamma=4, max_new_tokens=64).text)
 
-Every method is a pure function of the pair and its arguments: the keyword arguments of ``Options``, a ``Settings``, or both, where the
-keyword arguments win. Results are records: ``to_record`` gives what JSON holds, ``save`` writes
-it. Errors are ``specviz.errors``: a sentence each, and nothing half written.
+Every method is a pure function of the pair and its arguments: the keyword arguments of ``Options``, a ``Settings``, or both,
+where the keyword arguments win. Results are records: ``to_record`` gives what JSON holds, ``save`` writes it.
 """
 
 from __future__ import annotations
@@ -122,9 +121,8 @@ class Verification:
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write the certificate (report.json, for ``specviz check``), tables and figures to a folder, all of it or nothing.
 
-        Without Plotly and matplotlib (``pip install "specviz[app]"``) it warns, and leaves the figures out.
-
-        Raises SettingsError for a folder that holds anything but an earlier export.
+        Without Plotly and matplotlib (``pip install "specviz[app]"``) it warns, and leaves the figures out. Raises SettingsError
+        for a folder that holds anything but an earlier export.
         """
         place = Path(folder)
         if sentence := write_certificate(place, self.record):

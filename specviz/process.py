@@ -1,8 +1,7 @@
 """Settings of a process that works for many visitors: latency beside other Python threads, and memory.
 
-PyTorch releases the GIL at each operation and may wait a whole switch interval to get it back while pages are drawn. glibc gives
-each thread its own arena and keeps freed memory there. oneDNN keeps compiled code for each of the last 1,024 shapes of a product,
-and the number of tokens of a pass changes all the time.
+PyTorch releases the GIL at each operation and may wait a whole switch interval to get it back. glibc gives each thread its own
+arena and keeps freed memory there. oneDNN keeps compiled code for each of the last 1,024 shapes of a product.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def usable_cores() -> int:
 def bound_spin() -> None:
     """Let PyTorch's threads sleep sooner while they wait for each other. Call it before PyTorch is imported.
 
-    libgomp reads the environment once, so this has no effect in a program that has imported PyTorch already. The OpenMP libraries
-    of PyTorch for macOS and Windows give way to other processes by themselves.
+    libgomp reads the environment once. The OpenMP libraries of PyTorch for macOS and Windows give way to other processes by
+    themselves.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_COUNT))

@@ -12,11 +12,7 @@ PROBE_WEIGHT = 0.1  # share of the work after which its own speed counts as much
 
 
 class ProgressCallback(Protocol):
-    """Called several times a second while work goes on. It may raise, which stops the work.
-
-    share  of the work that is done, 0 to 1
-    doing  what is being done, in a few words; "" where the caller has no words for it
-    """
+    """Called several times a second with the share done, 0 to 1, and what is being done. It may raise to stop the work."""
 
     def __call__(self, share: float, doing: str = "", /) -> None: ...
 
@@ -51,11 +47,5 @@ def split_progress(on_progress: ProgressCallback, weights: Mapping[str, float]) 
 
 
 def estimate_seconds_left(expected: float, share: float, spent: float) -> float:
-    """Estimate how long work still takes: by a probe at first, by its own speed at the end, by a weighted mean of both in between.
-
-    Args:
-        expected: Seconds of the whole work by the probe.
-        share: Share of the work that is done, 0 to 1.
-        spent: Seconds that this share took.
-    """
+    """Estimate the seconds left from a probe (``expected``, of the whole work) and the speed so far (``spent`` for ``share``)."""
     return (1.0 - share) * (PROBE_WEIGHT * expected + spent) / (PROBE_WEIGHT + share)

@@ -108,11 +108,7 @@ class PhiloxRandomness:
 
 @dataclass(frozen=True, slots=True)
 class GatheredRandomness:
-    """Slices of a source as one: sample i of these is the i-th sample of the blocks, one block after the other.
-
-    Attributes:
-        blocks: (first, count) each, first at least 0 and count at least 1.
-    """
+    """Slices of a source as one: sample i is the i-th sample of the blocks (first, count), one block after the other."""
 
     randomness: StreamRandomness
     blocks: tuple[tuple[int, int], ...]

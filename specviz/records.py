@@ -1,8 +1,8 @@
 """Records as JSON files: the name and version of a schema, strict reading, and atomic writing.
 
-Every record of the project goes through here. Reading raises one sentence for anything that is not such a record. Dataclasses are
-read back by their type hints, so a field that is missing, unknown or of another type is rejected. Writing goes to a temporary file
-in the same folder, which is flushed to disk and renamed: a file is always the earlier one or the new one, complete.
+Reading raises one sentence for anything that is not such a record. Dataclasses are read back by their type hints, so a field that
+is missing, unknown or of another type is rejected. Writing goes to a temporary file in the same folder, which is flushed and
+renamed.
 """
 
 from __future__ import annotations
@@ -117,12 +117,10 @@ def _refuse_constant(text: str) -> Any:
 
 
 def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over: bool = False, name: str = "out") -> None:
-    """Write a whole file, or leave everything as it was.
+    """Write a whole file, or leave everything as it was. ``over`` allows replacing a file.
 
-    ``content``: text (UTF-8), bytes, or pieces of bytes. ``over``: whether a file that is there already may be replaced.
-    ``name``: the setting that named the path, for the sentence.
-
-    Raises SettingsError where something else is there, or where nothing can be written.
+    ``name`` is the setting that named the path. Raises SettingsError where something else is there, or where nothing can be
+    written.
     """
     pieces = (content.encode(),) if isinstance(content, str) else (content,) if isinstance(content, bytes) else content
     beside = None

@@ -1,8 +1,8 @@
-"""Registries of named things that this project and other packages add to: proposers, rules, warpers, server profiles, test statistics.
+"""Registries that this project and other packages add to: proposers, rules, warpers, server profiles, test statistics.
 
-Each entry is registered by a decorator in the file that implements it. A registry finds the names without importing these files,
-because most of them need torch: of this project by reading the decorators in the sources, of other packages from their entry
-points. A file is imported when its name is first looked up.
+Each entry is registered by a decorator in the file that implements it. A registry finds this project's names by reading the
+decorators in the sources, and those of other packages from their entry points. A file, which may need torch, is imported when its
+name is looked up.
 """
 
 from __future__ import annotations

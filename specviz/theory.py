@@ -1,9 +1,8 @@
 """Formulas and their assumptions. Letters as in Leviathan et al. 2023: alpha acceptance rate, gamma draft length, c cost ratio.
 
-There are two separate questions: how many tokens a target pass yields, and what a round costs. For the first there are the
-independent formula (one alpha for every draft token) and the hazard formula (one acceptance rate per depth);
-speed/acceptance.py counts without either assumption. For the second there are Leviathan's cost, in which a target pass
-over a draft costs as much as one over a single token, and a cost with a fixed part.
+Tokens per target pass follow from the independent formula (one alpha for every draft token) or the hazard formula (one acceptance
+rate per depth); speed/acceptance.py counts without either assumption. The cost of a round is Leviathan's, in which a target pass
+over a draft costs as much as one over a single token, or one with a fixed part.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
     """Tokens per target pass: 1 + sum over j <= gamma of h_1 ... h_j, with h_i = P(token i accepted, given those before it are).
 
-    True if all rounds are alike. Where rounds start may still depend on gamma, and then the h_i do too.
-
-    ``hazards``: at least gamma numbers in [0, 1]. Returns a number between 1 and gamma + 1.
+    ``hazards`` has at least gamma numbers. True if all rounds are alike; where rounds start may still depend on gamma, and then
+    the h_i too.
     """
     assert len(hazards) >= gamma, "one hazard for every draft token"
     return 1.0 + float(np.sum(np.cumprod(np.asarray(hazards[:gamma], dtype=float))))
@@ -61,11 +59,10 @@ def is_worthwhile(alpha: float, c: float) -> bool:
 
 
 def operation_factor(tokens: float, gamma: int, c_hat: float) -> float:
-    """Arithmetic operations of rounds of ``tokens`` tokens on average, over those of target-only sampling: (g c_hat + g + 1) / tokens.
+    """Arithmetic operations of rounds of ``tokens`` tokens, over those of target-only sampling: (g c_hat + g + 1) / tokens.
 
-    Leviathan et al. 2023, Theorem 3.11, where tokens are the independent formula's: speed is bought with more operations. c_hat:
-    operations of a draft step over those of the target for one token, >= 0. A round has gamma draft steps and gamma + 1 tokens in
-    the target pass. The result is at least 1 wherever a draft token can be rejected.
+    Leviathan et al. 2023, Theorem 3.11, where tokens are the independent formula's. c_hat: operations of a draft step over those
+    of the target for one token, >= 0. The result is at least 1 wherever a draft token can be rejected.
     """
     return (gamma * c_hat + gamma + 1.0) / tokens
 

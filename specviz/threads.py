@@ -1,11 +1,10 @@
 """How many threads PyTorch uses for a forward pass on a CPU, chosen by measuring it.
 
-A second thread makes a pass over many tokens nearly twice as fast on a quiet machine. Beside another busy process it can make a pass
-over a few tokens 50 times slower: PyTorch's threads meet after every operation and wait, spinning, for the one that has lost its
-core. So each model's passes are timed with 1, 2, 4, ... threads before the first of them, separately for a few tokens (a round) and
-for many (shared distributions), and again when passes have become much slower. See "Threads" in docs/architecture.md.
-
-A number that the user has set is never changed: ``OMP_NUM_THREADS``, ``MKL_NUM_THREADS``, or ``torch.set_num_threads`` called before.
+A second thread nearly halves the time of a pass over many tokens on a quiet machine. Beside another busy process it can make a
+pass over few tokens 50 times slower, because PyTorch's threads spin after every operation. So each model's passes are timed with
+1, 2, 4, ... threads, separately for few tokens (a round) and for many (shared distributions), and again when passes have become
+much slower. See "Threads" in docs/explanation/architecture.md. A number that the user has set is never changed:
+``OMP_NUM_THREADS``, ``MKL_NUM_THREADS``, or ``torch.set_num_threads`` called before.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ def count_max_threads() -> int:
 
 
 def limit_threads(count: int) -> None:
-    """Let passes in this process use at most ``count`` threads, because it shares the cores with others.
+    """Let passes in this process use at most ``count`` threads, and set it for the calling thread.
 
-    It also sets the number for the calling thread and for threads that start later. Call it in every thread that computes:
-    PyTorch keeps the number per thread, and oneDNN reads it before PyTorch has passed it on to a new thread.
+    Call it in every thread that computes: PyTorch keeps the number per thread, and oneDNN reads it before PyTorch has passed it
+    on to a new thread.
     """
     global _limit
     _limit = count
@@ -101,12 +100,9 @@ class PassThreads:
             return parts[part]
 
     def run(self, tokens: int, forward: Callable[[], T], probe: Callable[[], object]) -> T:
-        """The result of a pass, made with the number of threads that is fastest for it.
+        """Make a pass over ``tokens`` tokens with the number of threads that is fastest for it, and return its result.
 
-        Args:
-            tokens: Tokens of the pass, over all rows.
-            forward: Makes the pass.
-            probe: Makes one like it without side effects: over at most ``PROBE_TOKENS`` tokens.
+        ``probe`` makes a pass like it without side effects, over at most ``PROBE_TOKENS`` tokens.
         """
         choice = self.prepare(tokens, probe)
         if choice is None or choice.count == 1:
@@ -141,12 +137,7 @@ class PassThreads:
 
 
 class ThreadChoice:
-    """The number of threads for one kind of pass.
-
-    Attributes:
-        repeats: Timed passes of a probe with each number.
-        count: The number; 1 until it has been measured.
-    """
+    """The number of threads for one kind of pass, ``count``; 1 until it has been measured by ``repeats`` passes each."""
 
     def __init__(self, repeats: int):
         self.repeats, self.count = repeats, 1

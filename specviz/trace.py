@@ -1,8 +1,7 @@
 """The trace: what the engine records and everything else reads. Frozen records, JSON both ways, no torch.
 
-A record stores what the rule decided; nothing derives it again. Timing is separate: equality, hashes and exports ignore it. A
-trace can be replayed without models: besides the decisions it holds the largest bars of each distribution, and one *rest* entry
-with sums over all other tokens.
+A record stores what the rule decided; nothing derives it again. Equality, hashes and exports ignore timing. A trace can be
+replayed without models: it holds the largest bars of each distribution, and one *rest* entry with sums over all other tokens.
 """
 
 from __future__ import annotations

@@ -64,11 +64,7 @@ class _Stopwatch:
 
 
 def truncate_outcome(outcome: Outcome, row: Prefix, eos_token_ids: frozenset[int]) -> Outcome:
-    """What is committed: the outcome up to the first end-of-sequence token on the accepted path, and to the row's remaining tokens.
-
-    An end-of-sequence token on the path closes the round (kind ``eos``, no further token); a path that uses up the remaining
-    tokens closes it with kind ``length``. An end-of-sequence token drawn by the rule itself needs no cut.
-    """
+    """Cut an outcome after the first end-of-sequence token on its path (``eos``), else at the remaining tokens (``length``)."""
     path = outcome.accepted_path
     for count, node in enumerate(path, start=1):
         if outcome.decisions[node].token in eos_token_ids and count <= row.remaining:

@@ -9,10 +9,9 @@ from specviz.verification.rule import Rule
 
 
 def build_rule(settings: Settings) -> Rule:
-    """Build the acceptance rule.
+    """Build the acceptance rule, before any model is read.
 
-    Raises SettingsError for an unknown proposer or rule, and for a rule that is not proved for what the proposer may draft. It
-    does so before any model is read, not in the middle of a text where a tree first branches.
+    Raises SettingsError for an unknown proposer or rule, and for a rule that is not proved for what the proposer may draft.
     """
     entry = RULES.find(settings.rule)
     refuse_unmet(settings.rule, find_form(settings))

@@ -24,14 +24,10 @@ def record_run(
     bars: int = 12,
     on_round: Callable[[Round], None] | None = None,
 ) -> Trace:
-    """Decode and record the run.
+    """Decode and record the run, at most ``rounds`` rounds in all, after the ``earlier`` ones of the same run.
 
-    ``rounds``: stop after this many rounds in all; None: decode until the text ends. ``earlier``: rounds of the same run to keep;
-    decoding continues after them. ``bars``: largest tokens per distribution to keep for figures; 0 keeps none, as does a round
-    that stays on the device. ``on_round``: called with each new round; those of the reference still hold their whole
-    distributions.
-
-    Raises SettingsError for unknown names and prompts that do not fit.
+    ``bars`` tokens of each distribution are kept for figures; none where a round stays on the device. ``on_round`` is called with
+    each new round; those of the reference still hold their whole distributions. Raises SettingsError as ``decode``.
     """
     rule = build_rule(settings)
     target, proposer = open_proposer(pair, settings)

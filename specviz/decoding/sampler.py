@@ -76,12 +76,10 @@ def decoded(
     on_progress: ProgressCallback = ignore_progress,
     engine: str | None = None,
 ) -> Samples:
-    """The samples of a shard through the rounds of the decoder, ``batch`` rows at a time.
+    """Draw the samples of a shard through the rounds of the decoder, ``batch`` rows at a time.
 
-    ``engine``: which implementation runs a round; None: as the settings say.
-
-    Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
-    its number, up to the last digits in which passes over other numbers of rows round differently.
+    An ``engine`` replaces that of the settings. When a sample ends, the next one takes its row. The text of a sample depends only
+    on its number, up to the last digits in which passes over other numbers of rows round differently.
     """
     opening = build_first_prefix(shard.prompt, shard.settings, shard.target.context)
     tokens, events = np.full((shard.count, opening.remaining), NONE, dtype=np.int32), np.zeros((shard.count, 8), dtype=np.int32)
@@ -107,10 +105,10 @@ def iterate_rounds(
     most: int | None = None,
     order: Callable[[Prefix], Any] | None = None,
 ) -> Iterator[list[RowRound]]:
-    """Decode many rows, ``batch`` at a time, until each has ended. Yields the rounds of each batch.
+    """Decode many rows, ``batch`` at a time, until each has ended or has ``most`` tokens. Yields the rounds of each batch.
 
-    ``most``: tokens at which a row ends; None: where its remaining tokens are used up. ``order``: None: when a row ends, the next
-    one takes its place; otherwise all rows take a round before any takes its next one, and are sorted by this key before each.
+    With an ``order`` all rows take a round before any takes its next one, sorted by this key; without, the next row takes the
+    place of one that ends.
     """
     waiting = iter(rows)
 
@@ -144,16 +142,13 @@ def shared_distributions(
     state: ShardState | None = None,
     keep: Callable[[ShardState], None] = lambda state: None,
 ) -> Samples:
-    """The samples of a shard: for each i the tokens of ``engine.decode(draw=i)``.
+    """Draw the samples of a shard: for each i the tokens of ``engine.decode(draw=i)``.
 
-    ``state``: to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit. ``keep``:
-    called with the state after each pass; the arrays change afterward, so copy what is to last.
-
-    The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit,
-    so a sample with a random number that close to its threshold may differ (``specviz.evidence.borderline`` finds these). Memory:
-    4 (L + 1) bytes per sample and stream, and the distributions of one pass.
-
-    Raises SettingsError for a rule that does not judge token by token, and for a proposer of anything but chains of fixed length.
+    ``keep`` is called with the state after each pass, whose arrays change afterward; a ``state`` continues the same call, to the
+    last bit. Distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh
+    digit, so a sample with a random number that close to its threshold may differ (``specviz.evidence.borderline`` finds these).
+    Memory: 4 (L + 1) bytes per sample and stream, and the distributions of one pass. Raises SettingsError for a rule that does
+    not judge token by token, and for a proposer of anything but chains of fixed length.
     """
     rule, proposer = shard.rule, shard.proposer
     if not isinstance(rule, TokenRule):
@@ -295,9 +290,8 @@ def next_tokens(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The next token of n samples that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.
 
-    ``distributions``: (V,) each: p, the distribution that draft tokens are drawn from, and the one claimed for them; the last two
-    are None if no draft token is tested. ``randomness``: (n,) float64 by purpose. ``drafting``: (n,) bool: True where the
-    sample's round tests a draft token here, False where it adds its bonus token.
+    ``distributions`` are p, the one that draft tokens are drawn from, and the one claimed for them, (V,) each; ``randomness`` has
+    (n,) float64 by purpose; ``drafting`` (n,) tells whether the sample's round tests a draft token here or adds its bonus token.
     """
     p, drawn, q = distributions
     tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting

@@ -1,20 +1,14 @@
 """A fair queue: few places for jobs, shared among visitors, short jobs first.
 
-Each job runs in a thread of its own and calls ``tick`` several times a second. There it learns that it was cancelled, and there it
-gives way:
+Each job runs in a thread of its own and calls ``tick`` several times a second, where it may be cancelled or give way:
 
-* A job that has held a place for one time slice goes back to the queue if another one waits.
-* A job is short until it has held a place for two seconds in all. Short jobs go first, and longer ones let them in at their next
-  tick. So a live round waits for one tick of another visitor's million samples, and no place is kept free for it.
-* A job that has waited for ten seconds (overdue) goes before short ones, for a whole time slice, whether it is short or long itself.
-  So none waits without end, unless brief jobs alone take every place. One place is never taken by overdue jobs; where there is only
-  one, short jobs have every second time slice. So short jobs stay quick when more is submitted than the machine can do.
-* A job that has started holds memory, also while it waits for its next time slice. So at most 12 jobs have started and not ended;
-  the next ones start as those end.
-* A job that is known to be brief, such as a live round, is exempt from that limit. As long as it is short it goes before everything,
-  and all others let it in at their next tick.
-* Among equals, the visitor goes first who holds the fewest places, then the one who has waited longest since they last had a place.
-  It does not matter how many jobs each has submitted.
+* After one time slice a job goes back to the queue if another one waits.
+* A job is short until it has held a place for two seconds. Short jobs go first; longer ones let them in at their next tick.
+* A job that has waited for ten seconds is overdue and goes before short ones, for a whole time slice. One place is never taken by
+  overdue jobs; where there is only one, short jobs have every second time slice.
+* At most 12 jobs have started and not ended, because a started job holds memory while it waits.
+* A brief job, such as a live round, is exempt from that limit and goes before everything as long as it is short.
+* Among equals, the visitor goes first who holds the fewest places, then the one who has waited longest.
 
 A waiting job costs nothing: before its first time slice it has no thread, later its thread sleeps.
 """

@@ -35,11 +35,7 @@ CONTROL_GROUP = "control"  # concurrency group of an actor that answers while a 
 
 
 class RayWorker:
-    """A workers.Worker in an actor of Ray.
-
-    Args:
-        actor_class: As ``ray.remote`` returns it.
-    """
+    """A workers.Worker in an actor of Ray. ``actor_class`` is what ``ray.remote`` returns."""
 
     is_worn_out = False  # Ray replaces processes itself
 

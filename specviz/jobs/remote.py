@@ -24,8 +24,8 @@ PairFunction = Callable[..., Any]  # (pair, *arguments, on_progress) -> anything
 def open_pool(where: str | None, device: str, processes: int = 1) -> Iterator[WorkerPool | None]:
     """Open a pool of workers for a pair on ``device``; they end with the context. None: this process does all work.
 
-    ``where``: ray.AUTO or HOST:PORT of a cluster; None: no cluster. ``processes``: without a cluster, the number of worker
-    processes of this machine, if more than one.
+    ``where`` is ray.AUTO or HOST:PORT of a cluster; without one ``processes`` workers of this machine are started, if more than
+    one.
     """
     with ExitStack() as stack:
         if where is not None:
@@ -95,11 +95,7 @@ class Arguments:
 
 
 class RemoteCaller:
-    """Calls functions of a pair in the workers of a pool, for any number of threads at once.
-
-    Args:
-        load_pair: Returns the pair of some settings as this process has it; a worker with another one is refused.
-    """
+    """Calls functions of a pair in the workers of a pool. ``load_pair`` gives the pair of this process. Thread-safe."""
 
     def __init__(self, pool: WorkerPool, load_pair: Callable[[Settings], LoadedPair]):
         self.pool, self.load_pair = pool, load_pair
@@ -120,12 +116,10 @@ class RemoteCaller:
         description: str = "work",
         urgent: bool = False,
     ) -> Any:
-        """Call ``function(pair, *arguments, on_progress)`` in a worker and return the result.
+        """Call ``function(pair, *arguments, on_progress)`` in a worker and return the result. Urgent calls go first.
 
-        ``settings``: name the pair. ``on_progress``: called with the share that is done; what it raises cancels the call.
-        ``urgent``: whether it goes before all calls that wait.
-
-        Raises the function's SpecvizError, and ClusterError if there are no workers, or they died again and again.
+        ``settings`` names the pair. What ``on_progress`` raises cancels the call. Raises the function's SpecvizError, and
+        ClusterError if there are no workers, or they died again and again.
         """
         task = PairFunctionTask(self._find_pair_ref(settings), function)
         result, error = self.pool.run(task, Arguments(description, arguments), on_progress, urgent)

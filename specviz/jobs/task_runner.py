@@ -13,11 +13,7 @@ from specviz.threads import limit_threads
 
 
 class JobStatus:
-    """Exchanged with the pool while a job runs.
-
-    share      of the job that is done, in [0, 1]; written by the worker
-    cancelled  number of a job to leave; written by the pool
-    """
+    """Exchanged while a job runs: the share that is done, from the worker, and the number of a job to leave, from the pool."""
 
     share, cancelled = 0.0, 0
 

@@ -102,12 +102,10 @@ class WorkerPool:
         return [worker.pid for worker in self.workers if worker.pid is not None]
 
     def run(self, task: Task, item: Any, on_progress: ProgressCallback = ignore_progress, urgent: bool = False) -> Any:
-        """Run a task on one item and return the result.
+        """Run a task on one item, before all waiting jobs if ``urgent``, and return the result.
 
-        ``on_progress``: called with the share that is done; what it raises cancels the job. ``urgent``: whether it goes before
-        all jobs that wait.
-
-        Raises what the job raised, and ClusterError where there are no workers, or the job's workers died again and again.
+        What ``on_progress`` raises cancels the job. Raises what the job raised, and ClusterError where there are no workers, or
+        the job's workers died again and again.
         """
         jobs = self._submit(task, [item], URGENT if urgent else NORMAL)
         for job in self._collect(jobs, lambda: on_progress(jobs[0].share)):

@@ -1,9 +1,8 @@
 """A target split in two for one request: its first layers draft through an early exit, the layers above verify.
 
-Zhang et al. 2024 (Draft & Verify), Elhoushi et al. 2024 (LayerSkip). What the first layers compute for a draft token is also valid
-for its verification, so the target pass runs only the layers above. Each part has its own cache and rolls it back on its own. The
-layers below the exit may therefore hold columns that the layers above lack. The output of either part is still a pure function of
-the tokens it is asked about.
+Zhang et al. 2024 (Draft & Verify), Elhoushi et al. 2024 (LayerSkip). The states of the first layers are also valid for
+verification, so the target pass runs only the layers above. Each part has its own cache, which it rolls back by itself, and its
+output is a pure function of the tokens.
 """
 
 from __future__ import annotations
@@ -26,11 +25,7 @@ from specviz.verification.draft_tree import DraftTree, empty_tree
 
 
 class LowerLayers(CachedModel):
-    """The layers below an exit as a draft model: its distributions are those of the exit.
-
-    Args:
-        model: A Llama decoder; read-only.
-    """
+    """The layers of a Llama decoder below an exit as a draft model: its distributions are those of the exit."""
 
     plain = False
 
@@ -45,12 +40,10 @@ class LowerLayers(CachedModel):
 
     @torch.inference_mode()
     def states(self, rows: Sequence[Prefix], tree: DraftTree, last: Sequence[int]) -> Tensor:
-        """(B, T, width): the input of the layers above, for the last tokens of each row and for the nodes of its tree.
-
-        ``last``: for each row, how many of its last tokens are wanted.
+        """(B, T, width): the input of the layers above, for the ``last`` tokens of each row and for the nodes of its tree.
 
         The last tokens are right-aligned, the nodes after them left-aligned; padding fills the gaps. A chain is read as part of
-        the text, because of the draft tokens made here only the last one has not been read yet.
+        the text: of the draft tokens made here only the last one has not been read yet.
         """
         if tree.is_chain:
             longer = [row.with_draft_tokens(tokens) for row, tokens in zip(rows, tree.tokens, strict=True)]
@@ -67,11 +60,7 @@ class LowerLayers(CachedModel):
 
 
 class LayeredModel(CachedModel):
-    """A target whose layers above the exit reuse the states that its first layers computed.
-
-    Attributes:
-        lower: The first layers, which draft.
-    """
+    """A target whose layers above the exit reuse the states that its first layers, ``lower``, computed."""
 
     plain = False
 
@@ -91,8 +80,8 @@ class LayeredModel(CachedModel):
 class LowerPass(LlamaPass):
     """Ids to states after these layers, (B, keep, width).
 
-    All states are stored as one more layer of the cache, one half as its keys and the other as its values. They are then rolled
-    back, moved and selected together with the keys and values that they were computed with.
+    All states are stored as one more layer of the cache, one half as its keys and the other as its values, so they are rolled
+    back, moved and selected together with the keys and values.
     """
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int) -> Tensor:

@@ -1,7 +1,7 @@
 """A language model that remembers its distributions: each context is computed once, many contexts in one pass.
 
-Many short samples of one prompt share few contexts. With this model in place of the original, the engine draws many samples at
-little cost, with any proposer and any rule. The distributions equal those of an uncached pass of the same model, up to rounding.
+Many short samples of one prompt share few contexts, so the engine draws them at little cost, with any proposer and any rule. The
+distributions equal those of an uncached pass of the same model, up to rounding.
 """
 
 from __future__ import annotations
@@ -191,8 +191,7 @@ class MemoizedHeadDraft(MemoizedModel):
 class MemoizedPair:
     """A pair whose models remember their distributions, for many samples of one prompt. Everything else is the pair's own.
 
-    Requests with the same prompt, temperature, top-k, top-p and min-p share one memory, because distributions depend on nothing
-    else. Those of an early exit also depend on its layer, those of a draft head on the head. Not thread-safe.
+    Requests with the same prompt, sampling settings, exit layer and draft head share one memory. Not thread-safe.
     """
 
     def __init__(self, pair: LoadedPair, longest: int | None = None):

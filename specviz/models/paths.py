@@ -19,12 +19,10 @@ NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of di
 def distributions_after(
     source: LanguageModel, prompt: Sequence[int], paths: np.ndarray, nodes: int = NODES
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield the distributions of the token after ``prompt + path``, one pass at a time.
+    """Yield the distributions of the token after ``prompt + path``, one pass of at most ``nodes`` nodes at a time.
 
-    ``paths``: (G, m) int, distinct rows in lexicographic order, so that neighbors share prefixes and therefore nodes. ``nodes``:
-    most nodes of a pass, ancestors included; at least m. Yields (slice of the paths, (g, V) float64 on the CPU), in order. The
-    paths of one pass form a tree under the prompt (Miao et al. 2024, SpecInfer, tree attention). Only one pass's distributions
-    are held at a time. Sampling and counting use numpy, so here the distributions leave the model's device.
+    ``paths`` (G, m) int are distinct rows in lexicographic order, so that neighbors share nodes of a tree under the prompt (Miao
+    et al. 2024, SpecInfer, tree attention). Yields (slice of the paths, (g, V) float64 on the CPU), in order.
     """
     if isinstance(source, MemoizedPaths):
         yield from source.after(prompt, paths, nodes)
@@ -70,10 +68,9 @@ class MemoizedPaths:
 
 
 def _build_tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
-    """As many paths from ``begin`` on as fit. Returns tokens and parents of their common tree, and each path's last node.
+    """As many paths from ``begin`` on as fit: tokens and parents of their common tree, and each path's last node.
 
-    The last nodes come after all others: no node follows them, and a pass over many such nodes is cheaper when they stand together
-    (fast_llama/passes.py).
+    The last nodes come after all others: a pass is cheaper when nodes without followers stand together (fast_llama/passes.py).
     """
     tokens: list[int] = []
     parents: list[int] = []

@@ -1,8 +1,7 @@
 """A target with a logits processor: a truncation, a banned word, a repetition penalty.
 
-A logits processor changes the distribution that is served. That distribution is still a pure function of the prefix, so speculative
-decoding keeps it exactly, provided that the processor receives the right prefix for each position of a pass: the text so far, plus
-the path of draft tokens to each node.
+The processed distribution is still a pure function of the prefix, so speculative decoding keeps it exactly, provided that the
+processor receives the right prefix for each position of a pass: the text so far, plus the path of draft tokens to each node.
 """
 
 from __future__ import annotations
@@ -22,12 +21,7 @@ Processor = Callable[[Tensor, Tensor], Tensor]
 
 
 class ProcessedModel:
-    """Another model's logits, each passed through a processor together with its own prefix.
-
-    Args:
-        source: A model opened for one request.
-        processor: A LogitsProcessor of transformers, or anything called like one: a pure function of its arguments.
-    """
+    """Another model's logits, each passed through a processor together with its own prefix. The processor is a pure function."""
 
     def __init__(self, source: CachedModel, processor: Processor):
         self.source, self.processor = source, processor

@@ -1,8 +1,8 @@
 """Chains whose length is decided while they are drafted, and the policies that decide it.
 
-A policy may look at the row's past rounds, at the tokens drawn so far, and at the distribution of the next token before it is
-drawn. It never sees the token about to be drawn, and a drawn token stays: dropping one changes the distribution of the text (R8
-in docs/reference/mistakes.md). So a policy costs or saves time, but never exactness.
+A policy may use the row's past rounds, the tokens drawn so far, and the distribution of the next token before it is drawn. A
+drawn token stays: dropping one changes the distribution of the text (R8 in docs/reference/mistakes.md). So a policy affects the
+speed only.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class HeuristicPolicy:
 
 @dataclass(frozen=True, slots=True)
 class EntropyPolicy:
-    """Stop where 1 - sqrt(SHARPNESS * H(q)), a lower bound on the acceptance probability, falls below LEAST.
+    """Stop where 1 - sqrt(SHARPNESS * H(q)), a lower bound on the acceptance probability, falls below LEAST. H in nats.
 
-    Agrawal et al. 2024, AdaEDL; their threshold adapts to the acceptance rate, ours is fixed. A token is always drawn from the
-    first distribution of a round, since it is already computed. H in nats, at least 0.
+    Agrawal et al. 2024, AdaEDL; their threshold adapts to the acceptance rate, ours is fixed. A round always drafts its first
+    token.
     """
 
     gamma: int
@@ -120,11 +120,10 @@ class GainPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CeilingPolicy:
-    """Stop where the probability that the chain and one more draw are accepted, computed with the target, falls below WORTH.
+    """Stop where the probability that the chain and one more draw are accepted, by the target, is below ACCEPTANCE_MIN.
 
-    No real policy knows this probability, so it bounds all policies that stop before a draw. It uses distributions, not random
-    numbers: a random number used early would be used twice. It asks the target once per draft token, so it shows how few draft
-    tokens would do, but saves no time.
+    No real policy knows this probability, so it bounds all policies that stop before a draw. It calls the target once per draft
+    token, so it shows how few draft tokens would do, but saves no time.
     """
 
     gamma: int
@@ -164,12 +163,8 @@ def find_policy(name: str) -> BuildPolicy | None:
 class AdaptiveDraft:
     """Draws from the draft's distributions until the policy ``lengths`` stops it.
 
-    Args:
-        draft: Gives the distributions.
-        settings: If given, the draft's distributions are at temperature 1 without cuts. ``lengths`` sees them so; tokens are
-            drawn from them after these settings are applied. At temperature 0 a warped distribution is one-hot and does not show
-            how sure the draft is.
-        name: Name of the drafting method.
+    With ``settings`` the draft's distributions are at temperature 1 without cuts; the policy sees them so, and tokens are drawn
+    after the settings are applied. At temperature 0 a warped distribution is one-hot and does not show how sure the draft is.
     """
 
     def __init__(self, draft: LanguageModel, lengths: LengthPolicy, settings: Settings | None = None, name: str = "draft"):

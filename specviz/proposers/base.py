@@ -13,13 +13,13 @@ from specviz.verification.draft_tree import DraftTree, empty_tree
 class Proposer(Protocol):
     """Drafts the next tokens of each row.
 
-    A proposer returns each token with the distribution it was drawn from. It proposes at most ``remaining - 1`` levels for a row,
-    since the rule adds one more token. It never drops, reorders or prunes a token once it is drawn.
+    It returns each token with the distribution it was drawn from, at most ``remaining - 1`` levels for a row, since the rule adds
+    one more token. It never drops, reorders or prunes a drawn token.
 
     Whether one more token is drawn may depend on everything drawn before it, but not on that token itself, nor on a random number
-    that the rule will use. The number of tokens at a node may not depend on the values drawn there unless the rule is proved for
-    that: the token rule is, k-sequential selection is not. A tree states by ``counts_fixed`` that its numbers were fixed
-    beforehand. Without it, the rules that need fixed numbers refuse the tree (docs/explanation/exactness.md).
+    that the rule will use. The number of tokens at a node may depend on the values drawn there only under a rule that is proved
+    for that, such as the token rule. A tree states by ``counts_fixed`` that its numbers were fixed beforehand
+    (docs/explanation/exactness.md).
     """
 
     name: str

@@ -1,7 +1,6 @@
 """Draft tokens copied from a text: what followed the last time the same tokens occurred. No model, one-hot distributions.
 
-The rule accepts a copied token with the probability that the target gives it, so the text still has the target's distribution. If
-nothing matches, nothing is drafted and the round gives one token of the target.
+The rule accepts a copied token with the probability that the target gives it. If nothing matches, nothing is drafted.
 """
 
 from __future__ import annotations
@@ -24,13 +23,7 @@ Continue = Callable[[Tokens, int], list[int]]  # (text so far, count) -> at most
 
 
 class CopiedTokens:
-    """A chain of at most ``gamma`` tokens that ``follow`` finds, each with a one-hot distribution.
-
-    Args:
-        follow: A pure function of the text so far; returns no tokens if it finds nothing.
-        vocabulary: V of the target.
-        device: Device of the target's distributions.
-    """
+    """A chain of at most ``gamma`` tokens that ``follow``, a pure function of the text, finds, with one-hot distributions."""
 
     def __init__(self, name: str, follow: Continue, gamma: int, vocabulary: int, device: torch.device | str = "cpu"):
         self.name, self.follow, self.gamma = name, follow, gamma
@@ -58,10 +51,10 @@ def _build_ngram_lookup(request: DraftingRequest) -> Proposer:
 
 
 def follow_own_text(ids: Tokens, count: int) -> list[int]:
-    """Prompt lookup (Saxena 2023; n-gram speculation): the tokens after the latest earlier occurrence of the text's ending.
+    """Prompt lookup (Saxena 2023): the tokens after the latest earlier occurrence of the text's ending.
 
     The longest ending that occurs earlier is used, of at most LONGEST tokens. The copy may run into tokens that were just copied,
-    so a repeated phrase keeps repeating.
+    so a phrase keeps repeating.
     """
     for length in range(min(LONGEST, len(ids) - 1), 0, -1):
         ending, last = ids[-length:], ids[-1]

@@ -16,10 +16,7 @@ from specviz.verification.draw import draw_tokens
 class DraftModel:
     """Draws gamma tokens from the draft's distributions; each token keeps the distribution it was drawn from.
 
-    Args:
-        draft: Its distributions are warped like the target's, so temperature 0 gives one-hot q.
-        gamma: Tokens per round, at least 0; a row near its length cap or the draft's context gets fewer.
-        name: Name of the drafting method.
+    A row near its length cap or the draft's context gets fewer. ``name`` is that of the drafting method.
     """
 
     def __init__(self, draft: LanguageModel, gamma: int, name: str = "draft"):

@@ -1,7 +1,7 @@
 """EAGLE: a head drafts by predicting the target's next hidden states, a chain or a tree (Li et al. 2024).
 
-The head's distribution after a draft token depends on which tokens are draft tokens, because it reads the target's states for the text
-and its own predictions for these. Drafting therefore asks it about the prefix with a tree below it, never about a longer text.
+The head reads the target's states for the text and its own predictions for draft tokens, so drafting calls it for the prefix with
+a tree below it, never for a longer text.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Lookahead decoding: the target's own predictions of tokens further ahead become n-grams, and those become draft tokens (Fu et al. 2024).
+"""Lookahead decoding: the target's predictions of later tokens become n-grams, and those draft tokens (Fu et al. 2024).
 
-Beside the draft tokens, every target pass reads a window of predictions, which Jacobi iteration improves from pass to pass: each prediction is
-replaced by the target's most likely token after the predictions before it. What a prediction was, and what replaced it one pass later, makes an
-n-gram. The draft tokens are those that followed the text's last token in such n-grams. Their distributions are one-hot, so the rule
-accepts each with the probability that the target gives it.
+Beside the draft tokens, every target pass reads a window of predictions, which Jacobi iteration improves: each prediction is
+replaced by the target's most likely token after those before it. A prediction and its replacements make an n-gram. The draft
+tokens are those that followed the text's last token in such n-grams, with one-hot distributions.
 
-The window hangs below the prefix as more nodes of the pass, which no draft token sees. It costs time, and no pass of its own. Its
-state is a pure function of the text and of where the rounds before ended; what was computed in the pass of a round is only remembered.
+The window hangs below the prefix as more nodes of the pass, which no draft token sees. Its state is a pure function of the text
+and of where the rounds before ended; what was computed in the pass of a round is only remembered.
 """
 
 from __future__ import annotations
@@ -56,11 +55,7 @@ class LookaheadState:
 
 
 class WindowedTarget:
-    """The target, whose passes also read the windows that were announced for their rows. Its distributions are the source's.
-
-    Args:
-        source: The target as opened for this request.
-    """
+    """The target, whose passes also read the windows that were announced for their rows. Its distributions are the source's."""
 
     def __init__(self, source: LanguageModel):
         self.source, self.vocabulary, self.context = source, source.vocabulary, source.context
@@ -104,11 +99,7 @@ class WindowedTarget:
 
 
 class Lookahead:
-    """A tree of at most ``most`` n-grams that began with the text's last token, each of at most ``gamma`` tokens after it.
-
-    target      the ``WindowedTarget`` target that scores the draft tokens
-    vocabulary  V; device  of the target's distributions
-    """
+    """A tree of at most ``most`` n-grams that began with the text's last token, each of at most ``gamma`` tokens after it."""
 
     name = NAME
 

@@ -1,8 +1,6 @@
 """Medusa: heads on the target's last hidden state draft several tokens at once, without a draft model (Cai et al. 2024).
 
-A head's distribution does not depend on what the heads before it drafted, so the distribution below a node depends only on its
-depth. Draft tokens are drawn from these distributions, or are their most likely tokens, just as with a draft model, and the same
-rule checks them.
+A head's distribution does not depend on the draft tokens before it, so the distribution below a node depends only on its depth.
 """
 
 from __future__ import annotations
@@ -70,9 +68,7 @@ def _build_medusa(request: DraftingRequest) -> Proposer:
 
 
 def build_heads_proposer(target: Any, heads: Heads, settings: Settings) -> HiddenStateProposer:
-    """A tree of fixed shape (a shape of ones is a chain), or a tree with a budget of nodes, one level for each head at most.
-
-    ``target``: a model with hidden states, as models.cache.decoder.CachedModel.
+    """A tree of fixed shape (a shape of ones is a chain), or one with a budget of nodes; one level for each head at most.
 
     At temperature 0 siblings are the most likely tokens. Raises SettingsError for more levels than there are heads.
     """

@@ -25,10 +25,7 @@ _indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixI
 class SuffixIndex:
     """All suffixes of a text of tokens in sorted order, so that all occurrences of a phrase are one interval.
 
-    Args:
-        tokens: At least LEAST ids. Built by doubling (Manber and Myers 1990): half a second for 100,000 tokens, once.
-
-    Raises SettingsError for a text with fewer tokens.
+    Built by doubling (Manber and Myers 1990): half a second for 100,000 tokens. Raises SettingsError below TOKENS_MIN tokens.
     """
 
     def __init__(self, tokens: Sequence[int], name: str = "text"):
@@ -40,8 +37,7 @@ class SuffixIndex:
     def follow(self, ids: Sequence[int], count: int) -> list[int]:
         """At most ``count`` tokens after the longest ending of ``ids`` found in the text, each the most frequent next token.
 
-        Endings of SHORTEST to LONGEST tokens are tried; the list is empty if none is found. Among equally frequent tokens the
-        smallest id wins.
+        Endings of SHORTEST to LONGEST tokens are tried. Among equally frequent tokens the smallest id wins.
         """
         for length in range(min(LONGEST, len(ids)), SHORTEST - 1, -1):
             places = self.find_places(ids[-length:])

@@ -1,8 +1,8 @@
 """Several independent chains from one draft model, for recursive rejection (Miao et al. 2024, SpecInfer).
 
-If two chains draw the same token after the same text, both draws remain as siblings, since both were drawn. Both chains continue
-below the first: under recursive rejection the second is never accepted once the first is rejected. A node has as many children as
-chains pass through it, a number fixed by the level above before the first child is drawn.
+If two chains draw the same token after the same text, both draws remain as siblings, and both chains continue below the first:
+once that is rejected, the second is never accepted. A node has as many children as chains pass through it, fixed before the first
+is drawn.
 """
 
 from __future__ import annotations

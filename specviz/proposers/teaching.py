@@ -1,7 +1,6 @@
 """Drafts for teaching: the uniform distribution, word frequencies, a draft model reversed, and the target itself.
 
-Each is a language model, so ``DraftModel`` draws chains from it and the sampler shares its distributions. However bad they are,
-the text has the target's distribution: a bad draft costs only speed.
+Each is a language model, so ``DraftModel`` draws chains from it. A bad draft costs only speed.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ from specviz.verification.warp import warp
 
 
 class FixedDistribution:
-    """The same distribution after every prefix, warped like any other.
-
-    Args:
-        logits: (V,) float64; -inf for impossible tokens.
-    """
+    """The same distribution after every prefix, warped like any other. logits (V,) float64; -inf for impossible tokens."""
 
     context: int | None = None
 
@@ -61,9 +56,8 @@ def build_word_frequencies(
 class ReversedDraft:
     """Distributions from negated logits: the least likely token becomes the most likely. Impossible tokens stay impossible.
 
-    Args:
-        source: Gives distributions at temperature 1 without cuts.
-        settings: Temperature and cuts, applied after the reversal.
+    ``source`` gives distributions at temperature 1 without cuts; temperature and cuts of the settings are applied after the
+    reversal.
     """
 
     def __init__(self, source: LanguageModel, settings: Settings):

@@ -59,8 +59,7 @@ def measure_and_write(out: Path, heldout: Path, log: Callable[[str], None] = pri
 def _load_draft(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
     """A callable from ids to an output with logits: a draft model, the target up to its early exit, or a head on its states.
 
-    The head reads the target's state before each token, as for the first draft token of a round. It has no logits after the first
-    token of a text.
+    The head has no logits after the first token of a text, because it reads the target's state before each token.
     """
     if folder.name not in ("eagle", "exit"):
         return _load_model(folder)

@@ -98,13 +98,10 @@ def train(
     log: Callable[[str], None] = print,
     loss_of_batch: Callable[[nn.Module, Tensor], Tensor] | None = None,
 ) -> nn.Module:
-    """Train on the schedule's number of tokens. Returns the model in bf16.
+    """Train on the schedule's number of tokens, by ``loss_of_batch`` or cross-entropy with the text. Returns the model in bf16.
 
-    ``loss_of_batch``: function of the model and ids (B, T + 1); None: cross-entropy with the text.
-
-    Every ``checkpoint_seconds`` the whole state is written to ``folder/checkpoint.pt``, under another name first, so that a killed
-    run leaves the last complete one. A run that finds a checkpoint continues at its step. ``folder/loss.jsonl`` gets one line for
-    every 20 steps: step, tokens, loss in nats, seconds.
+    Every ``checkpoint_seconds`` the whole state replaces ``folder/checkpoint.pt``, from which a killed run continues.
+    ``folder/loss.jsonl`` gets one line for every 20 steps: step, tokens, loss in nats, seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model = round_to_bfloat16(model).train()

@@ -83,9 +83,8 @@ def train_pair(
 ) -> None:
     """Train the tokenizer, then each role, into ``out``. Finished parts stay, an unfinished one is resumed.
 
-    ``tokens``: shortens every schedule, for a trial.
-
-    Writes ``out/{target,draft}`` as transformers folders (safetensors, bf16), and ``out/run`` with checkpoints and losses.
+    ``tokens`` shortens every schedule, for a trial. Writes ``out/{target,draft}`` as transformers folders (safetensors, bf16),
+    and ``out/run`` with checkpoints and losses.
     """
     works = read_works(data)
     run = out / "run"

@@ -35,11 +35,7 @@ class TrainableHeads(nn.Module):
 
 
 class TrainableExit(nn.Module):
-    """An RMS norm, initialized as the target's final one, then residual blocks x + silu(W x + b) with zero initial weights.
-
-    Args:
-        layer: Number of the target's layers below the exit.
-    """
+    """An RMS norm, initialized as the target's final one, then residual blocks x + silu(W x + b) with zero initial weights."""
 
     def __init__(self, norm: nn.Module, layer: int, blocks: int = 3):
         super().__init__()
@@ -62,11 +58,7 @@ class TrainableExit(nn.Module):
 
 
 class TrainableEagle(nn.Module):
-    """A projection of [embedding ; state] (2 width) to the width, then one Llama layer. It starts as the latest state unchanged.
-
-    Args:
-        config: Of the target: the layer has its width, heads and rotary angles.
-    """
+    """A projection of [embedding ; state] to the width, then one Llama layer. It starts as the latest state unchanged."""
 
     def __init__(self, config: LlamaConfig, seed: int = 19):
         super().__init__()
@@ -85,8 +77,8 @@ class TrainableEagle(nn.Module):
     def forward(self, embedded: Tensor, states: Tensor, seen: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, ...]:
         """One step over all columns: (B, T, width) twice -> predicted states (B, T, width), and this step's keys and values.
 
-        ``embedded``: embedding of the token after each state. ``seen``: keys and values of the first step, (B, heads, T, size):
-        each column reads those before its own, and itself anew.
+        ``embedded`` is the embedding of the token after each state. With ``seen``, keys and values of the first step (B, heads,
+        T, size), each column reads those before its own, and itself anew.
         """
         project, layer = self.layers
         hidden = project(torch.cat([embedded, states], -1))

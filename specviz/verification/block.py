@@ -70,9 +70,8 @@ def _edge_threshold(weight: float, mass: float) -> float:
 class BlockRule:
     """Block verification: all draft tokens of a chain are judged together. Exact; accepts at least as many as the token rule.
 
-    All random numbers of a block are used, also those behind the last accepted draft token, so no later round may use them again.
-    In a record every accepted draft token has ``accepted`` True, even if its own random number lies above its threshold and only
-    a later one lies below.
+    All random numbers of a block are used, also those behind the last accepted draft token. In a record every accepted draft
+    token has ``accepted`` True, even if its own random number lies above its threshold and only a later one lies below.
     """
 
     name, title = "block", "block verification"

@@ -11,16 +11,10 @@ from specviz.verification.comparison_log import thread_state
 
 
 def draw_tokens(probs: Tensor, u: Tensor) -> Tensor:
-    """The smallest id whose cumulative mass exceeds u times the total mass.
+    """The smallest id whose cumulative mass exceeds u times the total mass, (...) int64. Ids of mass 0 are never drawn.
 
-    Args:
-        probs: (..., V) float64, not negative, some mass in every row; rows need not sum to 1.
-        u: (...) float64 in [0, 1).
-
-    Returns:
-        (...) int64. Ids of mass 0 are never drawn, not even by u = 0 or u = 1 - 2**-53.
-
-    A distribution that is expanded for many rows is summed only once.
+    probs (..., V) float64 have some mass in every row and need not sum to 1; u (...) float64 in [0, 1). A distribution that is
+    expanded for many rows is summed only once.
     """
     if probs.dim() > 1 and probs.numel() and not any(probs.stride()[:-1]):
         return draw_many(probs[(0,) * (probs.dim() - 1)], u)

@@ -49,13 +49,11 @@ def mean_tests(beta: Number, k: int) -> Number:
 
 
 def least_rho(p: Tensor, q: Tensor, k: int) -> float:
-    """rho*: the least rho in [1, k] with rho >= mean_tests(beta(rho), k), approached from above.
+    """rho*: the least rho in [1, k] with rho >= mean_tests(beta(rho), k), approached from above. p, q (V,) float64.
 
-    p, q (V,) float64, rows sum to 1; k at least 1.
-
-    rho - mean_tests grows with rho. Between two neighboring ratios p / q the same tokens are accepted with all of q, so
-    beta(rho) is a + b / rho there: a is the sum of their q, b that of the other tokens' p. The code finds the two neighbors
-    first and then bisects with two numbers only.
+    rho - mean_tests grows with rho. Between two neighboring ratios p / q the same tokens are accepted with all of q, so beta(rho)
+    is a + b / rho there: a is the sum of their q, b that of the other tokens' p. The two neighbors are found first, then
+    bisected.
     """
     between = (p > q) & (p < k * q)
     edges, order = (p[between] / q[between]).sort()
@@ -84,11 +82,8 @@ def sequential_residual(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
 class SequentialRule(TokenRule):
     """k-sequential selection among the siblings below each accepted node. Exact; on a chain it is the token rule.
 
-    Args:
-        place: Where rho lies between rho* (0, accepts most) and k (1).
-
-    Raises SettingsError for a tree whose siblings have different distributions, and for one that does not state ``counts_fixed``:
-    it is rejected whatever shape its random numbers gave it.
+    ``place`` in [0, 1] is where rho lies between rho* (accepts most) and k. Raises SettingsError for a tree whose siblings have
+    different distributions, and for one that does not state ``counts_fixed``.
     """
 
     name, title = "k-seq", "k-sequential selection"
@@ -100,11 +95,7 @@ class SequentialRule(TokenRule):
         self._known: OrderedDict[tuple[int, float], tuple[Tensor, Tensor, float]] = OrderedDict()
 
     def rho(self, p: Tensor, q: Tensor, k: int) -> float:
-        """The rho for k siblings drawn from q, (V,), where the target's distribution is p, (V,); in [rho*, k].
-
-        Many samples of one prompt meet few pairs of distributions, so the latest pairs are remembered: looked up by one number,
-        then compared in full.
-        """
+        """The rho in [rho*, k] for k siblings drawn from q, (V,), where the target's distribution is p, (V,); remembered."""
         key = k, float(p @ q)
         known = self._known.get(key)
         if known is None or not (torch.equal(known[0], p) and torch.equal(known[1], q)):

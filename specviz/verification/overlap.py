@@ -17,9 +17,8 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
 def drafted_probability(p: Tensor, q: Tensor) -> Tensor:
     """Probability that a token of the target's text is an accepted draft token, if one was tested there: min(1, q / p), (...).
 
-    p and q (...) float64 are the probabilities that both distributions give the token in the text.
-    The draft token is this token and accepted with probability min(p, q), and the token occurs with probability p. Where a pass
-    over several tokens rounds p to 0 at a token that was drawn, the token counts as an accepted draft token iff q > 0.
+    p, q (...) float64 are the token's probabilities. It is drafted and accepted with probability min(p, q) and occurs with
+    probability p. Where a pass over several tokens rounds p to 0 at a token that was drawn, it counts as accepted iff q > 0.
     """
     return torch.where(q >= p, (q > 0.0).double(), q / p.clamp(min=torch.finfo(p.dtype).tiny))
 
@@ -36,11 +35,8 @@ def drafted_log_ratio(p: Tensor, q: Tensor) -> Tensor:
 def compare_distributions(p: Tensor, q: Tensor) -> dict[str, Tensor]:
     """Statistics of pairs of distributions, each (...). p, q (..., V) float64, rows sum to 1.
 
-    beta      1 - TV(p, q), in [0, 1]
-    kl_pq     KL(p || q) in nats, infinite where q is 0 at a token of p; kl_qp the other way
-    entropy_p, entropy_q  in nats
-    agreement 1.0 where both have the same largest token, the smallest id among equals, else 0.0
-    top_q     the largest probability of q
+    ``beta`` is 1 - TV(p, q), ``kl_pq`` KL(p || q) in nats, infinite where q is 0 at a token of p; ``agreement`` is 1 where both
+    have the same largest token, the smallest id among equals; ``top_q`` is the largest probability of q.
     """
     return {
         "beta": overlap(p, q).clamp(max=1.0),

@@ -83,9 +83,8 @@ class TokenRule:
     the residual; after the last one the replacement is drawn from it. After an accepted leaf the bonus token is drawn from p.
 
     The number of siblings may depend on the values drawn before. Once x_1 is rejected the target is the residual r, whatever x_1
-    was. Both ways on give r: another sibling is drawn from its own q and tested against r, or a replacement is drawn from r. So
-    the choice between them may depend on x_1. It may not depend on the random number that rejected x_1, nor on the sibling about
-    to be drawn.
+    was, and both ways on give r: another sibling is drawn from its own q and tested against r, or a replacement is drawn from r.
+    It may not depend on the random number that rejected x_1, nor on the sibling about to be drawn.
     """
 
     name, title = "token", "token by token"
@@ -139,14 +138,13 @@ class Check(NamedTuple):
 class TreeWalk:
     """One row's walk down its tree: which nodes were checked and accepted, and the distribution of the round's last token.
 
+    A rule that treats siblings in another way overrides ``find_accepted``, one that judges all draft tokens together ``descend``.
+
     Attributes:
         checked: The Check of each node that was tested.
         path: Accepted nodes, from the root down.
         rejected: The last sibling rejected below the last accepted node, None where the path ends in a leaf.
         probs: (V,) what the last token is drawn from, not necessarily rescaled.
-
-    ``first_accepted`` decides about the children of one node. A rule that treats siblings in another way overrides it, and one
-    that judges all draft tokens together overrides ``descend``.
     """
 
     rule: TokenRule

@@ -4,9 +4,8 @@ Cai et al. 2024, Medusa, section 2.3.1. A draft token x is accepted iff p(x) > m
 entropy of p in nats and delta = sqrt(epsilon). The longest accepted path wins; among equally long ones the likelier. The token
 after it is the target's most likely one, always.
 
-The rule uses neither the draft's distributions nor random numbers: if the draft tokens are not drawn at random, every run gives
-the same text. At temperature 0 it coincides with the target. Since it does not keep the target's distribution, it puts no
-condition on how many tokens are proposed.
+The rule uses neither the draft's distributions nor random numbers, and puts no condition on the tree. At temperature 0 it
+coincides with the target.
 """
 
 from __future__ import annotations
@@ -32,14 +31,10 @@ def typical_bound(p: Tensor, epsilon: float) -> float:
 
 
 class TypicalRule(TokenRule):
-    """Typical acceptance, lossy: a draft token is accepted for certain or rejected for certain.
+    """Typical acceptance, lossy: a draft token is accepted for certain or rejected for certain. epsilon is above 0, at most 1.
 
-    Args:
-        epsilon: Above 0, at most 1.
-        bar: What a token's p must exceed; known once a distribution is given (``condition_on``).
-
-    Recorded thresholds are 1 and 0, so the recorded random numbers decide nothing. In a tree only the siblings of the winning
-    path's nodes are recorded as checked.
+    A token's p must exceed ``bar``, known once a distribution is given (``condition_on``). Recorded thresholds are 1 and 0, so
+    the recorded random numbers decide nothing. In a tree only the siblings of the winning path's nodes are recorded as checked.
     """
 
     name, title = "typical", "typical acceptance (lossy)"

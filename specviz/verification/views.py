@@ -46,11 +46,10 @@ def view_distribution(view: RuleView, q: Tensor | None, bars: int, always: tuple
 def view_round(
     rule: Rule, row: Prefix, tree: DraftTree, index: int, p: Tensor, outcome: Outcome, randomness: Randomness, bars: int
 ) -> tuple[tuple[Decision, ...], tuple[Distribution, ...]]:
-    """Decisions with their stand-ins, and a Distribution for each draft token plus one for the token after the accepted path.
+    """Decisions with replacements if rejected, and a Distribution for each draft token and after the accepted path.
 
-    p (N + 1, V). A stand-in is the token that a rejection would put in place. For a rejected token it is the replacement itself;
-    elsewhere it is drawn with the random number that a rejection there would have used. So a page can show the effect of another
-    u at once.
+    p (N + 1, V). For a rejected token the replacement is the token itself that was drawn; elsewhere it is drawn with the random
+    number that a rejection there would have used, so that a page can show the effect of another u at once.
     """
     decisions, distributions = [], []
     last_rejected = _find_last_rejected(outcome)

@@ -1,10 +1,8 @@
-"""Logits -> distribution: temperature, top-k, top-p, min-p, further warpers. One function for p, for q and for target-only sampling.
+"""Logits -> distribution: temperature, top-k, top-p, min-p, further warpers. One function for p, q and target-only sampling.
 
-The warped distribution is the one that an exact rule keeps. Everything is float64. The order is that of the first line, each applied to the renormalized survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al.
-2024 for min-p).
-
-Ties at a cut are resolved here, once: among equally probable tokens the smaller id comes first. So p and q are cut alike, and
-top-k keeps exactly k tokens.
+An exact rule keeps the warped distribution. Everything is float64. Each warper is applied to the renormalized survivors of the
+one before (Holtzman et al. 2020 for top-p; Nguyen et al. 2024 for min-p). Among equally probable tokens at a cut the smaller id
+comes first, so p and q are cut alike, and top-k keeps exactly k tokens.
 """
 
 from __future__ import annotations
@@ -21,15 +19,11 @@ from specviz.verification.warpers import find_warpers, register_warper
 
 
 def warp(logits: Tensor, settings: Settings) -> Tensor:
-    """The distribution of the next token.
+    """The distribution of the next token, (..., V) float64, rows sum to 1 up to rounding; for mps on the CPU.
 
-    ``logits``: (..., V) any float dtype; -inf means impossible; at least one entry per row is finite. Returns (..., V) float64,
-    rows sum to 1 up to rounding; on the CPU where the device has no float64 (mps).
-
-    Temperature 0 gives the one-hot distribution of the largest logit, the smallest id among equals; nothing is cut then.
-
-    Raises ModelError where a row has NaN, +inf or no finite entry: a rule given such a distribution would accept every draft
-    token. Raises SettingsError for an unknown warper.
+    logits (..., V) may have any float dtype; -inf means impossible. Temperature 0 gives the one-hot distribution of the largest
+    logit, the smallest id among equals; nothing is cut then. Raises ModelError where a row has NaN, +inf or no finite entry: a
+    rule given such a distribution would accept every draft token. Raises SettingsError for an unknown warper.
     """
     if logits.device.type == "mps":
         logits = logits.cpu()

@@ -1,7 +1,7 @@
 """Warpers by name: logits processors that take part in ``warp``, after the temperature. No torch here.
 
-A new warper is one file with ``@register_warper``. The project's own (top-k, top-p, min-p) are switched on by a setting of
-their own; the others by ``Settings.warpers``, which names them in the order in which they are applied.
+A new warper is one file with ``@register_warper``. Top-k, top-p and min-p are switched on by a setting of their own, the others
+by ``Settings.warpers``, which names them in the order in which they are applied.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""A feature-level draft head: one layer that predicts the target's next hidden state (EAGLE, Li et al. 2024).
+"""A draft head on hidden states: one layer that predicts the target's next hidden state (EAGLE, Li et al. 2024).
 
-It reads the target's last hidden state and the embedding of the token after it, and predicts the next state; the target's own output
-matrix turns that into a distribution. While it drafts it reads its own predictions. Folders are read in the published layout:
-``config.json`` of a Llama model with one layer, at the top or one key below, and ``model.safetensors`` with ``fc.weight`` (width,
-2 width), embedding first, ``fc.bias`` if there is one, and the layer as ``layers.0.*``. Published heads have no norm before their
-attention; the shipped one has, as ``layers.0.input_layernorm.weight``. ``embed_tokens.weight`` and ``lm_head.weight`` take the place of
-the target's.
+It reads the target's last hidden state, or its own prediction while drafting, and the embedding of the token after it; the
+target's output matrix turns the predicted state into a distribution. Folders have the published layout: ``config.json`` of a
+Llama model with one layer, at the top or one key below, and ``model.safetensors`` with ``fc.weight`` (width, 2 width), embedding
+first, perhaps ``fc.bias``, and the layer as ``layers.0.*``. Published heads have no ``layers.0.input_layernorm.weight``; the
+shipped one has. ``embed_tokens.weight`` and ``lm_head.weight`` take the place of the target's.
 """
 
 from __future__ import annotations
@@ -67,8 +66,6 @@ class DraftHead:
 def find_eagle_head(name: str, target: PreTrainedModel, folder: str = "") -> DraftHead:
     """A pair's draft head, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
 
-    ``name``: name of the pair.
-
     Raises SettingsError for a folder that was not admitted, ModelError if the pair has no head of its own, and as ``load_eagle``.
     """
     entry = PAIRS.get(name)
@@ -79,10 +76,10 @@ def find_eagle_head(name: str, target: PreTrainedModel, folder: str = "") -> Dra
 
 
 def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
-    """A draft head in the published layout, in the target's dtype and on its device.
+    """Load a draft head in the published layout, in the target's dtype and on its device.
 
-    Raises ModelError if the folder holds none or if it was made for another target, UnsupportedModelError for a target whose output matrix
-    cannot be used or a head of another generation, DamagedModelError if it cannot be read. Nothing half loaded is kept.
+    Raises ModelError if there is none or it was made for another target, UnsupportedModelError for a target whose output matrix
+    cannot be used or a head of another generation, DamagedModelError if it cannot be read.
     """
     sizes, config = EAGLES.config(folder), EAGLES.record(folder)
     embedding, output = _find_embeddings(target)

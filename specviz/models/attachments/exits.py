@@ -1,10 +1,9 @@
-"""Early exits: draft the next token from a hidden state in the middle of the target.
+"""Early exits: draft the next token from a hidden state in the middle of the target (Elhoushi et al. 2024, LayerSkip).
 
-After its first layers the target's hidden state is normalized, goes through a small adapter of residual blocks, and is multiplied
-by the target's own output matrix (Elhoushi et al. 2024, LayerSkip; the adapter as in Cai et al. 2024). A folder holds
-``config.json`` with ``exit_layer``, the number of layers below the exit, and ``exit_blocks``. Its ``exit.safetensors`` holds
-``norm.weight`` (width,) and, for block K, ``K.linear.weight`` (width, width) and ``K.linear.bias``. Without a trained exit the
-target's own final norm is applied to the state.
+The state after the first layers is normalized, goes through an adapter of residual blocks (Cai et al. 2024), and is multiplied by
+the target's output matrix. A folder holds ``config.json`` with ``exit_layer``, the number of layers below the exit, and
+``exit_blocks``; its ``exit.safetensors`` holds ``norm.weight`` (width,) and, for block K, ``K.linear.weight`` (width, width) and
+``K.linear.bias``. Without a trained exit the target's own final norm is applied.
 """
 
 from __future__ import annotations
@@ -50,13 +49,11 @@ class Exit:
 
 
 def find_exit(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
-    """The exit that the settings ask for: a trained one (from an admitted folder or the pair's own), or a bare one at their layer.
+    """The exit of the settings: a trained one (from an admitted folder or the pair's own), or a bare one at their layer.
 
-    ``name``: name of the pair.
-
-    Raises SettingsError for a layer that the target does not have or that the folder's exit does not read, and for a folder that
-    was not admitted; ModelError if no layer is named and there is no trained exit; UnsupportedModelError for a target whose layers
-    cannot be run separately; and as ``load_exit``.
+    Raises SettingsError for a layer that the target or the folder's exit does not have and for a folder that was not admitted;
+    ModelError without a layer and a trained exit; UnsupportedModelError for a target whose layers cannot be run separately; and
+    as ``load_exit``.
     """
     layers = _count_layers(target)
     if settings.exit_layer is not None and settings.exit_layer >= layers:
@@ -83,10 +80,9 @@ def build_bare_exit(target: LlamaForCausalLM, layer: int) -> Exit:
 
 
 def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
-    """A trained exit, in the target's dtype and on its device.
+    """Load a trained exit, in the target's dtype and on its device.
 
-    Raises ModelError if the folder holds none or if it was made for another target, DamagedModelError if it cannot be read. Nothing
-    half loaded is kept.
+    Raises ModelError if there is none or it was made for another target, DamagedModelError if it cannot be read.
     """
     layer, count = EXITS.config(folder)
     bare, width = build_bare_exit(target, layer), target.config.hidden_size

@@ -1,10 +1,10 @@
-"""Medusa heads: small networks that read the target's last hidden state and draft the tokens after the next one.
+"""Medusa heads: networks that read the target's last hidden state and draft the tokens after the next one (Cai et al. 2024).
 
-Cai et al. 2024. Head k, counted from 0, drafts the token k + 2 places after the one whose hidden state it reads. Folders are read
-in the published layouts: ``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, and ``medusa_lm_head.safetensors``
-with ``K.L.linear.weight`` (width, width) and ``K.L.linear.bias`` (width,) for block L of head K. ``K.LAYERS.weight`` (V, width) is
-the head's own output matrix. If it is missing, the head uses the target's, as the shipped heads do. vLLM's layout has ``num_heads``
-and ``num_hidden_layers``, and in ``model.safetensors`` ``blocks.K.layers.L.weight``, often without biases, and ``lm_heads.K.weight``.
+Head k, from 0, drafts the token k + 2 places after the one whose hidden state it reads. Folders have a published layout:
+``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, and ``medusa_lm_head.safetensors`` with ``K.L.linear.weight``
+(width, width) and ``K.L.linear.bias`` (width,) for block L of head K, perhaps with ``K.LAYERS.weight`` (V, width), the head's own
+output matrix in place of the target's. vLLM's layout has ``num_heads`` and ``num_hidden_layers``, and in ``model.safetensors``
+``blocks.K.layers.L.weight``, often without biases, and ``lm_heads.K.weight``.
 """
 
 from __future__ import annotations
@@ -78,10 +78,9 @@ def find_heads(pair: LoadedPair, folder: str = "") -> Heads:
 
 
 def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
-    """Heads in a published layout, in the target's dtype and on its device.
+    """Load heads in a published layout, in the target's dtype and on its device.
 
-    Raises ModelError if the folder holds no heads or if they were made for another target, DamagedModelError if it cannot be read.
-    Nothing half loaded is kept.
+    Raises ModelError if there are none or they were made for another target, DamagedModelError if they cannot be read.
     """
     count, layers = HEADS.config(folder)
     text, own = target.config.get_text_config(), target.get_output_embeddings().weight

@@ -1,11 +1,11 @@
 """A transformers decoder with a KV cache, opened for one request.
 
-``distributions`` is a pure function of its rows and tree; the cache only saves computation. Each call rolls the cache back to what
-it shares with the given prefixes, including a path through the last tree. It then feeds the missing tokens and the tree's nodes in
-one pass. Nothing outside this file touches a cache.
+``distributions`` is a pure function of its rows and tree. Each call rolls the cache back to what it shares with the given
+prefixes, including a path through the last tree, and feeds the missing tokens and the tree's nodes in one pass. No other file
+changes a cache.
 
-Columns and positions are different things. A row's tokens may lie in any columns, in order, with holes between them (ragged
-batches, trees). Masks and position ids are built from positions. Keys are rotated by position, so columns may be moved.
+A row's tokens may lie in any columns, in order, with holes between them (ragged batches, trees). Masks and position ids are built
+from positions, not columns. Keys are rotated by position, so columns may be moved.
 """
 
 from __future__ import annotations

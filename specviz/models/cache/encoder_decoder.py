@@ -1,11 +1,9 @@
-"""An encoder-decoder model that has read its prompt. Its decoder is then a causal model with cross-attention.
+"""An encoder-decoder model that has read its prompt: a causal decoder with cross-attention (Raffel et al. 2020, T5).
 
-Raffel et al. 2020 (T5), the setup of Leviathan et al. 2023. The encoder runs once per request, over the prompt. The keys and
-values of the decoder's cross-attention are stored and never change. The decoder's own columns are cached, rolled back and moved
-like those of any causal model.
-
-T5 has no position ids. Its attention adds a bias for the distance between two tokens, which the library counts in columns of the
-cache. Trees, ragged batches and holes put tokens into other columns, so here the bias is looked up by position.
+The encoder runs once per request. Keys and values of the cross-attention are stored and never change; the decoder's own columns
+are cached, rolled back and moved like those of any causal model. T5 adds an attention bias for the distance between two tokens,
+which the library counts in columns. Trees, ragged batches and holes change the columns, so here the bias is looked up by
+position.
 """
 
 from __future__ import annotations
@@ -79,8 +77,8 @@ class ConditionedPass:
     def add_bias(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
         """Additive mask with the relative position bias, (B, heads, T, S) in the model's dtype.
 
-        seen             (B, T, S) bool: which columns each token attends to
-        where, positions (B, S) and (B, T): positions of the columns and of the tokens
+        ``seen`` (B, T, S) bool tells which columns each token attends to; ``where`` (B, S) and ``positions`` (B, T) are their
+        positions.
         """
         device = self.table.device
         back = (positions[:, :, None] - where[:, None, :]).clamp_(0, self.table.shape[1] - 1)

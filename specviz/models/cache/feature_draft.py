@@ -1,9 +1,8 @@
 """A draft head that reads the target's hidden states, opened for one request (EAGLE, Li et al. 2024).
 
-Its column for a token of the text is computed from the target's own state before that token. Its column for a draft token is computed
-from the state that it predicted there, because the target has not read that far. So a draft token's column is dropped when the round is
-over, also where the token was accepted, and computed anew from the target's state. Its distributions are thereby a pure function of the
-prefix and of the draft tokens on the path, and prefix and path are not interchangeable.
+Its column for a token of the text is computed from the target's state before that token, its column for a draft token from the
+state that it predicted there. So a draft token's column is dropped after the round, even if it was accepted, and computed anew.
+Distributions are a pure function of the prefix and of the draft tokens on the path; prefix and path are not interchangeable.
 """
 
 from __future__ import annotations

@@ -93,11 +93,10 @@ def call_hub(
     is_cancelled: Callable[[], bool] = never,
     count_bytes: Callable[[], int] = lambda: 0,
 ) -> T:
-    """What a call to the hub returns. What may pass by itself is tried again: cut connections, 408, 429 and errors of the server.
+    """Call the hub and return the result. Cut connections, 408, 429 and errors of the server are retried.
 
-    ``moved``: bytes that arrived so far: attempts between which some arrived are not counted.
-
-    Raises ModelError with a sentence if the hub refuses, cannot be reached or answers as no hub does.
+    Attempts between which bytes arrived, by ``count_bytes``, are not counted. Raises ModelError with a sentence if the hub
+    refuses, cannot be reached or answers as no hub does.
     """
     attempt, before = 0, count_bytes()
     while True:

@@ -27,14 +27,12 @@ def download_models(
     progress: Callable[[int, int], None] = ignore_bytes,
     is_cancelled: Callable[[], bool] = never,
 ) -> None:
-    """Bring every file of these models onto this machine. Folders are here already, and what is here is not fetched again.
+    """Download every file of these models that is not on this machine, and go on where an earlier download ended.
 
-    ``progress``: called with the bytes that are here and those of all files, at most ten times a second and at the end; a file
-    that two of the models share counts once. ``cancelled``: asked before each piece of some kilobytes.
-
-    Raises ModelError before anything is written if the disk has not enough room; CancelledError if it was cancelled; DamagedModelError
-    for a content that is not the announced one; ModelError for what the hub refuses. What arrived stays, and the next call goes on
-    from there.
+    ``progress`` is called with the bytes that are here and those of all files, at most ten times a second and at the end; a file
+    that two models share counts once. Raises ModelError before anything is written if the disk is too full, and for what the hub
+    refuses; CancelledError if ``is_cancelled`` is true before a piece; DamagedModelError for a content that is not the announced
+    one.
     """
     wanted = [(store, file) for one in listings if (store := one.store) for file in one.files]
     arrived = {_content_key(*one): one[0].count_arrived(one[1]) for one in wanted}

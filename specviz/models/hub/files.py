@@ -94,12 +94,8 @@ class ModelListing:
 def list_model(place: str, weights: tuple[str, ...] | None = None, is_cancelled: Callable[[], bool] = never) -> ModelListing:
     """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
 
-    ``weights``: names that the one file of weights may have, the usual one first, for what is attached to a model; None: a
-    model's weights.
-
-    Where the hub cannot be reached or refuses, what an earlier download left complete on this machine is taken.
-
-    Raises ModelError with a sentence for a place that is neither, and for what the hub refuses.
+    ``weights`` names the one file of weights of an attachment, the usual name first; None: a model's weights. Where the hub
+    cannot be reached or refuses, the files of a complete earlier download are listed. Raises ModelError for any other place.
     """
     if (folder := find_folder(place)) is not None:
         return _list_folder(place, Path(os.path.abspath(folder)), weights)

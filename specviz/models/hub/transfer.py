@@ -1,7 +1,7 @@
-"""One file of a hub into the cache of the hub's clients, in their layout: each content once, under its hash, and names that point to it.
+"""Download of one file into the cache of the hub's clients: each content once, under its hash, and names that point to it.
 
-The hub announces the hash of every file: SHA-256 of a large one, git's own of a small one. Bytes arrive in a file beside their place,
-which keeps what has arrived if the download ends early; the next one goes on from there. Only a content of the announced hash takes its place.
+The hub announces the hash of every file: SHA-256 of a large one, git's own of a small one. Bytes arrive in a file beside their
+place, which the next download continues. Only a content of the announced hash takes its place.
 """
 
 from __future__ import annotations
@@ -88,11 +88,9 @@ def fetch_file(
 ) -> Path:
     """The file's path in the snapshot, after a download if its content is not here.
 
-    ``arrived``: called with the bytes of this file that are here, at most once for each piece that arrives. ``cancelled``: asked
-    before each piece.
-
-    Raises CancelledError if it was cancelled, DamagedModelError if another content arrives than was announced (it is removed), and
-    ModelError as ``client.asked``.
+    ``on_bytes`` is called with the bytes of this file that are here, once for each piece. Raises CancelledError if
+    ``is_cancelled`` is true before a piece, DamagedModelError if another content arrives than was announced (it is removed), and
+    ModelError as ``call_hub``.
     """
     pointer, content = store.snapshot / file.name, store.content_path(file)
     if pointer.is_file():

@@ -14,10 +14,10 @@ _BEGINS = re.compile(rf"^({'|'.join(ROLES)}):[ \t]*", re.M)
 
 
 def parse_messages(text: str) -> list[dict[str, str]]:
-    """The messages of a chat as people type one: each begins at a line with ``system:``, ``user:`` or ``assistant:``.
+    """Split a chat into messages at lines that begin with ``system:``, ``user:`` or ``assistant:``.
 
-    A text without such a line is one message of the user. Raises SettingsError for text before the first of them, and for a chat whose
-    last message is not the user's: there is nothing to answer.
+    A text without such a line is one message of the user. Raises SettingsError for text before the first of them, and for a chat
+    whose last message is not the user's.
     """
     if not _BEGINS.search(text):
         return [{"role": "user", "content": text.strip()}]
@@ -41,11 +41,8 @@ def find_template(tokenizer: PreTrainedTokenizerBase) -> str:
 def apply_template(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
     """The text that ``tokenizer.encode`` turns into the ids that a server's chat endpoint gives the model.
 
-    ``messages``: each with ``role`` and ``content``; the template adds what begins the answer.
-
-    Templates write the start token themselves, and many tokenizers put one before every text. Where both do, the text is returned
-    without the template's. Raises ModelError where there is no template, where it refuses the messages, and where no text gives
-    these ids.
+    Where both the template and the tokenizer add a start token, the text is returned without the template's. Raises ModelError
+    where there is no template, where it refuses the messages, and where no text gives these ids.
     """
     if not find_template(tokenizer):
         raise ModelError(

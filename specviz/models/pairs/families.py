@@ -1,8 +1,7 @@
-"""Which models may be opened: families whose cached passes are tested against uncached ones.
+"""Which models may be opened: families whose cached passes are tested against uncached ones (tests/models/test_families.py).
 
-The list names what has been tested (tests/models/test_families.py), not what is known to fail. A family outside the list may work
-one row at a time and still be wrong on a tree or a ragged batch. For example, ALiBi and local attention count columns of the cache
-instead of positions in the text; the model then emits another distribution without any error.
+A family outside the list may work one row at a time and still be wrong on a tree or a ragged batch: ALiBi and local attention
+count columns of the cache instead of positions in the text, and the model emits another distribution without any error.
 """
 
 from __future__ import annotations

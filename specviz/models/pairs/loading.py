@@ -30,14 +30,9 @@ SHARE_LEAST = 0.05  # part of a draft's tokens that a target with another tokeni
 
 
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPair:
-    """Load a pair of the catalog, or one named as in names.py: ``target|draft``, each a folder or a hub name.
+    """Load a pair of the catalog, or one named ``target|draft`` as in names.py. Missing files of hub names are downloaded.
 
-    ``device``: auto (cuda, then mps, then cpu), or one of these. ``dtype``: auto (bfloat16 on cuda, else float32), or a float
-    type.
-
-    What is missing of a hub name is downloaded, weights last.
-
-    Raises ModelError, UnsupportedModelError or DamagedModelError with a sentence. Nothing half loaded is kept.
+    ``device`` and ``dtype`` are as in ``Pair.from_pretrained``. Raises ModelError, UnsupportedModelError or DamagedModelError.
     """
     where, kind = pick_device(device, dtype)
     if entry := PAIRS.get(name):
@@ -69,13 +64,11 @@ def build_pair(
     places: tuple[str, str] = ("target", "draft"),
     draft_tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> LoadedPair:
-    """A pair from two loaded transformers models in eval mode, which are read as they are (lent.py has copies that may be).
+    """Make a pair of two loaded transformers models in eval mode, which are read as they are (``share_weights`` makes copies).
 
-    ``tokenizer``: the target's. ``name``: what records call it. ``places``: what sentences call the two models.
-    ``draft_tokenizer``: the draft's; None: the target's. If the two differ, the draft proposes only tokens that both have
-    (MappedPair).
-
-    Raises UnsupportedModelError for a family that was not tested, ModelError for models that do not fit their tokenizers or each other.
+    ``name`` is used in records, ``places`` in sentences. If the draft's tokenizer is another one, the draft proposes only tokens
+    that both have (MappedPair). Raises UnsupportedModelError for a family that was not tested, ModelError for models that do not
+    fit.
     """
     refuse_mixed(places, [model.config for model in (target, draft)])
     why = describe_difference(tokenizer, draft_tokenizer) if draft_tokenizer is not None else None
@@ -105,12 +98,10 @@ def map_shared_tokens(
     why: str,
     ends_and_starts: Sequence[tuple[frozenset[int], int | None]] = ((frozenset(), None), (frozenset(), None)),
 ) -> TokenMap:
-    """The tokens that target and draft share, although their tokenizers differ.
+    """The tokens that target and draft share, although their tokenizers differ. ``why`` tells how, as part of a sentence.
 
-    ``why``: how the tokenizers differ, as part of a sentence. ``ends_and_starts``: of each model, the ids that end a text and the
-    id that stands for an empty one.
-
-    Raises ModelError for models with encoders, and if the draft shares fewer than SHARE_LEAST of its tokens.
+    ``ends_and_starts`` has for each model the ids that end a text and the id of an empty one. Raises ModelError for models with
+    encoders, and if the draft shares fewer than SHARE_LEAST of its tokens.
     """
     named = f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}."
     if configs[0].is_encoder_decoder:

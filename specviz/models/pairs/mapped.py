@@ -1,8 +1,8 @@
 """A target and a draft with tokenizers of their own: the draft proposes only tokens that both have.
 
-Token-level intersection (Timor et al. 2025). The draft reads the same text in its own ids. Its logits are restricted to the shared
-tokens, warped, and put at the target's ids. That is q, in float64, and draft tokens are drawn from it, so the rule and
-its proof are those of any other draft.
+Token-level intersection (Timor et al. 2025). The draft reads the text in its own ids. Its logits are restricted to the shared
+tokens, warped, and put at the target's ids. That is q, and draft tokens are drawn from it, so the rule's proof holds as for any
+other draft.
 """
 
 from __future__ import annotations
@@ -57,15 +57,9 @@ class LogitsSource(Protocol):
 class MappedDraft:
     """The draft's distributions, restricted to the shared tokens and put at the target's ids.
 
-    Args:
-        source: The draft with its cache, in its own ids.
-        tokens: What both have.
-        settings: Temperature and cuts are applied to the restricted logits.
-        vocabulary: V, the target's.
-
-    The distribution after a text is a pure function of its ids in the target. Where no shared token is possible its row is
-    all zero, and nothing is drafted there. There is no limit on the length of a text: of one that exceeds the draft's context it
-    reads the end.
+    ``source`` reads the draft's own ids; temperature and cuts of the settings are applied to the restricted logits. Where no
+    shared token is possible a row is all zero, and nothing is drafted there. Of a text that exceeds the draft's context it reads
+    the end.
     """
 
     context: int | None = None
@@ -76,11 +70,7 @@ class MappedDraft:
 
     @property
     def draftable(self) -> float | None:
-        """Mean mass of the shared tokens in the draft's whole distribution over all places that were asked for, in [0, 1].
-
-        The distribution is that at the settings' temperature, before cuts; at temperature 0 it has all its mass on its likeliest
-        token. None: nothing was asked for.
-        """
+        """Mean mass of the shared tokens in the draft's distributions so far, before cuts, in [0, 1]; None before the first."""
         return float(self._mass) / self._places if self._places else None
 
     @torch.inference_mode()

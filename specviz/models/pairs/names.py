@@ -1,7 +1,6 @@
 """Names of user-supplied pairs: ``target|draft``, or ``target|draft|8bit``. No torch here: settings, links and commands use it.
 
-Each model is a *place*: a folder on this machine, or a name on the model hub, ``owner/model`` or ``owner/model@revision``. A folder
-that exists is a folder, whatever it is called.
+Each model is a *place*: a folder that exists, or a name on the model hub, ``owner/model`` or ``owner/model@revision``.
 """
 
 from __future__ import annotations
@@ -35,11 +34,7 @@ def parse_pair_name(name: str) -> PairPlaces | None:
 
 
 def expand_path(place: str) -> Path:
-    """A place as a path on this machine, with ``~`` and ``~user`` expanded.
-
-    All code that looks at a folder of models calls this, so that the folder that is checked is the folder that is read. Names of
-    pairs in settings and records keep the ``~``.
-    """
+    """A place as a path on this machine, with ``~`` expanded, so that the folder that is checked is the folder that is read."""
     path = Path(place)
     try:
         return path.expanduser()

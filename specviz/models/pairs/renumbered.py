@@ -18,12 +18,11 @@ FOREIGN = "\u0100\u0100"  # two zero bytes as byte-level BPE writes them: no tok
 
 
 def renumber_draft(pair: LoadedPair) -> LoadedPair:
-    """The same target beside a draft that numbers its tokens backwards, and of whose merges the later half were other ones.
+    """The same target beside a draft that numbers its tokens backwards and had other merges in the later half.
 
-    The draft keeps its weights; a token that came from a later merge stands for other bytes, which the target lacks. So about half
-    of the tokens are shared, and both models have tokens that the other one lacks.
-
-    Raises ModelError for tokenizers that are not byte-level BPE, for drafts in 8 bits, and for encoder-decoder models.
+    The draft keeps its weights; a token of a later merge stands for other bytes, which the target lacks. So about half of the
+    tokens are shared. Raises ModelError for tokenizers that are not byte-level BPE, for drafts in 8 bits, and for encoder-decoder
+    models.
     """
     record = _read_bpe(pair.tokenizer)
     if is_rounded(pair.draft) or pair.draft.config.is_encoder_decoder or record is None:

@@ -60,9 +60,8 @@ class Side(NamedTuple):
 def build_token_map(target: Side, draft: Side) -> TokenMap:
     """The tokens that both sides have: equal bytes, and special tokens that mean the same.
 
-    Special tokens are the same if they have one name and both or neither of them ends a text. The two models' end-of-sequence
-    tokens are the same under any name. A tokenizer with several ids for the same bytes shares the first that is not a byte
-    fallback.
+    Special tokens are the same if they have one name and both or neither of them ends a text; end-of-sequence tokens are the same
+    under any name. A tokenizer with several ids for the same bytes shares the first that is not a byte fallback.
     """
     pieces = target.pieces, draft.pieces
     ours, theirs = (_index_by_bytes(side.tokenizer, of_side) for side, of_side in zip((target, draft), pieces, strict=True))
@@ -112,15 +111,17 @@ def _find_end(side: Side) -> int | None:
 
 
 class TextReader:
-    """A text's ids in the target -> the draft's ids for the same text.
+    """Reads a text's ids in the target as the draft's ids for the same text.
 
-    A token that both have is read as its counterpart. A run of tokens that the draft lacks is joined to its bytes and encoded by
-    the draft's tokenizer. Special tokens without a counterpart are left out. The draft's text begins as its own tokenizer begins
-    one, and the target's start token stands for that beginning, so no start token comes twice. How well the draft reads
-    a text affects the speed only: q is whatever distribution a draft token was drawn from.
+    A token that both have becomes its counterpart. A run of tokens that the draft lacks is joined to its bytes and encoded by the
+    draft's tokenizer. Special tokens without a counterpart are left out. The text begins as the draft's tokenizer begins one; the
+    target's start token stands for that. How well the draft reads a text affects the speed only.
 
     Args:
-        ours, theirs: id -> bytes of each side.
+        target: The target's tokens.
+        draft: The draft's tokens.
+        ours: Bytes of each id of the target.
+        theirs: Bytes of each id of the draft.
         shared: Id of the draft by id of the target, special ids included.
         by_bytes: Id of the draft by its bytes.
     """

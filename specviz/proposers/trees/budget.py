@@ -1,9 +1,8 @@
 """Trees that grow where the draft is sure, up to a budget of nodes.
 
-A tree may be cut back to its best nodes only if nothing was drawn: tokens that are not drawn are no sample, and any of them may
-be returned (Li et al. 2024, EAGLE-2, re-ranking by joint confidence). Among drawn siblings a cut would leave tokens that no
-longer have the distribution they were drawn from (best-drawn in docs/reference/mistakes.md). There the budget is spent before each draw,
-and drawn tokens stay.
+A tree may be cut back to its best nodes only if nothing was drawn (Li et al. 2024, EAGLE-2, re-ranking by joint confidence).
+Among drawn siblings a cut would leave tokens that no longer have the distribution they were drawn from (best-drawn in
+docs/reference/mistakes.md), so there the budget is spent before each draw.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ WIDEST = 4  # most children of a node where no shape is given
 class RankedTree:
     """The ``nodes`` most likely nodes of the draft's tree by joint confidence. Nothing is drawn.
 
-    Args:
-        draft: Only ranks tokens, so its distributions may have any temperature; the rule is not given them.
-        widths: Most children of each node, level by level.
+    The draft only ranks tokens, so its distributions may have any temperature. ``widths`` are the most children of each node by
+    level.
     """
 
     name = "tree"
@@ -80,20 +78,16 @@ def _keep_nodes(tree: TreeGrowth, nodes: list[int]) -> TreeGrowth:
 class BudgetTree:
     """Drawn siblings under a budget: the place with the highest expected joint confidence gets the next node.
 
-    On each level but the last, at most half of the remaining nodes are drawn.
+    On each level but the last, at most half of the remaining nodes are drawn. ``widths`` are the most children of each node by
+    level.
 
     *distinct*: decided before each draw, given what was drawn on the level so far. Recursive rejection allows this (TokenRule).
     The number of siblings then depends on the values drawn among them, so a rule that needs it fixed never gets such a tree.
 
     *independent*: all numbers of a level are decided before its first draw, from the draft's distributions there and the levels
-    above, because k-sequential selection also judges such siblings and needs them fixed. The c-th sibling is worth what it is
-    expected to add: the sum over x of q(x) q(x) (1 - q(x))^(c - 1), for a token that is drawn and has not been drawn before. It
-    would be equally exact to finish one node before deciding about the next. It would not be exact to alternate between nodes and
-    decide from the values drawn below each.
-
-    Args:
-        siblings: ``independent`` or ``distinct``.
-        widths: Most children of each node, level by level.
+    above, as k-sequential selection needs. The c-th sibling is worth what it is expected to add: the sum over x of q(x) q(x) (1 -
+    q(x))^(c - 1), for a token that is drawn and has not been drawn before. To finish one node before deciding about the next
+    would be exact too; to alternate between nodes and decide from the values drawn below each would not.
     """
 
     name = "tree"

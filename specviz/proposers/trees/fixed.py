@@ -1,9 +1,8 @@
 """A tree of fixed shape from the draft model: one draft pass per level (Miao et al. 2024, SpecInfer).
 
-There are three kinds of siblings. *top*: the most likely tokens, not drawn, each with a one-hot distribution. *independent*:
-drawn one by one from q, with replacement. *distinct*: drawn without replacement; the second is drawn from q without the first
-token, rescaled, and the rule is given that same array (Jeon et al. 2024, recursive rejection sampling; Yang et al. 2024,
-multi-candidate speculative decoding).
+Siblings are *top*: the most likely tokens, not drawn, one-hot; *independent*: drawn from q, with replacement; or *distinct*:
+drawn without replacement, where the second is drawn from q without the first token, rescaled, and the rule is given that same
+array (Jeon et al. 2024, recursive rejection sampling; Yang et al. 2024, multi-candidate speculative decoding).
 """
 
 from __future__ import annotations
@@ -28,12 +27,10 @@ from specviz.verification.draft_tree import ROOT, DraftTree
 
 
 class FixedTree:
-    """A tree with the same number of children below every node of a level.
+    """A tree with ``widths`` children below every node, level by level.
 
-    Args:
-        draft: Its distributions are q for drawn siblings; for ``top`` they only rank tokens, so they may have any temperature.
-        widths: Children of each node, level by level; a row near its length cap or the draft's context gets fewer levels.
-        siblings: ``top``, ``independent`` or ``distinct``.
+    A row near its length cap or the draft's context gets fewer levels. The draft's distributions are q for drawn siblings; for
+    ``top`` they only rank tokens, so they may have any temperature.
     """
 
     name = "tree"

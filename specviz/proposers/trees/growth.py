@@ -44,9 +44,8 @@ class TreeGrowth:
     def find_first_twin(self, node: int) -> int:
         """The first sibling with the same token; the node itself if there is no earlier one.
 
-        Once the first has been rejected, the residual of the token rule has no mass on the token, so nothing below a later twin
-        is ever reached. k-sequential selection may accept a later twin; the round then ends there with a draw from p, as after
-        any leaf.
+        Once it is rejected, the token rule never accepts a later twin. k-sequential selection may; the round then ends there as
+        after any leaf.
         """
         return next(other for other in self.list_children(self.parents[node]) if self.tokens[other] == self.tokens[node])
 
