@@ -27,7 +27,7 @@ def find_borderline(shard: Shard, beginnings: Collection[tuple[int, ...]]) -> np
     elsewhere. Samples are followed only as long as their text is one of the beginnings, so this is little work.
     """
     edges = _NearEdges(shard, beginnings)
-    edges.drawn("", lambda fraction: None, None, lambda state: None)
+    edges.draw("", lambda fraction: None, None, lambda state: None)
     return edges.near
 
 

@@ -109,7 +109,7 @@ class BuggyDecoder:
     def _shared(self, made: Components, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
         randomness = made.randomness(PhiloxRandomness(seed))
         shard = Shard(made.target, made.proposer, made.rule, randomness, settings, prompt, self.pair.eos_token_ids, 0, 1)
-        tokens = CountingSampler(shard, self.counters).drawn("", lambda share: None, None, lambda state: None).tokens[0]
+        tokens = CountingSampler(shard, self.counters).draw("", lambda share: None, None, lambda state: None).tokens[0]
         return [token for token in tokens.tolist() if token != NONE]
 
     def _engine(self, made: Components, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
