@@ -15,7 +15,8 @@ import torch
 from specviz.evidence.enumeration.four_rules import four_rules
 from specviz.verification.block import block_weights
 from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
-from specviz.web.one_token.payload import GRID, PRESETS, round_to_grid
+from specviz.web.one_token.payload import GRID, PRESETS
+from tests.written_cases import round_to_grid
 
 FILE = Path(__file__).with_name("token_cases.json")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from specviz.figures.narration import format_apart, format_probability
 from specviz.web.one_round.payload import read_cursor, write_cursor
-from specviz.web.one_token.payload import GRID, PRESETS, round_to_grid
+from specviz.web.one_token.payload import GRID, PRESETS
 from specviz.web.one_token.state import read_state, write_distribution
 
 FILE = Path(__file__).with_name("written_cases.json")
@@ -63,6 +63,16 @@ LINKS = (
     {"p": "1e1-30-20-7-3"}, {"p": "40-30-20-7-3.001"}, {"p": "40--30-20-7-3"}, {"p": ""}, {"p": "999-999-999-999-999", "q": FIVE},
     {"p": "33.33-33.33-33.33-0.01-0.01", "preset": "misses"},
 )  # fmt: skip
+
+
+def round_to_grid(parts: tuple[float, ...]) -> tuple[int, ...]:
+    """The nearest whole ten-thousandths that sum to GRID: largest remainders first, the first of equals."""
+    exact = [GRID * part / sum(parts) for part in parts]
+    counts = [int(x + 1e-9) for x in exact]
+    order = sorted(range(len(parts)), key=lambda i: (counts[i] - exact[i], i))
+    for i in order[: GRID - sum(counts)]:
+        counts[i] += 1
+    return tuple(counts)
 
 
 def table() -> dict[str, Any]:

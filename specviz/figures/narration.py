@@ -13,12 +13,6 @@ from math import isclose
 from specviz.glyphs import decode_whole, name_token, read_piece
 from specviz.trace import Decision, Distribution, Round, Trace
 
-HEADLINE = ("Speculative decoding", "a small model drafts, a large one checks")  # a phone shows the first part
-OPENING = (  # what a first visitor reads before the first step
-    ("Why", "Most of a large model’s time goes into reading weights. A pass over several tokens reads them once."),
-    ("What", "A small draft model suggests tokens. A large target model reads all in one pass; a rule checks each."),
-    ("Result", "More tokens from each pass, distributed exactly as if the target had written alone."),
-)
 BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from specviz.evidence.serving_setups import records
 from specviz.figures.components import load_component
 from specviz.figures.glossary import GLOSSARY
-from specviz.figures.narration import HEADLINE, OPENING
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import methods, passage, plan
@@ -24,8 +23,7 @@ from specviz.web.drafting_methods import method_figures as methods_words
 from specviz.web.drafting_methods import rule_matrix
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
-from specviz.web.one_round.payload import build_round_payload
-from specviz.web.one_round.words import list_tour_stops
+from specviz.web.one_round.payload import build_round_payload, select_texts
 from specviz.web.one_token.payload import build_token_payload
 from specviz.web.questions import questions as asked
 from specviz.web.serving_limits import setup_figures as setups_words
@@ -63,7 +61,7 @@ def build_one_round(trace: Trace | None = None, shown: int = 0) -> PageContent:
     """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
     trace = trace or load_opening()
     data = {
-        "payload": build_round_payload(trace, more=False), "headline": HEADLINE, "opening": OPENING, "tour": list_tour_stops(trace.settings.get("rule", "token")), "cursor": {"round": shown, "step": 0}, "mode": "recorded",
+        "payload": build_round_payload(trace, more=False), **select_texts(trace.settings.get("rule", "token")), "cursor": {"round": shown, "step": 0}, "mode": "recorded",
         "busy": None, "alone": True,
     }  # fmt: skip
     about = "One round of exact speculative decoding on real language models, step by step."

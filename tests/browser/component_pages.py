@@ -12,9 +12,7 @@ import sys
 from pathlib import Path
 
 from specviz.figures.components import load_component
-from specviz.figures.narration import HEADLINE, OPENING
-from specviz.web.one_round.payload import build_round_payload
-from specviz.web.one_round.words import list_tour_stops
+from specviz.web.one_round.payload import build_round_payload, select_texts
 from tests import traces
 from tests.browser.chromium import CHROMIUM, FLAGS
 
@@ -41,9 +39,7 @@ window.give({}); window.ready = true;
 def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0, 0), pad: int = 16, **data) -> str:
     """A page that shows this payload; ``data`` overrides mode, busy, notices."""
     full = {
-        "headline": HEADLINE,
-        "opening": OPENING,
-        "tour": list_tour_stops("token"),
+        **select_texts("token"),
         "mode": "recorded",
         "busy": None,
         "notices": [],

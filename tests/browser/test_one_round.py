@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.narration import HEADLINE, OPENING, format_probability
-from specviz.web.one_round.payload import build_round_payload
+from specviz.figures.narration import format_probability
+from specviz.web.one_round.payload import TEXTS, build_round_payload
 from tests import traces
 from tests.browser.component_pages import find_step, sentence, standings, step_through
 
@@ -54,10 +54,10 @@ def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
     payload = build_round_payload(traces.story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["steps"][0]["sentence"]
-    assert page.locator(".roundHead .headline").inner_text() == ": ".join(HEADLINE)
+    assert page.locator(".roundHead .headline").inner_text() == ": ".join(TEXTS["headline"])
     assert page.locator(".opening dt").all_inner_texts() == ["Why", "What", "Result"]
     assert [text.removesuffix(" Take the tour →") for text in page.locator(".opening dd").all_inner_texts()] == [
-        said for _, said in OPENING
+        said for _, said in TEXTS["opening"]
     ]
 
 
@@ -197,7 +197,7 @@ def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
 
 def test_without_a_run_the_opening_and_going_live_stand_alone(open_stage):
     page = open_stage(None)
-    assert page.locator(".opening dd").first.inner_text() == OPENING[0][1]
+    assert page.locator(".opening dd").first.inner_text() == TEXTS["opening"][0][1]
     page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Go live").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.web.one_round.payload import build_round_payload
-from specviz.web.one_round.words import TOUR, list_tour_stops
+from specviz.web.one_round.payload import TEXTS, build_round_payload, select_texts
 from specviz.web.questions.questions import load_recorded_runs
 from tests import traces
 from tests.browser.chromium import resize
 from tests.browser.component_pages import page_html, sentence
 
 PAYLOAD = build_round_payload(load_recorded_runs().opening)
+TOUR = TEXTS["tour"]
 ADDRESS = "http://tour.test/?seed=7"
 TITLE = ".tourStop.now h3"
 SPOKEN_OF = (".chips", ".scene", ".sentence", ".transport .buttons")
@@ -28,11 +28,11 @@ def toured(open_html):
 
 def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
     assert len(TOUR) <= 8
-    assert all(len(stop.says) < 260 for stop in TOUR)
+    assert all(len(stop["says"]) < 260 for stop in TOUR)
 
 
 def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(toured):
-    page = toured(tour=list_tour_stops("block"))
+    page = toured(tour=select_texts("block")["tour"])
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
 
 
@@ -40,7 +40,7 @@ def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
     page = toured(ADDRESS)
     assert not page.locator(".tour").is_visible()
     page.get_by_role("button", name="Take the tour").click()
-    expect(page.locator(TITLE)).to_have_text(TOUR[0].title)
+    expect(page.locator(TITLE)).to_have_text(TOUR[0]["title"])
     page.wait_for_url("**tour=1*")
 
 
@@ -48,7 +48,7 @@ def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
 def test_every_stop_points_at_one_thing_in_sight(toured, size):
     page = toured(size=size)
     for n, stop in enumerate(TOUR, start=1):
-        expect(page.locator(TITLE)).to_have_text(stop.title)
+        expect(page.locator(TITLE)).to_have_text(stop["title"])
         expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
         ring, card = page.locator(".ring").bounding_box(), page.locator(".tour").bounding_box()
         width = page.viewport_size["width"]
@@ -112,7 +112,7 @@ def test_on_a_phone_the_end_of_the_tour_leaves_the_focus_on_a_button_in_sight(to
 
 def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(toured):
     page = toured()
-    at = next(i for i, stop in enumerate(TOUR) if stop.kind == "uniform")
+    at = next(i for i, stop in enumerate(TOUR) if stop["kind"] == "uniform")
     for _ in range(at):
         page.get_by_role("button", name="Next stop").click()
     before = sentence(page)
@@ -128,9 +128,9 @@ def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(toured):
 
 def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
     page = toured()
-    while page.locator(TITLE).inner_text() == TOUR[0].title:
+    while page.locator(TITLE).inner_text() == TOUR[0]["title"]:
         page.keyboard.press("ArrowRight")
-    expect(page.locator(TITLE)).to_have_text(TOUR[1].title)
+    expect(page.locator(TITLE)).to_have_text(TOUR[1]["title"])
     page.keyboard.press("Enter")  # the next round
     assert not page.locator(".tour").is_visible()
     page.locator("select[aria-label=round]").select_option("0")
@@ -140,7 +140,7 @@ def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
 def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
     page = toured(f"{ADDRESS}&tour=1&at=1.7", cursor=(0, 6))
     title = page.locator(TITLE).inner_text()
-    assert title != TOUR[0].title
+    assert title != TOUR[0]["title"]
     page.reload()
     page.wait_for_function("window.ready")
     expect(page.locator(TITLE)).to_have_text(title)

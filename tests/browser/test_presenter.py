@@ -7,8 +7,7 @@ from playwright.sync_api import expect
 
 from specviz.figures.pages import PAGES
 from specviz.web.drafting_methods.tree import build_tree
-from specviz.web.one_round.payload import build_round_payload
-from specviz.web.one_round.words import NOTES
+from specviz.web.one_round.payload import TEXTS, build_round_payload
 from specviz.web.one_token.payload import build_token_payload
 from specviz.web.one_token.state import read_state
 from specviz.web.questions.questions import build_questions_payload, load_recorded_runs
@@ -170,7 +169,7 @@ def test_the_notes_say_what_to_ask_and_what_is_next_and_both_windows_move_togeth
     notes = notes_of(page)
     steps = STAGE["rounds"][0]["steps"]
     expect(notes.locator(".place")).to_have_text(f"Round 1, step 1 of {len(steps)}")
-    expect(notes.locator(".ask")).to_have_text(NOTES[steps[0]["kind"]])
+    expect(notes.locator(".ask")).to_have_text(TEXTS["notes"][steps[0]["kind"]])
     expect(notes.locator(".next")).to_have_text(steps[1]["sentence"])
     page.keyboard.press("ArrowRight")
     expect(notes.locator(".now")).to_have_text(steps[1]["sentence"])
@@ -233,7 +232,7 @@ def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
 
 def test_every_kind_of_motion_has_its_note():
     kinds = {row["kind"] for round_ in STAGE["rounds"] for row in round_["steps"]}
-    assert kinds <= set(NOTES)
+    assert kinds <= set(TEXTS["notes"])
 
 
 LINES = """() => Math.max(...[...stage.querySelectorAll(".chip .caption")].map((one) => {

@@ -19,10 +19,11 @@ from specviz.figures.narration import (
 )
 from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, is_special, name_token, read_piece
 from specviz.models.pairs.names import parse_pair_name
+from specviz.records import load_toml
 from specviz.settings import CUT_FIELDS, read_uniform, update_names
 from specviz.trace import Decision, Distribution, Round, Trace
-from specviz.web.one_round.words import NOTES
 
+TEXTS = load_toml("texts/one_round")
 BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
@@ -46,9 +47,14 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
         "edits": _describe_edits(edits, rounds),
         "rounds": rounds,
-        "notes": NOTES,
+        "notes": TEXTS["notes"],
         "more": can_continue(trace) if more is None else more,
     }
+
+
+def select_texts(rule: str) -> dict[str, Any]:
+    """Headline, opening and tour of the page; no tour under a rule whose acceptance probability is not min(1, p/q)."""
+    return {"headline": TEXTS["headline"], "opening": TEXTS["opening"], "tour": TEXTS["tour"] if rule == "token" else []}
 
 
 def read_cursor(text: str | None) -> dict[str, int] | None:

@@ -7,16 +7,14 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.narration import HEADLINE, OPENING
 from specviz.web.common import chat, export_fold, page_head, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.hosting.options import load_options
 from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
-from specviz.web.one_round.payload import read_cursor
+from specviz.web.one_round.payload import read_cursor, select_texts
 from specviz.web.one_round.state import OneRoundState
-from specviz.web.one_round.words import list_tour_stops
 
 _component = Component("one_round")
 
@@ -52,9 +50,7 @@ def show_round(state: OneRoundState) -> None:
     """
     data = {
         "payload": state.shown.payload,
-        "headline": HEADLINE,
-        "opening": OPENING,
-        "tour": list_tour_stops(state.shown.settings.rule),
+        **select_texts(state.shown.settings.rule),
         "cursor": state.shown.cursor,
         "mode": state.shown.mode,
         "busy": state.waiting,

@@ -13,7 +13,7 @@ from specviz.figures.token_bars import BarPanel
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round.export import identify_models, wait_for_libraries
-from specviz.web.one_token.payload import GRID, PRESETS, RULE_NAMES, WORDS
+from specviz.web.one_token.payload import GRID, PRESETS, TEXTS
 from specviz.web.one_token.state import write_distribution
 
 TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
@@ -51,7 +51,7 @@ def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, st
         preset = PRESETS[state["preset"]]
         p, q = (state["p"], state["q"]) if state["p"] else ([x / GRID for x in probs] for probs in (preset.p, preset.q))
         columns = accounted(p, q)
-        rules = tuple((RULE_NAMES[one.rule][0], one.first, one.both, one.error) for one in four_rules(p, q))
+        rules = tuple((TEXTS["rules"][one.rule]["title"], one.first, one.both, one.error) for one in four_rules(p, q))
         query |= {key: write_distribution(tuple(round(GRID * x) for x in probs)) for key, probs in (("p", p), ("q", q))}
     size = len(columns["p"])
     slots = place["slots"] if place and len(place["slots"]) == size else [None] * size
@@ -69,7 +69,7 @@ def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, st
 
 def _name_token(slot: Mapping[str, Any] | None, number: int) -> str:
     if slot is None:
-        return WORDS[number]
+        return TEXTS["words"][number]
     return "all other tokens" if slot["glyphs"] is None else "".join(glyph["t"] for glyph in slot["glyphs"])
 
 

@@ -13,19 +13,18 @@ from streamlit.testing.v1 import AppTest
 from specviz.figures.components import load_component
 from specviz.trace import Trace
 from specviz.web.one_token.payload import (
-    FEWEST,
     GRID,
-    MOST,
+    MAX_TOKENS,
+    MIN_TOKENS,
     PRESETS,
     TEXTS,
-    WORDS,
-    apply_temperature,
     build_token_payload,
     list_positions,
 )
 from specviz.web.one_token.state import read_distribution, read_state, write_distribution
 from tests import traces
 from tests.pages import first_paint
+from tests.written_cases import round_to_grid
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
@@ -67,7 +66,7 @@ def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses(
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_distributions_and_show_what_their_names_say(preset):
     p, q = PRESETS[preset].p, PRESETS[preset].q
-    assert FEWEST <= len(p) == len(q) <= min(MOST, len(WORDS))
+    assert MIN_TOKENS <= len(p) == len(q) <= min(MAX_TOKENS, len(TEXTS["words"]))
     assert sum(p) == sum(q) == GRID
     beta = sum(map(min, p, q)) / GRID
     assert {"equal": beta == 1.0, "disjoint": beta == 0.0, "sure": max(q) > 9000}.get(preset, 0.0 < beta < 1.0)
@@ -75,9 +74,9 @@ def test_presets_are_distributions_and_show_what_their_names_say(preset):
         assert q[0] == 0 < p[0] == max(p)
 
 
-def test_another_temperature_is_a_power_of_the_distribution():
-    assert apply_temperature((5000, 3000, 2000), 0.5) == (6579, 2368, 1053)  # 25, 9, 4 of 38
-    assert apply_temperature((5000, 3000, 2000), 1.0) == (5000, 3000, 2000)
+def test_the_draft_of_another_temperature_is_a_power_of_the_target():
+    preset = PRESETS["temperatures"]
+    assert tuple(preset.q) == round_to_grid(tuple((x / GRID) ** (1.0 / 0.5) for x in preset.p))
 
 
 def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_vocabulary():
@@ -154,6 +153,6 @@ def test_script_and_payload_name_the_same_sentences():
     made = load_component("one_token")
     script = made["js"]
     used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)\\?"', script))
-    assert used == set(TEXTS)
+    assert used == set(TEXTS["texts"])
     assert "innerHTML" not in script
     assert "#0072B2" in made["css"]
