@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.__main__ import main
 from specviz.evidence import tests
-from specviz.evidence.certificate.check import ALTERED, check_certificate
+from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.statistics.finding import Finding
 
 Record = dict[str, Any]

@@ -104,7 +104,7 @@ def report(pair_folders, tmp_path_factory):
 @pytest.fixture
 def record(report):
     """What stands in it."""
-    from specviz.evidence.certificate.check import read_certificate
+    from specviz.evidence.certificate import read_certificate
 
     return read_certificate(report)
 

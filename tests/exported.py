@@ -13,11 +13,11 @@ import numpy as np
 
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import to_record
+from specviz.evidence.report import build_answer
 from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.serving_setups import records
-from specviz.evidence.tests import Plan as Planned
-from specviz.evidence.tests import TestReport, joint_tests
+from specviz.evidence.tests import TestPlan as Planned
+from specviz.evidence.tests import TestReport, run_joint_tests
 from specviz.export import report as of_report
 from specviz.export.package import Package
 from specviz.settings import Settings
@@ -85,7 +85,7 @@ def report() -> dict[str, Any]:
     answers = []
     for mode, counts in (("shared distributions", (500, 1480, 0, 1020, 1000, 1000)), ("engine", (90, 310, 3, 197, 204, 196))):
         plan, counted = Planned.of(sum(counts), 2, 0.2), np.array(counts)
-        answers.append(to_record(TestReport.from_findings(plan, mode, joint_tests(plan, partition, counted), partition, counted)))
+        answers.append(build_answer(TestReport(mode, plan, run_joint_tests(plan, partition, counted), partition, counted)))
     return {
         "decoder": "speculative", **{key: value for key, value in answers[0].items() if key != "cells"}, "answers": answers, "seed": 7,
         "settings": Settings(prompt="Once", max_new_tokens=2).to_record(), "pieces": {str(k): f" {k}".encode().hex() for k in range(1, 6)},

@@ -9,8 +9,8 @@ import numpy as np
 
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE
-from specviz.evidence.bugs.bug import on_tables
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution
+from specviz.evidence.bugs.registry import open_tables
+from specviz.evidence.enumeration import enumerate_output, enumerate_target
 from specviz.randomness import PhiloxRandomness
 from tests.cells import PooledCells, pool_cells
 from tests.chance import SEED
@@ -42,12 +42,10 @@ def as_printed(number: str, value: float) -> bool:
 
 def distributions(mutant, build=None, open_=None, settings=None) -> tuple[dict, dict]:
     """What it writes and what the target writes, exactly, under its own settings."""
-    open_, settings = open_ or on_tables(*mutant.toy), settings or mutant.settings
+    open_, settings = open_ or open_tables(*mutant.toy), settings or mutant.settings
     made = (build or mutant.build)(open_, settings)
-    written = output_distribution(
-        made.target, made.proposer, made.rule, PROMPT, settings.max_new_tokens, randomness=made.randomness
-    )
-    return written, target_distribution(open_(settings)[0], PROMPT, settings.max_new_tokens)
+    written = enumerate_output(made.target, made.proposer, made.rule, PROMPT, settings.max_new_tokens, randomness=made.randomness)
+    return written, enumerate_target(open_(settings)[0], PROMPT, settings.max_new_tokens)
 
 
 def first(probs: dict, tokens: int) -> dict:
@@ -71,8 +69,8 @@ def pooled(probs: dict, other: dict, n: int) -> tuple[PooledCells, dict, np.ndar
 
 def counted(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.ndarray, PooledCells]:
     """Counts of n draws in the cells of a distribution, from draw number ``first`` on: on shared distributions where the mutant can be drawn so."""
-    made = build(on_tables(*mutant.toy), mutant.settings)
-    draw = shared_distributions if mutant.shared else decoded
+    made = build(open_tables(*mutant.toy), mutant.settings)
+    draw = shared_distributions if mutant.on_shared_distributions else decoded
     randomness = made.randomness(PhiloxRandomness(SEED))
     samples = draw(Shard(made.target, made.proposer, made.rule, randomness, mutant.settings, PROMPT, first=first, count=n))
     cells, where, _ = pooled(probs, {}, n)

@@ -1,6 +1,6 @@
 """One round, exactly: every block that a proposer can hand over, and every way in which a production rule judges it.
 
-A second way beside evidence/enumeration/enumerate.py, and a faster one for trees: the numbers that draw tokens are put into the
+A second way beside evidence/enumeration.py, and a faster one for trees: the numbers that draw tokens are put into the
 middle of each token's share of the distribution that the block reports, those of the rule on both sides of the threshold that it
 recorded, and the last token is not drawn at all: the distribution that it would be drawn from is taken whole.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from specviz.evidence.enumeration.enumerate import target_distribution
+from specviz.evidence.enumeration import enumerate_target
 from specviz.models.table import TableModel
 from specviz.randomness import Prefix, Purpose
 from specviz.verification.draft_tree import DraftTree
@@ -93,4 +93,4 @@ def written(target: TableModel, proposer, rule, prompt: Text, length: int) -> di
 
 
 def rests(target: TableModel, ids: Text, length: int) -> dict[Text, float]:
-    return target_distribution(target, ids, length) if length else {(): 1.0}
+    return enumerate_target(target, ids, length) if length else {(): 1.0}

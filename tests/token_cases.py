@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from specviz.evidence.enumeration.four_rules import four_rules
+from specviz.evidence.four_rules import compare_four_rules
 from specviz.verification.block import block_weights
 from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
 from specviz.web.one_token.payload import GRID, PRESETS
@@ -42,7 +42,7 @@ def expected(p: list[float], q: list[float]) -> dict[str, Any]:
     except EmptyResidualError:
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
-    rules = {one.rule: [one.first, one.both] for one in four_rules(p, q)}
+    rules = {one.rule: [one.first, one.both] for one in compare_four_rules(p, q)}
     found = {"p": p, "q": q, "beta": beta, "accepted": accepted, "share": share, "replaced": replaced, "rules": rules}
     return found | {"bounds": bounds(p, q)}
 

@@ -36,12 +36,12 @@ from specviz.audit.profiles.recognition import (
 )
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
-from specviz.evidence.sample_files.reading import ENDED, LARGEST, LINE
+from specviz.evidence.sample_files import ENDED, LARGEST, LINE
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import Schema, list_versions, read_json
 from specviz.settings import check_whole
-from specviz.statistics.finding import plural
+from specviz.statistics.finding import format_count
 
 SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
 MAX_SAMPLES = 1_000_000  # samples of a file
@@ -343,7 +343,7 @@ class _CollectionRun:
             found = list_changes(before, after)
             raise EndpointError(
                 f"Another model answers, or another build of the server: {format_changes(found)}. "
-                f"{plural(self.lines, 'sample')} of the first one are kept."
+                f"{format_count(self.lines, 'sample')} of the first one are kept."
             )
         for sample in answer.samples:
             refuse_short(sample, answer, self.sampling)
@@ -392,7 +392,7 @@ class _CollectionRun:
                 return
         raise EndpointError(
             f"The server describes itself in another way than when the work began: {format_changes(found)}. "
-            f"{plural(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
+            f"{format_count(self.lines, 'sample')} collected until now are kept; some of the latest may be of the new one."
         )
 
     def _find_reload(self, now: RecognizedServer) -> list[str]:
@@ -422,7 +422,7 @@ class _CollectionRun:
 
 def refuse_short(sample: SampledText, answer: ServerAnswer, sampling: SamplingRequest) -> None:
     """Raises EndpointError for a sample that is no sample of ``max_tokens`` tokens, or of a text that ended by itself."""
-    where = f"of {plural(sampling.max_tokens, 'token')}"
+    where = f"of {format_count(sampling.max_tokens, 'token')}"
     if sample.stop not in (*ENDED, "length"):
         raise EndpointError(
             f"The server ended a sample {where} with the reason {sample.stop[:60]!r}: only 'stop' and 'length' make it a sample."
@@ -435,18 +435,18 @@ def refuse_short(sample: SampledText, answer: ServerAnswer, sampling: SamplingRe
         raise EndpointError(f"The server gave {count} tokens where a sample {where} was asked for.")
     if count < sampling.max_tokens and sample.stop == "length":
         raise EndpointError(
-            f"The server gave {plural(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
+            f"The server gave {format_count(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
             "its own limit, or its context, is smaller. Ask for a smaller --max-new-tokens."
         )
 
 
 def _refuse_short_together(answer: ServerAnswer, sampling: SamplingRequest) -> None:
     """The same for several samples whose tokens are counted together. A count that one sample could have is taken for one sample's."""
-    count, where = answer.completion_tokens, f"of {plural(sampling.max_tokens, 'token')}"
+    count, where = answer.completion_tokens, f"of {format_count(sampling.max_tokens, 'token')}"
     if count is None or not has_token_count(answer, sampling):
         return
     whole_ones = sum(sample.stop == "length" for sample in answer.samples)
-    together = f"{plural(count, 'token')} in {plural(len(answer.samples), 'sample')}"
+    together = f"{format_count(count, 'token')} in {format_count(len(answer.samples), 'sample')}"
     if count > sampling.max_tokens * len(answer.samples) + len(answer.samples) - whole_ones:
         raise EndpointError(f"The server gave {together} where samples {where} were asked for.")
     if count < sampling.max_tokens * whole_ones:

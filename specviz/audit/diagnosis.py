@@ -33,13 +33,13 @@ from specviz.audit.known_bugs import (
 )
 from specviz.audit.prefix_table import PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.builders import uncut, unwarped
-from specviz.evidence.bugs.published import MISTAKES
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.bugs.registry import drop_warpers
 from specviz.evidence.scores import group_by_prefix
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import Settings
-from specviz.statistics.finding import ALPHA, p_in_words, plural
+from specviz.statistics.finding import ALPHA, format_count, format_p_value
 from specviz.statistics.goodness import conditional_chi_square
 
 CORRECT_SHARE = 1e-3  # every mistake is mixed with this much of the correct decoder, so that one stray sample refutes none
@@ -116,16 +116,16 @@ def diagnose(
     """
     target, draft = pair.open(settings)
     reading = build_prefix_table(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
-    soft_target, soft_draft = pair.open(unwarped(settings))
-    warped = unwarped(settings) != settings
+    soft_target, soft_draft = pair.open(drop_warpers(settings))
+    warped = drop_warpers(settings) != settings
     soft = (
         tuple(compute_distributions(model, prompt, reading.prefixes) for model in (soft_target, soft_draft))
         if warped
         else (reading.p, reading.q)
     )
     whole = (
-        compute_distributions(pair.open(uncut(settings))[1], prompt, reading.prefixes)
-        if uncut(settings) != settings
+        compute_distributions(pair.open(settings.without_cuts())[1], prompt, reading.prefixes)
+        if settings.without_cuts() != settings
         else reading.q
     )
     on_progress(0.5)
@@ -263,7 +263,7 @@ def _build_match(variants: Sequence[_ScoredBug], reading: PrefixTable, counts: T
     scored, one = variants[0], variants[0].one
     _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, scored.schedule)
     probs = compute_next_token(one, reading, scored.schedule, states)
-    name = MISTAKES[one.mistake].name if one.mistake in MISTAKES else "plain sampling under other settings"
+    name = PUBLISHED_BUGS[one.mistake].name if one.mistake in PUBLISHED_BUGS else "plain sampling under other settings"
     fit = compute_goodness_of_fit(probs, counts) if tested else None
     return BugMatch(
         one.mistake,
@@ -295,7 +295,7 @@ def _describe_variant(variants: Sequence[_ScoredBug]) -> str:
         if tells(lambda one: one.one.greedy):
             parts.append("the draft takes its likeliest token" if best.one.greedy else "the draft draws its tokens")
         if tells(lambda one: one.schedule.gamma):
-            parts.append(f"{plural(best.schedule.gamma, 'draft token')} per round")
+            parts.append(f"{format_count(best.schedule.gamma, 'draft token')} per round")
         if best.schedule.lead and tells(lambda one: one.schedule.lead):
             parts.append("drafting begins at the second token")
     return "; ".join(filter(None, parts))
@@ -335,7 +335,7 @@ def _format_sentence(named: Sequence[BugMatch], matches: Sequence[BugMatch]) -> 
     if others:
         said += f"; the next, {others[0].mistake}, is {format_power_of_ten(first.log10_ratio - others[0].log10_ratio)} times less likely"
     if first.fit is not None and first.fit > ALPHA:
-        return f"{said}. It explains all that was seen (goodness of fit, {p_in_words(first.fit)})."
+        return f"{said}. It explains all that was seen (goodness of fit, {format_p_value(first.fit)})."
     return f"{said}. It explains {format_share(first.explained)} of the deviation, not all of it."
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable
 from specviz.errors import EvidenceError
-from specviz.evidence.sample_files.reading import Sample
+from specviz.evidence.sample_files import Sample
 from specviz.evidence.scores import group_by_prefix
-from specviz.statistics.finding import ALPHA, p_in_words
+from specviz.statistics.finding import ALPHA, format_p_value
 from specviz.statistics.goodness import chi_square
-from specviz.statistics.power import holm
-from specviz.statistics.twosample import homogeneity
+from specviz.statistics.power import adjust_p_values
+from specviz.statistics.twosample import homogeneity_test
 
 NO_IDS = (
     "Where they part, and which known mistake they look like, can only be told from token ids, which this server does not give."
@@ -58,9 +58,9 @@ class FirstDifference:
         """In a sentence. reference: what the second number of a token is."""
         sides = _format_sides(self.gains, self.loses, reference)
         if self.whole:
-            return f"Of {self.n:,} whole texts, {sides}; {p_in_words(self.p_value)}. {NO_IDS}"
+            return f"Of {self.n:,} whole texts, {sides}; {format_p_value(self.p_value)}. {NO_IDS}"
         after = f"after \u201c{self.text}\u201d ({self.n:,} samples)" if self.prefix else f"the first of {self.n:,} samples"
-        return f"The samples part first at token {self.position}, {after}: {sides}; {p_in_words(self.p_value)}."
+        return f"The samples part first at token {self.position}, {after}: {sides}; {format_p_value(self.p_value)}."
 
 
 def find_first_difference(reading: PrefixTable, counts: Any, text: Callable[[Sequence[int]], str]) -> FirstDifference | None:
@@ -101,7 +101,7 @@ def find_first_difference_of_two(first: Sequence[Sample], second: Sequence[Sampl
             continue
         tokens = sorted(counts[0] | counts[1])
         try:
-            found = homogeneity(*([one[token] for token in tokens] for one in counts))
+            found = homogeneity_test(*([one[token] for token in tokens] for one in counts))
         except EvidenceError:  # nothing that could be tested
             continue
         tested.append(_PrefixTest(prefix, found.p_value, found.statistic))
@@ -139,7 +139,7 @@ def _find_first_prefix(tested: Sequence[_PrefixTest]) -> tuple[tuple[Any, ...], 
     """The prefix that parts first, and its corrected p-value: the shortest prefixes, and of these the one that shows it best."""
     if not tested:
         return None
-    adjusted = holm([one.p_value for one in tested])
+    adjusted = adjust_p_values([one.p_value for one in tested])
     wrong = [
         (len(one.prefix), p, -one.statistic, number)
         for number, (one, p) in enumerate(zip(tested, adjusted, strict=True))

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from specviz.audit.prefix_table import PrefixTable
-from specviz.evidence.bugs.builders import LEAST, SIBLINGS
-from specviz.evidence.bugs.distributions import certain, halved, reheated
-from specviz.evidence.bugs.rules import ByListPlace
+from specviz.evidence.bugs.components import change_temperature, concentrate_on_argmax, round_probs_to_bfloat16
+from specviz.evidence.bugs.registry import LEAST, SIBLINGS
+from specviz.evidence.bugs.rules import ListResidualRule
 from specviz.settings import Settings
 from specviz.verification.token import EmptyResidualError, residual
 from specviz.verification.typical import typical_bound
@@ -42,7 +42,7 @@ SETTINGS = "settings"  # in place of a mistake's id: plain sampling under other 
 
 DRAFT_KINDS: tuple[tuple[bool, Callable[[Tensor], Tensor]], ...] = (
     (False, lambda q: q),
-    (True, certain),
+    (True, concentrate_on_argmax),
 )  # greedy or not; the distribution that draft tokens come from
 
 
@@ -127,10 +127,10 @@ def list_known_bugs(reading: PrefixTable, settings: Settings, soft: tuple[Tensor
     found = [KnownBug("R3", True, lambda reading: [split_argmax_after_softmax(*soft)])] if greedy else []
     if not greedy:
         found += [
-            KnownBug("R1", True, lambda reading: [apply_token_rule(reading.p, certain(reading.q), reading.q)]),
+            KnownBug("R1", True, lambda reading: [apply_token_rule(reading.p, concentrate_on_argmax(reading.q), reading.q)]),
             KnownBug("R6", False, lambda reading: [split_same_noise(reading.p, reading.q)]),
             KnownBug("R8", False, lambda reading: [split_dropped_drafts(reading.p, reading.q, LEAST)]),
-            KnownBug("R16", False, lambda reading: [apply_token_rule(reading.p, halved(reading.q), reading.q)]),
+            KnownBug("R16", False, lambda reading: [apply_token_rule(reading.p, round_probs_to_bfloat16(reading.q), reading.q)]),
             KnownBug("R20", True, lambda reading: [split_per_path(reading.p, reading.q, SIBLINGS)]),
             KnownBug("R21", True, lambda reading: [split_typical(reading.p, reading.q, settings.typical_epsilon)]),
         ]
@@ -194,7 +194,7 @@ def build_pass_temperature(sure: bool, factor: float, temperature: float) -> Kno
 
     def way(reading: PrefixTable) -> list[NextTokenSplit]:
         q = drawn(reading.q)
-        return [replace(apply_token_rule(reheated(reading.p, factor), q, q), bonus=reading.p)]
+        return [replace(apply_token_rule(change_temperature(reading.p, factor), q, q), bonus=reading.p)]
 
     words = f"temperature {STRANGE_FACTORS.get(factor, f'{factor * temperature:.3g}')}"
     return KnownBug("pass-temperature", sure, way, factor=factor, words=words)
@@ -210,7 +210,7 @@ def build_undefined_temperature() -> KnownBug:
     return KnownBug(
         "pass-temperature",
         True,
-        lambda reading: [NextTokenSplit(torch.zeros_like(reading.p), certain(reading.q), reading.p)],
+        lambda reading: [NextTokenSplit(torch.zeros_like(reading.p), concentrate_on_argmax(reading.q), reading.p)],
         factor=0.0,
         words="temperature 0",
     )
@@ -249,7 +249,10 @@ def split_without_draft(p: Tensor) -> NextTokenSplit:
 
 def split_argmax_after_softmax(p: Tensor, q: Tensor) -> NextTokenSplit:
     """R3. p, q: not warped, at temperature 1."""
-    return replace(apply_token_rule(p, certain(q), q, certain(_compute_residual(p, q))), bonus=certain(p))
+    return replace(
+        apply_token_rule(p, concentrate_on_argmax(q), q, concentrate_on_argmax(_compute_residual(p, q))),
+        bonus=concentrate_on_argmax(p),
+    )
 
 
 def split_same_noise(p: Tensor, q: Tensor) -> NextTokenSplit:
@@ -275,7 +278,7 @@ def split_dropped_drafts(p: Tensor, q: Tensor, least: float) -> NextTokenSplit:
 
 def split_by_place(p: Tensor, q: Tensor) -> NextTokenSplit:
     """R9, with the rule of the mutant, row by row."""
-    rule, rows = ByListPlace(), []
+    rule, rows = ListResidualRule(), []
     for of_target, of_draft in zip(p, q, strict=True):
         try:
             rows.append(rule.replacement(of_target, of_draft))
@@ -296,8 +299,8 @@ def split_per_path(p: Tensor, q: Tensor, siblings: int) -> NextTokenSplit:
 def split_typical(p: Tensor, q: Tensor, epsilon: float) -> NextTokenSplit:
     """R21, with the draft's likeliest token."""
     bar = torch.tensor([typical_bound(row, epsilon) for row in p], dtype=p.dtype)[:, None]
-    accepted = certain(q) * (p > bar)
-    return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * certain(p), certain(p))
+    accepted = concentrate_on_argmax(q) * (p > bar)
+    return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * concentrate_on_argmax(p), concentrate_on_argmax(p))
 
 
 def _acceptance_probability(p: Tensor, q: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 
 from specviz.audit.preflight import ServerProbe
-from specviz.evidence.sample_files.two_files import FEWEST_DF
-from specviz.evidence.tests import CELLS, MARGIN, Plan
+from specviz.evidence.sample_file_reports import FEWEST_DF
+from specviz.evidence.tests import CELLS, MARGIN, TestPlan
 from specviz.statistics.finding import ALPHA, POWER
-from specviz.statistics.power import corrected, detectable_tv, draws_needed, pooled_draws
+from specviz.statistics.power import compute_pooled_draws, correct_level, count_draws_needed, find_detectable_tv
 
 TIMED_REQUESTS = 4  # requests of a thread that are timed
 MIN_PROBE_SECONDS = 0.5  # seconds after which a probe may end
@@ -44,15 +44,15 @@ class CollectionForecast:
 def count_needed_samples(tv: float, length: int, two_files: bool) -> int:
     """Samples of each file that detect a total variation: with the fewest cells, or between two files. Raises EvidenceError."""
     if two_files:
-        return 2 * draws_needed(tv, FEWEST_DF, ALPHA / 2)
-    return Plan.of(1, length, tv).needed
+        return 2 * count_draws_needed(tv, FEWEST_DF, ALPHA / 2)
+    return TestPlan.for_distance(1, length, tv).needed
 
 
 def compute_detectable_tv(samples: int, length: int, two_files: bool) -> float:
     """Total variation that so many samples of each file detect, by the same tests as ``needed``."""
     if two_files:
-        return detectable_tv(FEWEST_DF, pooled_draws(samples, samples), corrected(ALPHA, 2))
-    return min(1.0, detectable_tv(CELLS[0] - 1, samples, Plan.of(1, length, 1.0).level) / MARGIN)
+        return find_detectable_tv(FEWEST_DF, compute_pooled_draws(samples, samples), correct_level(ALPHA, 2))
+    return min(1.0, find_detectable_tv(CELLS[0] - 1, samples, TestPlan.for_distance(1, length, 1.0).level) / MARGIN)
 
 
 def measure_rate(probe: ServerProbe, choices: int = 1) -> float:

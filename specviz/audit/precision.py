@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from specviz.evidence.certificate.redraw import recompute_masses
+from specviz.evidence.certificate import recompute_masses
 from specviz.evidence.partition import Partition
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
 from specviz.models.pairs.catalog import OVERHEAD

@@ -18,7 +18,7 @@ from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.statistics.finding import plural
+from specviz.statistics.finding import format_count
 
 PENALTIES = ("repeat_penalty", "repetition_penalty", "presence_penalty", "frequency_penalty")
 PENALTY_TOKENS = 48  # tokens of a greedy text in which a penalty shows
@@ -173,7 +173,7 @@ def check_prompt(probe: ServerProbe) -> PreflightCheck:
         return PreflightCheck(
             name,
             "unknown",
-            f"The server read {plural(answer.prompt_tokens, 'token')} of the prompt; no local tokenizer says which they should be."
+            f"The server read {format_count(answer.prompt_tokens, 'token')} of the prompt; no local tokenizer says which they should be."
             if answer.prompt_tokens
             else "Nothing says which tokens the server reads.",
         )
@@ -182,7 +182,7 @@ def check_prompt(probe: ServerProbe) -> PreflightCheck:
             return PreflightCheck(
                 name,
                 "safe",
-                f"The server read the same {plural(len(probe.prompt_ids), 'token')} of the prompt as the local model.",
+                f"The server read the same {format_count(len(probe.prompt_ids), 'token')} of the prompt as the local model.",
             )
         sentence = f"The server read the tokens {list(ids[:8])}, the local tokenizer makes {list(probe.prompt_ids[:8])}"
         return PreflightCheck(name, "caught", f"{sentence}: another chat template or another start token.", True)
@@ -190,9 +190,9 @@ def check_prompt(probe: ServerProbe) -> PreflightCheck:
         return PreflightCheck(name, "unknown", "The server does not say how many tokens it read.")
     if answer.prompt_tokens == len(probe.prompt_ids):
         return PreflightCheck(
-            name, "safe", f"The server read {plural(answer.prompt_tokens, 'token')}, as many as the local model."
+            name, "safe", f"The server read {format_count(answer.prompt_tokens, 'token')}, as many as the local model."
         )
-    sentence = f"The server read {plural(answer.prompt_tokens, 'token')}, the local tokenizer makes {len(probe.prompt_ids)}"
+    sentence = f"The server read {format_count(answer.prompt_tokens, 'token')}, the local tokenizer makes {len(probe.prompt_ids)}"
     return PreflightCheck(name, "caught", f"{sentence}: another chat template or another start token.", True)
 
 
@@ -201,7 +201,7 @@ def check_temperature(probe: ServerProbe) -> PreflightCheck:
     name, hot = "greedy at every temperature", probe.profile.max_temperature
     texts = probe.sample_contents(probe.hot_sampling, [probe.next_seed() for _ in range(HOT_REQUESTS)])
     if len(set(texts)) > 1:
-        return PreflightCheck(name, "safe", f"{plural(len(set(texts)), 'text')} in {HOT_REQUESTS} at temperature {hot:g}.")
+        return PreflightCheck(name, "safe", f"{format_count(len(set(texts)), 'text')} in {HOT_REQUESTS} at temperature {hot:g}.")
     cold = probe.sample_contents(replace(probe.hot_sampling, temperature=0.0), [probe.next_seed()])[0]
     if cold == texts[0]:
         sentence = f"At temperature {hot:g} all {HOT_REQUESTS} texts are the greedy one: the server does not sample."
@@ -381,10 +381,12 @@ def check_length(probe: ServerProbe) -> PreflightCheck:
         )
     if short:
         return PreflightCheck(
-            name, "safe", f"{plural(short, 'token')} drafted in {DRAFTING_REQUESTS} requests of {probe.sampling.max_tokens}."
+            name,
+            "safe",
+            f"{format_count(short, 'token')} drafted in {DRAFTING_REQUESTS} requests of {probe.sampling.max_tokens}.",
         )
     if long := count_drafted(probe, [probe.next_seed() for _ in range(2)], replace(probe.sampling, max_tokens=DRAFTING_TOKENS)):
-        sentence = f"Nothing is drafted in requests of {plural(probe.sampling.max_tokens, 'token')}, and {long} in two of {DRAFTING_TOKENS}"
+        sentence = f"Nothing is drafted in requests of {format_count(probe.sampling.max_tokens, 'token')}, and {long} in two of {DRAFTING_TOKENS}"
         return PreflightCheck(name, "caught", f"{sentence}: ask for longer ones (--max-new-tokens, --max-tokens).", True)
     return PreflightCheck(
         name,

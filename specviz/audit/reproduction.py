@@ -10,7 +10,7 @@ from specviz.audit.first_difference import FirstDifference, FrequencyShift
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.statistics.finding import ALPHA, POWER
-from specviz.statistics.power import equal_draws_needed, rate_draws_needed, two_rates_draws_needed
+from specviz.statistics.power import count_equality_draws_needed, count_rate_draws_needed, count_two_rates_draws_needed
 
 Z = 2.326  # a normal variable is above it once in 100
 SCRIPT = """\
@@ -234,9 +234,9 @@ def count_samples_to_reach(reaching: int, share: float) -> int:
 
 def count_needed_of_each(shift: FrequencyShift) -> int:
     """Fewest samples of each of two servers with the prefix that tell the two frequencies apart: level 0.001, power 99%."""
-    return two_rates_draws_needed(shift.exact, shift.seen)
+    return count_two_rates_draws_needed(shift.exact, shift.seen)
 
 
 def count_needed(shift: FrequencyShift) -> int:
     """Fewest samples with the prefix that tell the two frequencies apart: level 0.001, power 99%."""
-    return equal_draws_needed(shift.seen) if shift.exact == 0.0 else rate_draws_needed(shift.exact, shift.seen)
+    return count_equality_draws_needed(shift.seen) if shift.exact == 0.0 else count_rate_draws_needed(shift.exact, shift.seen)

@@ -24,7 +24,7 @@ from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
 from specviz.audit.reproduction import ReproducibleRequest
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.evidence.certificate.seal import seal
+from specviz.evidence.report import seal
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields

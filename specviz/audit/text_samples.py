@@ -21,14 +21,14 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.decoder import build_decoder
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import build_report
-from specviz.evidence.sample_files.reading import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
-from specviz.evidence.tests import CELLS, Plan, TestReport, joint_tests
+from specviz.evidence.sample_files import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
+from specviz.evidence.tests import CELLS, TestPlan, TestReport, run_joint_tests
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.pair import LoadedPair
 from specviz.models.paths import distributions_after
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
-from specviz.statistics.finding import plural
+from specviz.statistics.finding import format_count
 from specviz.statistics.twosample import MOST, permutation_test
 
 MODE = "texts"
@@ -175,7 +175,7 @@ def compute_text_distribution(
     kept = sorted((text for text in wanted if masses[text] >= least), key=lambda text: (-masses[text], text))[:cells]
     if not kept:
         raise EvidenceError(
-            f"No text of {plural(length, 'token')} has a probability of {least:.2g}: collect more samples, or shorter ones."
+            f"No text of {format_count(length, 'token')} has a probability of {least:.2g}: collect more samples, or shorter ones."
         )
     others = {text: masses[text] - likely.sequences[best[text]] for text in kept}
     several = sum(other > PRUNED_SHARE * least for other in others.values())
@@ -248,7 +248,11 @@ def iterate_next_tokens(tokens: TokenBytes, rest: bytes, half: bytes, held_back:
 
 
 def run_text_tests(
-    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, on_progress: ProgressCallback
+    file: SampleFile,
+    settings: Settings,
+    make_plan: Callable[[int, int], TestPlan],
+    pair: LoadedPair,
+    on_progress: ProgressCallback,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report of a file of texts, and what is said of the texts, both JSON-ready. Arguments as ``against_weights.against_distribution``.
 
@@ -257,7 +261,7 @@ def run_text_tests(
     Raises EvidenceError if the file cannot be tested, SettingsError if it was sampled from another distribution.
     """
     if len(file.samples) < FEWEST:
-        raise EvidenceError(f"'{file.name}' holds {plural(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
+        raise EvidenceError(f"'{file.name}' holds {format_count(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
     refuse_other_settings(file, settings)
     asked = file.settings.get("max_tokens", settings.max_new_tokens)
     if asked != settings.max_new_tokens:
@@ -292,10 +296,10 @@ def run_text_tests(
         name="two samples: these and target-only",
         on_progress=scale_progress(on_progress, 0.7, 1.0),
     )
-    found = TestReport.from_findings(plan, MODE, (*joint_tests(plan, partition, counts), two), partition, counts)
+    found = TestReport(MODE, plan, (*run_joint_tests(plan, partition, counts), two), partition, counts)
     about = describe_texts(distribution, partition, counts)
     return build_report(
-        file.name, [found], pair, settings, files=[file.describe()], said=" ".join(filter(None, (said, about["sentence"])))
+        file.name, [found], pair, settings, files=[file.describe()], file_note=" ".join(filter(None, (said, about["sentence"])))
     ), about
 
 
@@ -304,7 +308,7 @@ def omits_partial_character(texts: Sequence[str], broken: float) -> bool:
     return broken * len(texts) >= MIN_BROKEN and not any(REPLACEMENT_CHARACTER in text for text in texts)
 
 
-def count_cells(distribution: TextDistribution, seen: Counter[str], plan: Plan, length: int) -> tuple[Partition, np.ndarray]:
+def count_cells(distribution: TextDistribution, seen: Counter[str], plan: TestPlan, length: int) -> tuple[Partition, np.ndarray]:
     """A cell for each likely text, named by its likeliest tokens, and one for all others; with how many samples lie in each.
 
     The lightest texts join the others until these expect MIN_EXPECTED samples too.
@@ -328,7 +332,7 @@ def describe_texts(distribution: TextDistribution, partition: Partition, counts:
     n, pooled = int(counts.sum()), float(partition.masses[0])
     whole = "left out" if distribution.held_back else "shown as U+FFFD"
     sentence = (
-        f"The server gave no token ids, so texts were compared: {plural(len(partition.names) - 1, 'text')}, and all others ({pooled:.1%} of the "
+        f"The server gave no token ids, so texts were compared: {format_count(len(partition.names) - 1, 'text')}, and all others ({pooled:.1%} of the "
         f"mass) in one cell. {distribution.several:,} of them can be written by several sequences of tokens, which are added up "
         f"({distribution.ambiguous:.2%} of the mass); a difference between sequences of one text cannot be seen."
     )

@@ -18,18 +18,17 @@ from specviz.audit.precision import convert_precision, measure_distance
 from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, plan_reproduction_of_two
 from specviz.audit.text_samples import run_text_tests
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.check import read_test_report
-from specviz.evidence.certificate.seal import seal
-from specviz.evidence.partition import exact_partition
-from specviz.evidence.sample_files.against_weights import report_against_weights
-from specviz.evidence.sample_files.reading import SampleFile, to_samples
-from specviz.evidence.sample_files.two_files import compare_files
-from specviz.evidence.tests import CELLS, Plan
+from specviz.evidence.certificate import read_test_report
+from specviz.evidence.partition import build_partition
+from specviz.evidence.report import seal
+from specviz.evidence.sample_file_reports import compare_files, report_against_weights
+from specviz.evidence.sample_files import SampleFile, convert_to_samples
+from specviz.evidence.tests import CELLS, TestPlan
 from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.settings import Settings
-from specviz.statistics.finding import p_in_words, plural
+from specviz.statistics.finding import format_count, format_p_value
 
 BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NO_SINGLE_PREFIX = "No single prefix shows the difference by itself."
@@ -73,7 +72,7 @@ def build_verdict(
     settings = replace(settings, prompt=file.prompt, seed=seed)
     texts = precision = found = again = where = None
     if pair is not None:
-        plan = partial(Plan.of, tv=tv)
+        plan = partial(TestPlan.for_distance, tv=tv)
         if file.tokens:
             report = report_against_weights(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
         else:
@@ -129,7 +128,7 @@ def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
 
 def diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
     """How rejected samples are wrong."""
-    samples = to_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
+    samples = convert_to_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
     total = asked if isinstance(asked, int) and asked >= settings.max_new_tokens else settings.max_new_tokens
     places = parse_pair_name(pair.name)
@@ -150,7 +149,7 @@ def build_reproduction(
 def compare_precisions(
     on: SampleFile,
     settings: Settings,
-    plan: Callable[[int, int], Plan],
+    plan: Callable[[int, int], TestPlan],
     pair: LoadedPair,
     report: dict[str, Any],
     on_progress: ProgressCallback,
@@ -163,7 +162,7 @@ def compare_precisions(
     assert answer is not None, "a test against weights has cells"
     partition = answer.partition
     if not on.tokens:  # cells of texts are no tree of prefixes
-        partition = exact_partition(
+        partition = build_partition(
             pair.open(settings)[0], ids, settings.max_new_tokens, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
         )
     found = measure_distance(pair, other, settings, ids, partition)
@@ -197,7 +196,9 @@ def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
     for number, server in enumerate(servers):
         said = [trap["sentence"] for trap in server["traps"] if trap["stops"]]
         if stripped := server["seen"]["stripped"]:
-            said.append(f"The end token was left out of {plural(stripped, 'sample')}; it was added from the reason for stopping.")
+            said.append(
+                f"The end token was left out of {format_count(stripped, 'sample')}; it was added from the reason for stopping."
+            )
         if uncounted := server["seen"].get("uncounted"):
             said.append(_describe_uncounted(uncounted, server["seen"].get("alone") or 0))
         whose = ("First server: ", "Second server: ")[number] if len(servers) > 1 else ""
@@ -208,10 +209,10 @@ def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
 def _describe_uncounted(samples: int, alone: int) -> str:
     if alone:
         return (
-            f"How many tokens {plural(samples, 'sample')} have is told by no count; {plural(alone, 'request')} of one sample each had as many "
+            f"How many tokens {format_count(samples, 'sample')} have is told by no count; {format_count(alone, 'request')} of one sample each had as many "
             "as were asked for."
         )
-    return f"Whether {plural(samples, 'sample')} have as many tokens as were asked for could not be seen: the server gives neither ids nor a count."
+    return f"Whether {format_count(samples, 'sample')} have as many tokens as were asked for could not be seen: the server gives neither ids nor a count."
 
 
 def format_verdict(report: Mapping[str, Any]) -> str:
@@ -249,7 +250,7 @@ def format_verdict(report: Mapping[str, Any]) -> str:
         lines += [again["script"].rstrip()]
     lines.append("")
     lines += [
-        f"  {test['name']:<45} {p_in_words(test['p_value']):<12} corrected: {p_in_words(test['adjusted_p'])}"
+        f"  {test['name']:<45} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}"
         for test in one["tests"]
     ]
     return "\n".join(lines)

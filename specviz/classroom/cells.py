@@ -51,6 +51,6 @@ def to_record(report: TestReport) -> dict[str, Any]:
     exercised = report.coverage and report.coverage.to_record()
     return {
         "n": report.plan.n, "verdict": report.verdict, "sentence": report.sentence, "detectable_tv": report.detectable_tv,
-        "level": report.plan.level, "p_values": {test["name"]: test["p_value"] for test in tests}, "pooled": report.pooled,
+        "level": report.plan.level, "p_values": {test["name"]: test["p_value"] for test in tests}, "pooled": report.partition.pooled_mass,
         "exercised": exercised,
     }  # fmt: skip

@@ -15,7 +15,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.sequential import SCHEDULE
 from specviz.evidence.session import SamplingPlan, Session
-from specviz.evidence.tests import Plan
+from specviz.evidence.tests import TestPlan
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
@@ -44,6 +44,6 @@ def certificate(
     samples = session.redraw(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
     look = SCHEDULE.due(n)
     assert look is not None
-    plan = Plan.fitting(n, samples.tokens.shape[1], TV, SCHEDULE.level(look) * SCHEDULE.tests)
+    plan = TestPlan.for_samples(n, samples.tokens.shape[1], TV, SCHEDULE.level(look) * SCHEDULE.tests)
     session.test(SHARED, scale_progress(on_progress, 0.3, 1.0), plan, blocks=numbers)
     return session.report(numbers)

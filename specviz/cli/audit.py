@@ -122,7 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from specviz.audit import verdict
     from specviz.audit.target import add_server_records
-    from specviz.evidence.sample_files.reading import read_samples
+    from specviz.evidence.sample_files import read_samples
     from specviz.export.folder import check_writable
     from specviz.export.report import write_certificate
 

@@ -17,7 +17,7 @@ from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import Progress
 
 if TYPE_CHECKING:
-    from specviz.evidence.certificate.check import FieldResult
+    from specviz.evidence.certificate import FieldResult
 
 
 CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.certificate.check import ALTERED, check_certificate, read_certificate
+    from specviz.evidence.certificate import ALTERED, check_certificate, read_certificate
 
     record = read_certificate(options.certificate)
     lines, missing = check_certificate(record), ""
@@ -68,12 +68,12 @@ def redraw_samples(
     record: dict[str, Any], lines: list[FieldResult], options: argparse.Namespace
 ) -> tuple[list[FieldResult], str]:
     """Draw the samples again: (updated lines, ""); if the models are not available, (the same lines, the reason)."""
-    from specviz.evidence.certificate.redraw import NotAtHand, load_models, redraw
+    from specviz.evidence.certificate import ModelsUnavailableError, load_models, redraw_certificate
 
     try:
         pair = load_models(record, read_pair_name(options) if options.pair or options.target or options.draft else None)
-        found = {line.field: line for line in lines} | {line.field: line for line in redraw(record, pair, Progress)}
-    except NotAtHand as error:
+        found = {line.field: line for line in lines} | {line.field: line for line in redraw_certificate(record, pair, Progress)}
+    except ModelsUnavailableError as error:
         return lines, str(error).rstrip(".")
     return list(found.values()), ""
 
@@ -83,7 +83,7 @@ def summarize_lines(lines: list[FieldResult], missing: str) -> dict[str, Any]:
 
     missing: why nothing was redrawn; '' if it was
     """
-    from specviz.evidence.certificate.check import ALTERED, CONFIRMED, SELF_CONSISTENT
+    from specviz.evidence.certificate import ALTERED, CONFIRMED, SELF_CONSISTENT
 
     states = [line.state for line in lines]
     counts = f"{states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(SELF_CONSISTENT)} {SELF_CONSISTENT}"
@@ -104,7 +104,7 @@ def summarize_lines(lines: list[FieldResult], missing: str) -> dict[str, Any]:
 
 def format_outcome(found: dict[str, Any]) -> str:
     """One line for each field, altered ones last; then the summary and its basis."""
-    from specviz.evidence.certificate.check import ALTERED
+    from specviz.evidence.certificate import ALTERED
 
     fields = sorted(found["fields"], key=lambda line: line["state"] == ALTERED)
     rows = [f"{line['state']:<37} {line['field']:<55} {line['why']}" for line in fields]

@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.sample_files.reading import read_samples
-    from specviz.evidence.sample_files.two_files import compare_files
+    from specviz.evidence.sample_file_reports import compare_files
+    from specviz.evidence.sample_files import read_samples
     from specviz.export.folder import check_writable
 
     if options.out:

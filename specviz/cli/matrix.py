@@ -71,17 +71,17 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("min-tv", options.min_tv, f"from {LEAST_TV} to 1")
     check_cluster(options)
     settings = read_settings(options, prompt=options.prompt or PROMPT)
-    from specviz.evidence.matrix.table import chosen, examine
+    from specviz.evidence.matrix import choose_lines_and_rules, evaluate_matrix
     from specviz.jobs.remote import open_pool
     from specviz.models.pairs.fingerprint import hash_pair
     from specviz.records import list_versions
 
     only = [name for part in options.only for name in part.split(",") if name]
-    chosen(only)  # refuses unknown names before any weights are read
+    choose_lines_and_rules(only)  # refuses unknown names before any weights are read
     pair = load_models(settings)
     device = pair.target.device.type
     with open_pool(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as executor:
-        matrix = examine(pair, settings, options.min_tv, only, Progress("matrix"), executor)
+        matrix = evaluate_matrix(pair, settings, options.min_tv, only, Progress("matrix"), executor)
     record = matrix.to_record() | {"models": pair.describe() | hash_pair(pair), "versions": list_versions()}
     print_record(record, options, lambda record: format_matrix(record, use_color()))
     return 0 if matrix.right else 1

@@ -11,7 +11,7 @@ from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.progress import Progress
 from specviz.cli.pairs import add_place_options
 from specviz.models.pairs.names import PairPlaces, format_options
-from specviz.statistics.finding import size_in_words
+from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
     from specviz.speed.preflight import ModelCheck, Preflight
@@ -92,8 +92,8 @@ def _describe_model(model: ModelCheck) -> list[str]:
         )
         lines.append("        " + ", ".join(filter(None, said)))
     if model.total_bytes is not None and model.here_bytes is not None:
-        missing = f"{size_in_words(model.download_bytes or 0)} to download" if model.download_bytes else "all here"
-        lines.append(f"        {size_in_words(model.total_bytes)} of files, {missing}")
+        missing = f"{format_bytes(model.download_bytes or 0)} to download" if model.download_bytes else "all here"
+        lines.append(f"        {format_bytes(model.total_bytes)} of files, {missing}")
     return lines
 
 
@@ -101,9 +101,9 @@ def _describe_pair(found: Preflight) -> list[str]:
     lines = []
     if found.target.tokens is not None and found.draft.tokens is not None:
         lines.append(f"tokens  {f'the tokenizers differ: {found.differ}' if found.differ else 'one tokenizer'}")
-    needed = f"{size_in_words(found.memory_bytes)} needed, " if found.memory_bytes is not None else ""
-    host = "" if found.device == "cpu" else f", {size_in_words(found.host_bytes)} in the system"
-    lines.append(f"memory  {needed}{size_in_words(found.free_bytes)} free on this {found.device}{host}, in {found.dtype}")
+    needed = f"{format_bytes(found.memory_bytes)} needed, " if found.memory_bytes is not None else ""
+    host = "" if found.device == "cpu" else f", {format_bytes(found.host_bytes)} in the system"
+    lines.append(f"memory  {needed}{format_bytes(found.free_bytes)} free on this {found.device}{host}, in {found.dtype}")
     if (time := found.expected) is not None:
         milliseconds = [1e3 * one.value for one in (time.one, time.block, time.draft)]
         lines += [

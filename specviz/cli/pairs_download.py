@@ -9,7 +9,7 @@ from specviz.cli import pairs_check
 from specviz.cli.common.output import print_record
 from specviz.cli.common.progress import Progress
 from specviz.cli.pairs_check import NOT_READY, check_models, format_check, list_chosen_options
-from specviz.statistics.finding import size_in_words
+from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
     from specviz.speed.preflight import Preflight
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_record(record, options, lambda record: "")
     elif fetching:
-        print(f"\nDownloaded: {size_in_words(found.download_bytes)}, every file with the hash that was announced.")
+        print(f"\nDownloaded: {format_bytes(found.download_bytes)}, every file with the hash that was announced.")
     return 0 if found.ready else NOT_READY
 
 
@@ -45,7 +45,7 @@ def fetch_files(found: Preflight) -> None:
     progress = Progress("downloading")
     try:
         download_models(
-            found.listings, lambda done, total: progress(done / max(total, 1), f"{size_in_words(done)} of {size_in_words(total)}")
+            found.listings, lambda done, total: progress(done / max(total, 1), f"{format_bytes(done)} of {format_bytes(total)}")
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what has arrived is kept, and the same command goes on from there") from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.comparison import LONG, POINTS, RULES, TEXTS, BugResult, DistanceCurve, find_first_differences
-from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord
 from specviz.evidence.results import (
@@ -61,8 +61,8 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: A
 
 def record_bug(pair: LoadedPair, settings: Settings, progress: Any) -> BugSamplesRecord:
     """Samples with and without the commonest bug from the same random numbers, until a test detects it."""
-    mutant = MUTANTS[MISTAKE]
-    settings, ids = mutant.under(settings), tuple(pair.encode(settings.prompt))
+    mutant = BUGS[MISTAKE]
+    settings, ids = mutant.apply_settings(settings), tuple(pair.encode(settings.prompt))
     specs = [
         SamplingSpec(MISTAKE, SHARED, settings, ids, without_bug=without, label=name)
         for name, without in zip(RULES, (True, False), strict=True)

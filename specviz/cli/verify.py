@@ -137,15 +137,15 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
 
 def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     """The report of one sample file against the target's distribution. The prompt comes from the file."""
-    from specviz.evidence.sample_files.reading import read_samples
+    from specviz.evidence.sample_files import read_samples
 
     file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
-    from specviz.evidence.sample_files.against_weights import report_against_weights
-    from specviz.evidence.tests import Plan
+    from specviz.evidence.sample_file_reports import report_against_weights
+    from specviz.evidence.tests import TestPlan
 
-    plan, pair = partial(Plan.of, tv=options.min_tv), load_models(settings)
+    plan, pair = partial(TestPlan.for_distance, tv=options.min_tv), load_models(settings)
     return report_against_weights(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
 
 
@@ -212,14 +212,14 @@ def format_report(record: dict[str, Any]) -> str:
 def _format_distance(one: dict[str, Any]) -> list[str]:
     from specviz.decoding.samples import Coverage
     from specviz.evidence.results import describe_coverage
-    from specviz.statistics.finding import plural
+    from specviz.statistics.finding import format_count
 
     exercised = [f"  exercised: {describe_coverage(Coverage.from_record(one['exercised']))}"] if one.get("exercised") else []
     if not one["cells"]:
         return [f"{one['mode']}, {one['n']:,} samples", *exercised]
     band = one["tv_null_band"]
     return [
-        f"{one['mode']}, {one['n']:,} samples in {plural(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells "
+        f"{one['mode']}, {one['n']:,} samples in {format_count(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells "
         "of several texts",
         f"  total variation on the cells {one['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
         f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",

@@ -14,7 +14,7 @@ from transformers.generation.streamers import BaseStreamer
 from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.analytic.fresh import given
+from specviz.evidence.analytic.fresh import build_model_inputs
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.shared_weights import silence_transformers
@@ -49,11 +49,11 @@ def sample_assisted(
     options = generation_options(settings) | {"max_new_tokens": remaining, "assistant_model": draft, "pad_token_id": 0}
     tokens, events = np.full((count, remaining), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int32)
     read = pair.encode_for_encoder(settings.prompt)
-    prompt = given(pair.target, ids, read)
+    prompt = build_model_inputs(pair.target, ids, read)
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
         log.begin_text()
-        PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**given(pair.target, ids[:FEW], read)))
+        PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**build_model_inputs(pair.target, ids[:FEW], read)))
         with silence_transformers():
             written = pair.target.generate(**prompt, **options, streamer=log)[0, len(ids) :].tolist()
         tokens[row, : len(written)], events[row] = written, log.count_events()

@@ -14,10 +14,9 @@ from specviz.decoding.sampler import Shard, ShardState, decoded, iterate_rounds,
 from specviz.decoding.samples import Samples
 from specviz.errors import SettingsError
 from specviz.evidence import assisted
-from specviz.evidence.analytic.along_text import analytic_of_pair
+from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.borderline import find_borderline
-from specviz.evidence.bugs.bug import Components
-from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.registry import BUGS, Components
 from specviz.evidence.partition import Partition
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
@@ -44,7 +43,7 @@ Blocks = Sequence[tuple[int, int]]  # (first, count) of samples, by their number
 
 def resolve_name(name: str) -> str:
     """The name of a decoder, in any case; bugs go by their id. Raises SettingsError, which lists the names."""
-    ids = {one.lower(): one for one in (SPECULATIVE, TARGET, ASSISTED, *MUTANTS)}
+    ids = {one.lower(): one for one in (SPECULATIVE, TARGET, ASSISTED, *BUGS)}
     if name.lower() not in ids:
         raise SettingsError("decoder", name, f"one of {', '.join(ids.values())}")
     return ids[name.lower()]
@@ -52,12 +51,12 @@ def resolve_name(name: str) -> str:
 
 def with_bug(name: str, settings: Settings) -> Settings:
     """The settings under which a decoder is tested. A bug brings the temperature, truncation, gamma and length that show it."""
-    return MUTANTS[name].under(settings) if name in MUTANTS else settings
+    return BUGS[name].apply_settings(settings) if name in BUGS else settings
 
 
 def explain_engine_only(name: str, settings: Settings) -> str:
     """Why a decoder cannot be sampled on shared distributions, in words; '' if it can."""
-    if name in MUTANTS and not MUTANTS[name].shared:
+    if name in BUGS and not BUGS[name].on_shared_distributions:
         return "it changes what the engine does with a whole round"
     if name == SPECULATIVE and settings.engine in (DEVICE, COMPILED):
         return "shared distributions do without rounds, and so without one that stays on the device"
@@ -128,7 +127,7 @@ class Decoder:
         made = self.reopen()
         randomness = made.randomness(PhiloxRandomness(self.settings.seed))
         if blocks:
-            randomness = _gather(randomness, blocks)
+            randomness = _gather_blocks(randomness, blocks)
         decoder = made.target, made.proposer, made.rule, randomness
         return Shard(*decoder, self.settings, self.prompt, self.eos_token_ids, first, count)
 
@@ -211,7 +210,7 @@ class Decoder:
         longer = replace(settings, max_new_tokens=positions + 8)
         rounds = sample_target_only(self.pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, self.prompt)
         text = [*self.prompt, *(token for round_ in rounds for token in round_.committed)]
-        return analytic_of_pair(self.pair, longer, text, positions).worst if len(text) > 2 else None
+        return check_pair_along_text(self.pair, longer, text, positions).worst if len(text) > 2 else None
 
 
 def build_decoder(
@@ -242,11 +241,11 @@ def build_decoder(
         )
 
     def reopen() -> Components:
-        if name in MUTANTS:
-            mutant = MUTANTS[name]
+        if name in BUGS:
+            mutant = BUGS[name]
             return (mutant.control if without_bug else mutant.build)(pair.open, settings)
         if name == TARGET:
-            return Components(pair.open(settings)[0], NoDraft(), TokenRule(), _target_only)
+            return Components(pair.open(settings)[0], NoDraft(), TokenRule(), _use_target_only)
         target, proposer = open_proposer(pair, settings)
         return Components(target, proposer, build_rule(settings))
 
@@ -271,9 +270,9 @@ def sample_together(
     return drawn
 
 
-def _target_only(randomness: Randomness) -> Randomness:
+def _use_target_only(randomness: Randomness) -> Randomness:
     return TargetOnlyRandomness(cast(StreamRandomness, randomness))
 
 
-def _gather(randomness: Randomness, blocks: Blocks) -> GatheredRandomness:
+def _gather_blocks(randomness: Randomness, blocks: Blocks) -> GatheredRandomness:
     return GatheredRandomness(cast(StreamRandomness, randomness), tuple((first, count) for first, count in blocks))

@@ -16,7 +16,7 @@ from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 
 Beginning = tuple[int, ...]
-Known = dict[Beginning, tuple[torch.Tensor, torch.Tensor]]  # probabilities of the next token, largest first, and their ids
+NextTokens = dict[Beginning, tuple[torch.Tensor, torch.Tensor]]  # probabilities of the next token, largest first, and their ids
 EMPTY = 1e-12  # mass of a cell that rounding explains, after all of its continuations were split off
 
 
@@ -36,22 +36,22 @@ class Partition:
     whole: np.ndarray
 
     @property
-    def pooled(self) -> float:
+    def pooled_mass(self) -> float:
         """Mass of the cells that hold more than one continuation. Differences inside them are not seen."""
         return float(self.masses[~self.whole].sum())
 
     @property
-    def tells(self) -> bool:
+    def can_show_difference(self) -> bool:
         """Whether these cells can show a difference. They cannot if all continuations lie in the same cell."""
         possible = self.masses > 0.0
         return int(possible.sum()) > 1 or bool(self.whole[possible].all())
 
     @property
-    def certain(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether a single continuation has probability 1."""
-        return int((self.masses > 0.0).sum()) == 1 and self.tells
+        return int((self.masses > 0.0).sum()) == 1 and self.can_show_difference
 
-    def counts(self, samples: Samples) -> np.ndarray:
+    def count_samples(self, samples: Samples) -> np.ndarray:
         """Number of samples in each cell, (C,) int64."""
         texts, times = samples.counts(self.length)
         cell = np.full(len(texts), self.names.index(()))
@@ -77,14 +77,14 @@ class Partition:
         return cls(names, np.array(record["masses"]), record["length"], np.array(record["whole"]))
 
 
-def exact_partition(
+def build_partition(
     target: LanguageModel,
     prompt: Sequence[int],
     length: int,
     cells: int,
     least: float,
     eos_token_ids: frozenset[int] = frozenset(),
-    known: Known | None = None,
+    next_tokens: NextTokens | None = None,
 ) -> Partition:
     """At most ``cells`` cells, each of mass ``least`` or more, as even as the distribution allows.
 
@@ -94,12 +94,12 @@ def exact_partition(
     least  in (0, 1]; for n samples, 5 / n makes every expected count at least 5
     known  the target's next tokens after beginnings, for several partitions of one prompt; it grows
     """
-    known = {} if known is None else known
-    open_: list[_Open] = [_Open(-1.0, (), length == 0)]
-    made: list[_Open] = []
+    next_tokens = {} if next_tokens is None else next_tokens
+    open_: list[_GrowingCell] = [_GrowingCell(-1.0, (), length == 0)]
+    made: list[_GrowingCell] = []
     while open_ and len(open_) + len(made) < cells:
         cell = heapq.heappop(open_)
-        child = None if cell.closed else cell.give_off(target, prompt, least, known)
+        child = None if cell.closed else cell.give_off(target, prompt, least, next_tokens)
         if child is None:
             made.append(cell)
             continue
@@ -111,7 +111,7 @@ def exact_partition(
     return Partition(tuple(cell.name for cell in made), masses, length, np.array([cell.closed for cell in made]))
 
 
-class _Open:
+class _GrowingCell:
     """A cell while the partition grows: its remaining mass, and its next tokens once they were computed."""
 
     def __init__(self, minus_mass: float, name: Beginning, closed: bool):
@@ -119,10 +119,10 @@ class _Open:
         self.own = -minus_mass  # mass of the prefix itself, before anything was split off
         self.queue: list[tuple[float, int]] | None = None
 
-    def __lt__(self, other: _Open) -> bool:
+    def __lt__(self, other: _GrowingCell) -> bool:
         return (self.minus_mass, self.name) < (other.minus_mass, other.name)
 
-    def give_off(self, target: LanguageModel, prompt: Sequence[int], least: float, known: Known) -> _Open | None:
+    def give_off(self, target: LanguageModel, prompt: Sequence[int], least: float, known: NextTokens) -> _GrowingCell | None:
         """Split off the most probable remaining token as a new cell; None if it or the remainder would be too light."""
         if self.queue is None:
             if self.name not in known:
@@ -140,4 +140,4 @@ class _Open:
         if left <= EMPTY:
             left = 0.0
         self.minus_mass = -left
-        return _Open(-self.own * probability, (*self.name, token), False)
+        return _GrowingCell(-self.own * probability, (*self.name, token), False)

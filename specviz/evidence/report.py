@@ -6,17 +6,17 @@ compute chi-square, G and the total variation again.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from math import ceil
 from typing import Any
 
 from specviz.evidence.borderline import NEAR
-from specviz.evidence.certificate.seal import seal
 from specviz.evidence.tests import TestReport
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
-from specviz.records import list_versions
+from specviz.records import canonical_json, list_versions
 from specviz.settings import Settings
 
 SCHEMA = "specviz-verify-2"
@@ -30,7 +30,7 @@ def build_report(
     settings: Settings,
     analytic_tv: float | None = None,
     files: Sequence[dict[str, Any]] = (),
-    said: str = "",
+    file_note: str = "",
     blocks: Sequence[tuple[int, int]] = (),
 ) -> dict[str, Any]:
     """One record for all sampled modes. Its verdict is that of the first rejected answer, or of the first answer if none was.
@@ -38,12 +38,11 @@ def build_report(
     answers      at least one, in order of precedence
     analytic_tv  largest total variation between the decoder's own distribution and an uncached pass; None: not computed
     files        descriptions of the sample files, if there are any
-    said         a sentence about these files
+    file_note    a sentence about these files
     blocks       which samples of the seed were tested, (first, count) each in their order; empty: the first ones
     """
-    rejected = [one for one in answers if one.verdict == "rejected"]
-    spoken = to_record((rejected or answers)[0])
-    note = said or make_note(spoken["verdict"], [one.mode for one in answers])
+    spoken = build_answer(next((one for one in answers if one.verdict == "rejected"), answers[0]))
+    note = file_note or make_note(spoken["verdict"], [one.mode for one in answers])
     return seal(
         {
             "schema": SCHEMA,
@@ -53,7 +52,7 @@ def build_report(
             "analytic_tv": analytic_tv,
             "seed": settings.seed,
             "settings": settings.to_record(),
-            "answers": [to_record(one) for one in answers],
+            "answers": [build_answer(one) for one in answers],
             "pieces": collect_token_bytes(pair, answers),
             "files": list(files),
             "models": pair.describe() | hash_pair(pair),
@@ -68,7 +67,7 @@ def make_note(verdict: str, modes: Sequence[str]) -> str:
     return RULE_ONLY if verdict == "consistent" and all(mode == "shared distributions" for mode in modes) else ""
 
 
-def to_record(answer: TestReport) -> dict[str, Any]:
+def build_answer(answer: TestReport) -> dict[str, Any]:
     """One mode's answer."""
     partition = answer.partition
     cells = zip(partition.names, partition.masses.tolist(), answer.counts.tolist(), partition.whole.tolist(), strict=True)
@@ -81,15 +80,15 @@ def to_record(answer: TestReport) -> dict[str, Any]:
         "tv": answer.tv,
         "tv_null_band": answer.band._asdict(),
         "detectable_tv": answer.detectable_tv,
-        "pooled_mass": answer.pooled,
+        "pooled_mass": answer.partition.pooled_mass,
         "plan": asdict(answer.plan),
-        "redraw_tolerance": redraw_tolerance(answer),
+        "redraw_tolerance": build_redraw_tolerance(answer),
         "cells": [{"begins": list(name), "mass": mass, "count": count, "whole": whole} for name, mass, count, whole in cells],
         **({} if answer.coverage is None else {"exercised": answer.coverage.to_record()}),
     }
 
 
-def redraw_tolerance(answer: TestReport) -> dict[str, Any]:
+def build_redraw_tolerance(answer: TestReport) -> dict[str, Any]:
     """How many samples may fall into another cell when the same seed is drawn again on another machine, in float32.
 
     Passes of other shapes round differently, so a random number within NEAR of the value it is compared with may fall on the other
@@ -114,3 +113,36 @@ def collect_token_bytes(pair: LoadedPair, answers: list[TestReport]) -> dict[str
     """The bytes, as hex, of every token in a cell's name."""
     tokens = {token for one in answers for name in one.partition.names for token in name}
     return {str(token): raw for token, raw in pair.pieces(tokens).items()}
+
+
+SEALS = ("digest", "digests")
+
+
+def seal(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with ``digest`` (of everything) and ``digests`` (of each part by name). Earlier ones are replaced."""
+    plain = {key: value for key, value in record.items() if key not in SEALS}
+    return plain | {"digest": digest(plain), "digests": {name: digest(value) for name, value in split_fields(plain).items()}}
+
+
+def find_changes(record: dict[str, Any]) -> set[str]:
+    """Names of the parts that differ from what was sealed; ``digest`` if only the whole differs; empty if nothing does."""
+    plain = {key: value for key, value in record.items() if key not in SEALS}
+    here, stored = {name: digest(value) for name, value in split_fields(plain).items()}, record["digests"]
+    found = {name for name in {*here, *stored} if here.get(name) != stored.get(name)}
+    return found | ({"digest"} if digest(plain) != record["digest"] and not found else set())
+
+
+def split_fields(record: dict[str, Any]) -> dict[str, Any]:
+    """A record's fields by name. Fields of its answers are named ``number mode: field``, their tests one by one."""
+    found = {name: value for name, value in record.items() if name not in (*SEALS, "answers", "tests")}
+    found["tests"] = record.get("tests")
+    for number, answer in enumerate(record.get("answers", ())):
+        where = f"{number + 1} {answer['mode']}"
+        found |= {f"{where}: {name}": value for name, value in answer.items() if name != "tests"}
+        found |= {f"{where}: {test['name']}": test for test in answer["tests"]}
+    return found
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()

@@ -11,7 +11,7 @@ import numpy as np
 from specviz.decoding.samples import NONE, Coverage, Samples
 from specviz.glyphs import build_glyphs, read_piece
 from specviz.records import build_fields
-from specviz.statistics.chernoff import frequency_range
+from specviz.statistics.chernoff import compute_frequency_range
 from specviz.statistics.finding import Finding
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class CellShares:
         if len(others) == 1:
             low, high = self.low[others[0]], self.high[others[0]]
         else:  # the bands of all bars together keep their level
-            low, high = frequency_range(self._mass(others), self.n, (1.0 - LEVEL) * len(others) / len(self.probs))
+            low, high = compute_frequency_range(self._mass(others), self.n, (1.0 - LEVEL) * len(others) / len(self.probs))
         shown, count = self._only(named), sum(self.counts[place] for place in others)
         last = REST, False, self._mass(others), count, low, high
         return replace(shown, **{name: (*getattr(shown, name), one) for name, one in zip(COLUMNS, last, strict=True)})
@@ -206,9 +206,13 @@ class SeedPValues:
 
 def _band(probs: np.ndarray, n: int) -> list[list[float]]:
     """Low and high of the share of ``n`` samples in each cell; from 0 to 1 before the first."""
-    from specviz.statistics.total_variation import cell_band  # scipy, which a page has no use for before there are samples
+    from specviz.statistics.total_variation import (
+        compute_cell_bands,  # scipy, which a page has no use for before there are samples
+    )
 
-    return cell_band(probs, n, 1.0 - (1.0 - LEVEL) / len(probs)).tolist() if n else [[0.0] * len(probs), [1.0] * len(probs)]
+    return (
+        compute_cell_bands(probs, n, 1.0 - (1.0 - LEVEL) / len(probs)).tolist() if n else [[0.0] * len(probs), [1.0] * len(probs)]
+    )
 
 
 DECODERS = {"speculative": "Speculative decoding", "target": "Target-only sampling"}

@@ -96,7 +96,7 @@ class SavedSamples:
         if self.path is None:
             return
         began = time.monotonic()
-        write(self.path, _content(self.asked, self.parts), over=True, name="resume")
+        write(self.path, _encode_content(self.asked, self.parts), over=True, name="resume")
         self._written = time.monotonic()
         self._due = self._written + max(EVERY, REST * (self._written - began))
 
@@ -107,7 +107,7 @@ class SavedSamples:
                 self.path.unlink()
 
 
-def _content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Iterator[bytes]:
+def _encode_content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Iterator[bytes]:
     arrays = [np.ascontiguousarray(array) for part in parts.values() for array in part.arrays]
     total = hashlib.sha256()
     for array in arrays:
@@ -127,13 +127,13 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
     """The parts of a file. Raises EvidenceError with a sentence."""
     try:
         with path.open("rb") as source:
-            head = _head(source.readline(HEAD), path)
+            head = _parse_head(source.readline(HEAD), path)
             if other := find_difference(head["asked"], asked):
                 raise EvidenceError(
                     f"'{path}' holds samples of another run: {other}. Repeat that run's command to resume it, or name another file."
                 )
             total = hashlib.sha256()
-            parts = {one["mode"]: _part(one, source, path.stat().st_size, total) for one in head["parts"]}
+            parts = {one["mode"]: _read_part(one, source, path.stat().st_size, total) for one in head["parts"]}
             if source.read(1) or total.hexdigest() != head["sha256"]:
                 raise ValueError("its numbers are not those that were written")
     except OSError as error:
@@ -145,7 +145,7 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
     return parts
 
 
-def _head(line: bytes, path: Path) -> dict[str, Any]:
+def _parse_head(line: bytes, path: Path) -> dict[str, Any]:
     head = json.loads(line)
     if head.get("schema") != SCHEMA.tag:
         raise EvidenceError(
@@ -159,7 +159,7 @@ def _head(line: bytes, path: Path) -> dict[str, Any]:
     return head
 
 
-def _part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
+def _read_part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
     kinds, arrays = (np.int32, np.int32, np.int16, np.bool_, np.int16), []
     for shape, kind in zip(one["shapes"], kinds, strict=False):
         length = int(np.prod(shape)) * np.dtype(kind).itemsize

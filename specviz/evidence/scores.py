@@ -79,12 +79,16 @@ def score_samples(
             mine = who[ends[where.start] : ends[where.stop]]
             sizes = np.diff(ends[where.start : where.stop + 1])
             group = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
-            _read(scores, (mine, place), group, torch.from_numpy(samples.tokens[mine, place].astype(np.int64)), p, q, ids)
+            _score_position(
+                scores, (mine, place), group, torch.from_numpy(samples.tokens[mine, place].astype(np.int64)), p, q, ids
+            )
             on_progress((place + where.stop / len(paths)) / length)
     return scores
 
 
-def _read(scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, eos_token_ids: Tensor) -> None:
+def _score_position(
+    scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, eos_token_ids: Tensor
+) -> None:
     """Score the tokens at ``at`` (samples, position). Token j follows the prefix with distributions p[group[j]] and q[group[j]]."""
     p = p / p.sum(-1, keepdim=True)
     mass = p[group, tokens]

@@ -13,25 +13,23 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.samples import Coverage
-from specviz.evidence.partition import Known, Partition, exact_partition
-from specviz.evidence.tests import MARGIN, Plan, TestReport, decide_verdict
+from specviz.evidence.partition import NextTokens, Partition, build_partition
+from specviz.evidence.tests import MARGIN, TestPlan, TestReport, run_joint_tests
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
-from specviz.statistics.goodness import chi_square, g_test
-from specviz.statistics.power import detectable_tv, holm
+from specviz.statistics.power import find_detectable_tv
 from specviz.statistics.sequential import InterimSchedule
-from specviz.statistics.total_variation import total_variation, tv_null_band
 
 SCHEDULE = InterimSchedule(first=100, looks=5, tests=2, factor=10)  # two tests at each look: chi-square and G
 CELLS = 8  # at the first look
 
 
-def make_plan(look: int, length: int) -> Plan:
+def make_plan(look: int, length: int) -> TestPlan:
     """A look as a plan. The distance that it must detect is the one that its cells can detect at its level."""
     n, level, cells = SCHEDULE.n(look), SCHEDULE.level(look), CELLS << look
-    return Plan(n, length, min(1.0, detectable_tv(cells - 1, n, level) / MARGIN), level * SCHEDULE.tests, level, cells)
+    return TestPlan(n, length, min(1.0, find_detectable_tv(cells - 1, n, level) / MARGIN), level * SCHEDULE.tests, level, cells)
 
 
 def make_partition(
@@ -40,11 +38,11 @@ def make_partition(
     look: int,
     length: int,
     eos_token_ids: frozenset[int],
-    known: Known | None = None,
+    known: NextTokens | None = None,
 ) -> Partition:
-    """The cells of a look, made from the target's exact distribution and the number of samples. known: as in exact_partition."""
+    """The cells of a look, made from the target's exact distribution and the number of samples. known: as in build_partition."""
     made = make_plan(look, length)
-    return exact_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, known)
+    return build_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,8 @@ def make_cells(
 ) -> SequentialCells:
     """At most ``cells`` cells of mass ``least`` or more, for a picture, and the cells of every interim test."""
     target, prompt, stops = pair.open(settings)[0], pair.encode(settings.prompt), pair.eos_token_ids
-    known: Known = {}
-    shown = exact_partition(target, prompt, settings.max_new_tokens, cells, least, stops, known)
+    known: NextTokens = {}
+    shown = build_partition(target, prompt, settings.max_new_tokens, cells, least, stops, known)
     tests = []
     for look in range(SCHEDULE.looks):
         on_progress((1 + look) / (1 + SCHEDULE.looks))
@@ -90,23 +88,16 @@ def run_interim_test(
 ) -> TestReport:
     """The result of an interim test.
 
-    counts      (C,), over exactly the test's number of samples
-    coverage    what these samples exercised; None: not known
-    is_control  whether the decoder drafts nothing by design
+    Args:
+        counts: Samples in each cell, (C,), over exactly the test's number of samples.
+        coverage: What these samples exercised; None: not known.
+        is_control: Whether the decoder drafts nothing by design.
     """
-    made = make_plan(look, cells.length)
-    assert counts.sum() == made.n
-    probs = cells.masses / cells.masses.sum()
-    tests = tuple(test(counts, probs, alpha=made.level) for test in (chi_square, g_test))
-    is_rejected = cells.tells and min(test.p_value for test in tests) <= made.level
-    verdict = decide_verdict(is_rejected, cells.tells, coverage, is_control)
-    seen = (tests[0].detectable_tv or 1.0) if cells.tells else 1.0
-    made = replace(made, tv=max(made.tv, seen))
-    adjusted, distance = holm([test.p_value for test in tests]), total_variation(counts, probs)
-    band = tv_null_band(probs, made.n)
-    return TestReport(
-        verdict, mode, made, tests, adjusted, distance, band, seen, cells.pooled, cells, counts, None, coverage, is_control
-    )
+    plan = make_plan(look, cells.length)
+    assert counts.sum() == plan.n
+    tests = run_joint_tests(plan, cells, counts)
+    plan = replace(plan, tv=max(plan.tv, tests[0].detectable_tv or 1.0))  # what these cells detect is what is asked of them
+    return TestReport(mode, plan, tests, cells, counts, coverage, is_control)
 
 
 def tabulate_plan() -> list[dict[str, float]]:

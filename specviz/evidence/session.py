@@ -19,12 +19,12 @@ from specviz.decoding.samples import Coverage, Samples, join_samples
 from specviz.errors import SpecvizError
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, build_decoder, sample_together, sampling_modes
-from specviz.evidence.partition import Partition, exact_partition
+from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
 from specviz.evidence.results import SIZES, CellShares, InterimTest
 from specviz.evidence.saved_samples import ModeSamples, SavedSamples
 from specviz.evidence.sequential import SequentialCells, run_interim_test
-from specviz.evidence.tests import Plan, TestReport, run_tests
+from specviz.evidence.tests import TestPlan, TestReport, run_tests
 from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
@@ -116,7 +116,7 @@ def describe_run(name: str, pair: LoadedPair, settings: Settings, draws: int, se
     }
 
 
-def shard_sizes(mode: str, n: int) -> list[int]:
+def compute_shard_sizes(mode: str, n: int) -> list[int]:
     """Sizes of the shards, in order. In float32 a sample very close to an edge may depend on the other samples of its shard."""
     pilot = [] if mode == SHARED else [min(n, PILOT)]
     left, size = n - sum(pilot), SHARD_SIZES.get(mode, ONE_BY_ONE)
@@ -188,7 +188,7 @@ class Session:
             left = [ShardRange(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
             spec = SamplingSpec(decoder.name, mode, decoder.settings, decoder.prompt)
             drawn = self.executor.run_all(SamplingTask(PairRef.from_pair(decoder.pair, decoder.settings), spec), left)
-            _gather(drawn, part, saved, on_progress)
+            _add_in_order(drawn, part, saved, on_progress)
 
         def keep(state: ShardState) -> None:
             part.half = state
@@ -214,7 +214,7 @@ class Session:
         else:
             shards: list[Samples] = []
             first = 0
-            for count in shard_sizes(mode, n):
+            for count in compute_shard_sizes(mode, n):
                 step = partial(lambda first, count, share: on_progress((first + count * share) / n), first, count)
                 shards.append(self.decoder.sample(mode, first, count, step))
                 first += count
@@ -226,35 +226,45 @@ class Session:
         self,
         mode: str,
         on_progress: ProgressCallback = ignore_progress,
-        plan: Plan | None = None,
+        plan: TestPlan | None = None,
         partition: Partition | None = None,
         blocks: Blocks = (),
+        extra: Sequence[str] | None = None,
     ) -> TestReport:
         """Test the samples of a mode.
 
-        plan       None: for the planned distance. After the first mode, it asks for what the samples of a mode allow
-        partition  the cells; None: they are made for the plan
-        blocks     which samples of the seed they are; empty: the first ones
+        Args:
+            plan: None: for the planned distance; after the first mode, for what the samples of a mode allow.
+            partition: The cells; None: they are made for the plan.
+            blocks: Which samples of the seed they are; empty: the first ones.
+            extra: Names of the registered statistics to compute beside the built-in tests; None: all.
         """
         decoder, samples = self.decoder, self.samples[mode]
         (target, draft), reference = self._open()
         if plan is None:
-            make_plan = Plan.fitting if self.reports else Plan.of
+            make_plan = TestPlan.for_samples if self.reports else TestPlan.for_distance
             plan = make_plan(len(samples), samples.tokens.shape[1], self.plan.tv)
-        found = run_tests(
+        report = run_tests(
             plan, target, draft, decoder.prompt, samples, mode, decoder.eos_token_ids, reference, on_progress, partition,
-            self.coverage[mode], decoder.is_control,
+            self.coverage.get(mode), decoder.is_control, extra,
         )  # fmt: skip
-        borderline = decoder.count_borderline(found.partition, len(samples), blocks)
-        self.reports[mode] = replace(found, borderline=borderline)
+        borderline = decoder.count_borderline(report.partition, len(samples), blocks)
+        self.reports[mode] = replace(report, borderline=borderline)
         return self.reports[mode]
 
-    def report(self, blocks: Blocks = ()) -> dict[str, Any]:
-        """The certificate of all tested modes, JSON-ready. blocks: which samples of the seed they are; empty: the first ones."""
+    def report(self, blocks: Blocks = (), files: Sequence[dict[str, Any]] = (), note: str = "") -> dict[str, Any]:
+        """The certificate of all tested modes, JSON-ready.
+
+        Args:
+            blocks: Which samples of the seed they are; empty: the first ones.
+            files: Descriptions of the sample files, if there are any.
+            note: A sentence about these files.
+        """
         decoder = self.decoder
         is_computed = self.plan.mode != "shared-distributions"
-        exact = decoder.compute_analytic_tv() if is_computed else None
-        return build_report(decoder.name, list(self.reports.values()), decoder.pair, decoder.settings, exact, blocks=blocks)
+        analytic_tv = decoder.compute_analytic_tv() if is_computed else None
+        reports = list(self.reports.values())
+        return build_report(decoder.label, reports, decoder.pair, decoder.settings, analytic_tv, files, note, blocks)
 
     def _open(self) -> tuple[tuple[LanguageModel, LanguageModel], Samples]:
         """The models that tests read, and target-only samples, opened once."""
@@ -276,7 +286,7 @@ class Session:
         return ModeSamples(n, pilot.source, pilot.tokens, coverage=pilot.coverage)
 
 
-def _gather(
+def _add_in_order(
     drawn: Iterator[tuple[ShardRange, Samples]], part: ModeSamples, saved: SavedSamples, on_progress: ProgressCallback
 ) -> None:
     """Add shards that come in any order. The saved samples grow in order, so a shard waits here for those before it."""
@@ -306,8 +316,8 @@ class Increment:
     def to_record(self) -> dict[str, Any]:
         """JSON-ready, for ``Tally.restore``."""
         exercised = self.coverage and self.coverage.to_record()
-        looks = {str(number): _sparse(counts) for number, counts in self.tests.items()}
-        return {"shown": _sparse(self.shown), "looks": looks, "exercised": exercised}
+        looks = {str(number): _encode_sparse(counts) for number, counts in self.tests.items()}
+        return {"shown": _encode_sparse(self.shown), "looks": looks, "exercised": exercised}
 
 
 class Tally:
@@ -329,12 +339,12 @@ class Tally:
             if self.n >= size:
                 continue
             part = samples.part(0, min(len(samples), size - self.n))
-            counts[number] = cells.counts(part)
+            counts[number] = cells.count_samples(part)
             self.tests[number] += counts[number]
             if self.n + len(part) == size:
                 reached = add_coverage(self.coverage, part.coverage)
                 due[number] = run_interim_test(number, cells, self.tests[number], self.name, reached, self.is_control)
-        shown = self.cells.shown.counts(samples)
+        shown = self.cells.shown.count_samples(samples)
         self.shown += shown
         self.n += len(samples)
         self.coverage = add_coverage(self.coverage, samples.coverage)
@@ -357,7 +367,7 @@ def add_coverage(one: Coverage | None, other: Coverage | None) -> Coverage | Non
     return None if one is None or other is None else one + other
 
 
-def _sparse(counts: np.ndarray) -> dict[str, int]:
+def _encode_sparse(counts: np.ndarray) -> dict[str, int]:
     return {str(cell): int(counts[cell]) for cell in np.flatnonzero(counts)}
 
 
@@ -428,10 +438,10 @@ def compute_seed_p_values(
     Raises SpecvizError where the distribution has a single cell.
     """
     target, _ = pair.open(settings)
-    cells = exact_partition(target, ids, settings.max_new_tokens, SEED_CELLS, 5.0 / samples, pair.eos_token_ids)
+    cells = build_partition(target, ids, settings.max_new_tokens, SEED_CELLS, 5.0 / samples, pair.eos_token_ids)
     if (cells.masses > 0).sum() < 2:
         raise SpecvizError("P-values need a distribution with several cells; here all samples fall into one.")
     probs = cells.masses / cells.masses.sum()
     for number in range(seeds):
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
-        yield chi_square(cells.counts(draw(own)), probs).p_value
+        yield chi_square(cells.count_samples(draw(own)), probs).p_value

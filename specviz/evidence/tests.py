@@ -1,4 +1,4 @@
-"""One question, several tests, one answer: do these samples follow the target's distribution, and what could the tests have seen?
+"""Do these samples follow the target's distribution, and what could the tests have detected?
 
 The plan is made before any sample is drawn: the number of cells that the samples allow, and the level of each test. Then every
 sample is counted in its cell and scored along its own text. The verdict is one of ``results.VERDICTS``.
@@ -6,43 +6,57 @@ sample is counted in its cell and scored along its own text. The verdict is one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from specviz.decoding.samples import NONE, Coverage, Samples
-from specviz.evidence.partition import Partition, exact_partition
+from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, InterimTest, describe_unreached
 from specviz.evidence.scores import Scores, score_samples
 from specviz.models.base import LanguageModel
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
-from specviz.statistics.finding import ALPHA, POWER, Finding, p_in_words
+from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
-from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, equal_draws_needed, holm
-from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.power import (
+    adjust_p_values,
+    compute_affordable_df,
+    correct_level,
+    count_draws_needed,
+    count_equality_draws_needed,
+    find_detectable_tv,
+)
+from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.statistics.registry import load_extra_statistics
-from specviz.statistics.total_variation import Band, total_variation, tv_null_band
+from specviz.statistics.total_variation import NullBand, compute_null_band, compute_total_variation
 from specviz.statistics.twosample import MOST, permutation_test
 
 CELLS = (16, 512)  # fewest and most cells of the joint distribution
 MARGIN = 0.98  # safety margin: light cells make the chi-square test a little weaker than the textbook formula
-SCORING = 0.7  # fraction of an answer's work that is scoring each sample along its text; the rest is permutations
+SCORING = 0.7  # fraction of the work of a test that is scoring each sample along its text; the rest is permutations
 POOLED = "No text is probable enough for a cell of its own, so all texts lie in one cell. More samples give more cells."
+CONDITIONAL, RATE, STOPPING = (
+    "next tokens given their prefix", "tokens with q > p at position", "stopping time: tokens that end a text",
+)  # fmt: skip
+TRANSFORM, TWO_SAMPLES = "probability transform", "two samples: these and target-only"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TestPlan:
     """What is fixed before sampling.
 
-    n       number of samples
-    length  L: samples are truncated to L tokens
-    tv      total variation from the target's distribution that must be detected, in (0, 1]
-    alpha   false-alarm rate of all tests together
-    level   false-alarm rate of each test (Bonferroni)
-    cells   most cells of the joint distribution with which n samples still detect ``tv``; 0 if even the fewest are too many
+    Attributes:
+        n: Number of samples.
+        length: Samples are truncated to this many tokens.
+        tv: Total variation from the target's distribution that must be detected, in (0, 1].
+        alpha: False-alarm rate of all tests together.
+        level: False-alarm rate of each test (Bonferroni).
+        cells: Most cells of the joint distribution with which n samples still detect ``tv``; 0 if even the fewest are too many.
     """
+
+    __test__ = False  # pytest: not a test
 
     n: int
     length: int
@@ -52,129 +66,116 @@ class Plan:
     cells: int
 
     @classmethod
-    def of(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
+    def for_distance(cls, n: int, length: int, tv: float, alpha: float = ALPHA, extra: int | None = None) -> TestPlan:
+        """The plan for a distance. extra: tests beside the built-in ones; None: as many as are registered here."""
         # Joint distribution twice, conditional distributions, transform, two samples, stopping time; one test for each position.
-        level = corrected(alpha, length + 6 + len(load_extra_statistics()))
-        cells = min(CELLS[1], affordable_df(MARGIN * tv, n, level) + 1)
+        level = correct_level(alpha, length + 6 + (len(load_extra_statistics()) if extra is None else extra))
+        cells = min(CELLS[1], compute_affordable_df(MARGIN * tv, n, level) + 1)
         return cls(n, length, tv, alpha, level, cells if cells >= CELLS[0] else 0)
 
     @classmethod
-    def fitting(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
+    def for_samples(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> TestPlan:
         """The plan for a given number of samples. If they cannot detect ``tv``, it is replaced by what the fewest cells detect."""
-        plan = cls.of(n, length, tv, alpha)
-        return (
-            plan
-            if plan.cells
-            else cls.of(n, length, min(1.0, 1.001 * detectable_tv(CELLS[0] - 1, n, plan.level) / MARGIN), alpha)
-        )
+        plan = cls.for_distance(n, length, tv, alpha)
+        if plan.cells:
+            return plan
+        reachable = min(1.0, 1.001 * find_detectable_tv(CELLS[0] - 1, n, plan.level) / MARGIN)
+        return cls.for_distance(n, length, reachable, alpha)
 
     @property
     def needed(self) -> int:
         """Number of samples with which the fewest cells detect ``tv``."""
-        return draws_needed(MARGIN * self.tv, CELLS[0] - 1, self.level)
+        return count_draws_needed(MARGIN * self.tv, CELLS[0] - 1, self.level)
 
 
 @dataclass(frozen=True, slots=True)
 class TestReport:
-    """What the samples show.
+    """What the samples show. Everything else follows from these fields.
 
-    mode        "shared distributions", "engine", or the name of a file or of another decoder
-    tests       all findings, each with its ``detectable_tv`` at the plan's level
-    adjusted    their p-values, corrected for multiple testing (Holm 1979); compare with ``plan.alpha``
-    tv          total variation between counts and distribution on the cells
-    band        the range of ``tv`` under the target's distribution
-    pooled      mass of the cells that hold more than one text
-    partition   the cells; counts  samples in each: enough to compute chi-square, G and TV again
-    borderline  number of samples with a random number so close to an edge that they may fall into another cell on another machine;
-                None: not counted
-    coverage    what the samples exercised; None: not known, as of samples from a file
-    is_control  whether the decoder drafts nothing by design
+    Attributes:
+        mode: "shared distributions", "engine", or the name of a file or of another decoder.
+        tests: All findings, each with its ``detectable_tv`` at the plan's level.
+        partition: The cells.
+        counts: Samples in each cell, (C,).
+        borderline: Number of samples with a random number so close to an edge that they may fall into another cell on another
+            machine; None: not counted.
+        coverage: What the samples exercised; None: not known, as of samples from a file.
+        is_control: Whether the decoder drafts nothing by design.
     """
 
     __test__ = False  # pytest: not a test
 
-    verdict: str
     mode: str
-    plan: Plan
+    plan: TestPlan
     tests: tuple[Finding, ...]
-    adjusted: tuple[float, ...]
-    tv: float
-    band: Band
-    detectable_tv: float
-    pooled: float
     partition: Partition
     counts: np.ndarray
-    borderline: int | None = None
     coverage: Coverage | None = None
     is_control: bool = False
+    borderline: int | None = None
 
-    @classmethod
-    def from_findings(
-        cls,
-        plan: Plan,
-        mode: str,
-        tests: Sequence[Finding],
-        partition: Partition,
-        counts: np.ndarray,
-        coverage: Coverage | None = None,
-        is_control: bool = False,
-    ) -> TestReport:
-        """The report that follows from findings and counts: Holm's correction, the verdict, the total variation and its band."""
-        probs = partition.masses / partition.masses.sum()
-        adjusted = holm([test.p_value for test in tests])
-        detectable = tests[0].detectable_tv or 1.0
-        is_enough = partition.tells and detectable <= plan.tv
-        verdict = decide_verdict(min(adjusted) <= plan.alpha, is_enough, coverage, is_control)
-        distance, band = total_variation(counts, probs), tv_null_band(probs, plan.n)
-        return cls(
-            verdict,
-            mode,
-            plan,
-            tuple(tests),
-            adjusted,
-            distance,
-            band,
-            detectable,
-            partition.pooled,
-            partition,
-            counts,
-            None,
-            coverage,
-            is_control,
-        )
+    @property
+    def adjusted(self) -> tuple[float, ...]:
+        """The p-values, corrected for multiple testing (Holm 1979); compare with ``plan.alpha``."""
+        return adjust_p_values([test.p_value for test in self.tests])
+
+    @property
+    def probs(self) -> np.ndarray:
+        """The cells' masses, (C,), rescaled to sum to 1."""
+        return self.partition.masses / self.partition.masses.sum()
+
+    @property
+    def tv(self) -> float:
+        """Total variation between counts and distribution on the cells."""
+        return compute_total_variation(self.counts, self.probs)
+
+    @property
+    def band(self) -> NullBand:
+        """The range of ``tv`` under the target's distribution."""
+        return compute_null_band(self.probs, self.plan.n)
+
+    @property
+    def detectable_tv(self) -> float:
+        """Total variation that the test of the joint distribution detects."""
+        return self.tests[0].detectable_tv or 1.0
+
+    @property
+    def verdict(self) -> str:
+        """One of ``results.VERDICTS``."""
+        is_enough = self.partition.can_show_difference and self.detectable_tv <= self.plan.tv
+        return decide_verdict(min(self.adjusted) <= self.plan.alpha, is_enough, self.coverage, self.is_control)
 
     def to_interim(self) -> InterimTest:
         """The result in plain numbers."""
-        possible = int((self.partition.masses > 0).sum())
         return InterimTest(
-            self.plan.n,
-            self.verdict,
-            self.tests,
-            self.detectable_tv,
-            self.pooled,
-            possible,
-            self.partition.tells,
-            tuple(self.counts.tolist()),
-            self.coverage,
+            n=self.plan.n,
+            verdict=self.verdict,
+            tests=self.tests,
+            detectable_tv=self.detectable_tv,
+            pooled=self.partition.pooled_mass,
+            cells=int((self.partition.masses > 0).sum()),
+            tells=self.partition.can_show_difference,
+            counts=tuple(self.counts.tolist()),
+            exercised=self.coverage,
         )
 
     @property
     def needed(self) -> int:
         """Number of samples that would detect ``plan.tv``; fewer if the target allows only one text."""
-        return equal_draws_needed(self.plan.tv) if self.partition.certain else self.plan.needed
+        return count_equality_draws_needed(self.plan.tv) if self.partition.is_certain else self.plan.needed
 
     @property
     def sentence(self) -> str:
         """The verdict in words, with the distance that could have been detected and the parts that were not reached."""
-        n, seen = f"{self.plan.n:,} samples", f"{self.detectable_tv:.2g}"
-        if self.verdict == "rejected":
-            worst = min(zip(self.adjusted, self.tests, strict=True), key=lambda pair: pair[0])
-            return f"Rejected: {n} do not follow the target's distribution ({worst[1].name}, {p_in_words(worst[0])} after correction)."
-        if self.verdict == NOTHING_TESTED:
+        n, seen, verdict = f"{self.plan.n:,} samples", f"{self.detectable_tv:.2g}", self.verdict
+        if verdict == "rejected":
+            p, test = min(zip(self.adjusted, self.tests, strict=True), key=lambda pair: pair[0])
+            return f"Rejected: {n} do not follow the target's distribution ({test.name}, {format_p_value(p)} after correction)."
+        if verdict == NOTHING_TESTED:
             return f"Nothing tested: {n}, and {NO_DRAFT}"
-        if self.verdict == "consistent":
+        if verdict == "consistent":
             sentence = f"Consistent with the target's distribution: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
-        elif not self.partition.tells:
+        elif not self.partition.can_show_difference:
             sentence = f"Too few samples: {n} tell nothing. {POOLED}"
         else:
             sentence = f"Too few samples: {n} can detect a total variation of {seen}; {self.plan.tv:g} needs {self.needed:,}."
@@ -191,7 +192,7 @@ def decide_verdict(is_rejected: bool, is_enough: bool, coverage: Coverage | None
 
 
 def run_tests(
-    plan: Plan,
+    plan: TestPlan,
     target: LanguageModel,
     draft: LanguageModel | None,
     prompt: Sequence[int],
@@ -203,66 +204,81 @@ def run_tests(
     partition: Partition | None = None,
     coverage: Coverage | None = None,
     is_control: bool = False,
+    extra: Sequence[str] | None = None,
 ) -> TestReport:
     """Test the samples as planned.
 
-    reference   target-only samples, for the test that needs no distribution
-    partition   cells made earlier from the same plan; None: they are made here
-    coverage    what the samples exercised; None: as they say
-    is_control  whether the decoder drafts nothing by design
+    Args:
+        reference: Target-only samples, for the test that needs no distribution.
+        partition: Cells made earlier from the same plan; None: they are made here.
+        coverage: What the samples exercised; None: as they say.
+        extra: Names of the registered statistics to compute beside the built-in tests; None: all.
     """
     if partition is None:
-        partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
-    counts = partition.counts(samples)
+        partition = build_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
+    counts = partition.count_samples(samples)
     scores = score_samples(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
     tests = (
-        *joint_tests(plan, partition, counts),
-        *run_extra_tests(plan, partition, counts),
-        *_tests(plan, samples, scores, eos_token_ids, reference, on_progress),
+        *run_joint_tests(plan, partition, counts, extra),
+        *_run_sample_tests(plan, samples, scores, eos_token_ids, reference, on_progress),
     )
-    return TestReport.from_findings(plan, mode, tests, partition, counts, coverage or samples.coverage, is_control)
+    return TestReport(mode, plan, tests, partition, counts, coverage or samples.coverage, is_control)
 
 
-def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
-    """The tests of the joint distribution. They need only the cells and their counts."""
+def run_joint_tests(
+    plan: TestPlan, partition: Partition, counts: np.ndarray, extra: Sequence[str] | None = ()
+) -> tuple[Finding, ...]:
+    """The tests of the joint distribution, which need only the cells and their counts: chi-square, G, and registered ones.
+
+    extra  names of the registered ones to run; None: all
+    """
     probs = partition.masses / partition.masses.sum()
     tests = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
-    return tests if partition.tells else tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
+    if not partition.can_show_difference:
+        tests = tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
+    others = (one for one in load_extra_statistics() if extra is None or one.name in extra)
+    return (*tests, *(entry.test(counts, probs, alpha=plan.level) for entry in others))
 
 
-def run_extra_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
-    """The tests of the joint distribution that were registered beside the two of ``joint_tests``."""
-    probs = partition.masses / partition.masses.sum()
-    return tuple(entry.test(counts, probs, alpha=plan.level) for entry in load_extra_statistics())
+def is_sample_test(name: str) -> bool:
+    """Whether a finding of this name needs every sample. The others follow from the counts."""
+    return name.startswith((CONDITIONAL, RATE, STOPPING, TRANSFORM, TWO_SAMPLES))
 
 
-def _tests(plan: Plan, samples: Samples, scores: Scores, eos_token_ids: frozenset[int], reference, on_progress: ProgressCallback):
+def _run_sample_tests(
+    plan: TestPlan,
+    samples: Samples,
+    scores: Scores,
+    eos_token_ids: frozenset[int],
+    reference: Samples | None,
+    on_progress: ProgressCallback,
+) -> Iterator[Finding]:
     """The tests that need every sample."""
-    level = {"alpha": plan.level}
+    level = plan.level
     if groups := [group for place in scores.groups for group in place]:
-        yield conditional_chi_square(groups, name="next tokens given their prefix", **level)
+        yield conditional_chi_square(groups, name=CONDITIONAL, alpha=level)
     written = samples.tokens[:, : plan.length] != NONE
     if not np.isnan(scores.favored_mass).all():
         for place in range(plan.length):
             here = written[:, place]
             if here.any():
                 favored, mass = int(scores.favored[here, place].sum()), scores.favored_mass[here, place]
-                yield rate_test(favored, *_grouped(mass), name=f"tokens with q > p at position {place}", **level)
+                yield rate_test(favored, *_group_masses(mass), name=f"{RATE} {place}", alpha=level)
     if scores.ending[written].any():
         ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(eos_token_ids)).sum())
-        yield rate_test(ended, *_grouped(scores.ending[written]), name="stopping time: tokens that end a text", **level)
-    uniform = generator(int(samples.settings.get("seed", 0)), Use.TRANSFORM).random(int(written.sum()))
-    yield transform_test(scores.below[written], scores.mass[written], uniform, **level)
+        yield rate_test(ended, *_group_masses(scores.ending[written]), name=STOPPING, alpha=level)
+    uniform = make_generator(int(samples.settings.get("seed", 0)), RandomUse.TRANSFORM).random(int(written.sum()))
+    yield transform_test(scores.below[written], scores.mass[written], uniform, name=TRANSFORM, alpha=level)
     if reference is not None:
-        arms = [
-            [tuple(t for t in row if t != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
+        left, right = (
+            [tuple(token for token in row if token != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
             for arm in (samples, reference)
-        ]
-        named = level | {"name": "two samples: these and target-only", "on_progress": scale_progress(on_progress, SCORING, 1.0)}
-        yield permutation_test(*arms, permutations=int(1.5 / plan.level), **named)
+        )
+        progress = scale_progress(on_progress, SCORING, 1.0)
+        yield permutation_test(left, right, permutations=int(1.5 / level), alpha=level, name=TWO_SAMPLES, on_progress=progress)
     on_progress(1.0)
 
 
-def _grouped(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _group_masses(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct probabilities (G,), and how many samples have each."""
     return np.unique(masses, return_counts=True)

@@ -12,15 +12,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
-from specviz.evidence.bugs.published import MISTAKES
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.export.folder import write_folder
 from specviz.export.manifest import build_drafting_options, build_sampling_options, describe_recorded_conditions
 from specviz.export.package import NO_FIGURES, Package, Picture, can_draw, quote_text
 from specviz.figures import verification_report as figures
 from specviz.models.pairs.names import format_options
 from specviz.settings import Settings, update_names
-from specviz.statistics.finding import POWER, p_in_words
-from specviz.statistics.total_variation import cell_band
+from specviz.statistics.finding import POWER, format_p_value
+from specviz.statistics.total_variation import compute_cell_bands
 
 LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
 MODES = {"shared distributions": "shared-distributions", "engine": "engine", "transformers": "both"}  # an answer's mode -> --mode
@@ -66,7 +66,7 @@ def _cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) 
     for one in answers:
         total = sum(cell["mass"] for cell in one["cells"])
         masses = [cell["mass"] / total for cell in one["cells"]]
-        bands = cell_band(masses, one["n"], figures.LEVEL).T.tolist() if masses else []
+        bands = compute_cell_bands(masses, one["n"], figures.LEVEL).T.tolist() if masses else []
         for cell, mass, band in zip(one["cells"], masses, bands, strict=True):
             begins, text = " ".join(map(str, cell["begins"])), quote_text(figures.name_cell(cell, pieces))
             yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], *band]
@@ -79,7 +79,7 @@ def _build_caption(record: Mapping[str, Any], one: Mapping[str, Any]) -> str:
     seen = "" if tv is None else f", detects a total variation of {tv:.2g} with power {POWER:.0%}"
     return (
         f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {quote_text(record['settings'].get('prompt', ''))}, "
-        f"{first['name']} {p_in_words(first['p_value'])}{seen} "
+        f"{first['name']} {format_p_value(first['p_value'])}{seen} "
         f"({tests} tests, false-alarm rate of all together {one['plan']['alpha']:g}). {one['sentence']} "
         f"{describe_recorded_conditions(record['settings'], record['models'], record['versions']['specviz'])}"
     )
@@ -111,7 +111,7 @@ def build_permalink(record: Mapping[str, Any]) -> str:
     except SettingsError:
         return ""
     decoder = record["decoder"]
-    if decoder in MISTAKES:
+    if decoder in PUBLISHED_BUGS:
         return "mistakes?" + urlencode({"mistake": decoder, "prompt": settings.prompt, "seed": settings.seed})
     plain = replace(settings, proposer="draft", rule="token", draft_length_policy="fixed")
     if settings != plain or decoder not in LINKED:

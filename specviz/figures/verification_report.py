@@ -12,7 +12,7 @@ from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import build_glyphs
-from specviz.statistics.total_variation import cell_band
+from specviz.statistics.total_variation import compute_cell_bands
 
 INK = "#444444"
 MOST = 32  # cells of a histogram; cells.csv holds all
@@ -29,7 +29,7 @@ def plot_histogram(one: Mapping[str, Any], pieces: Mapping[str, str]) -> go.Figu
     order = np.argsort(-masses, kind="stable")[:MOST]
     labels = [name_cell(one["cells"][place], pieces) for place in order]
     probs, share = masses / masses.sum(), np.array([cell["count"] for cell in one["cells"]]) / one["n"]
-    probs, low, high, share = (column[order] for column in (probs, *cell_band(probs, one["n"], LEVEL), share))
+    probs, low, high, share = (column[order] for column in (probs, *compute_cell_bands(probs, one["n"], LEVEL), share))
     edge = min(*probs, *share[share > 0.0], 1.0 / one["n"]) / 2.0  # left end of the logarithmic axis, where a share of 0 stands
     rows, color = _place_rows(labels), MEANINGS["target"].light
     band = {"array": high - probs, "arrayminus": probs - np.maximum(low, edge), "color": color}

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from specviz.evidence.analytic.fresh import given
+from specviz.evidence.analytic.fresh import build_model_inputs
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.shared_weights import silence_transformers
@@ -183,8 +183,8 @@ def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more
     before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
     try:
         read = pair.encode_for_encoder(settings.prompt)
-        text = given(model, ids, read)
-        PassThreads.for_model(model).prepare(1, lambda: model(**given(model, ids[:FEW], read)))
+        text = build_model_inputs(model, ids, read)
+        PassThreads.for_model(model).prepare(1, lambda: model(**build_model_inputs(model, ids[:FEW], read)))
         with silence_transformers():
             return model.generate(**text, max_new_tokens=settings.max_new_tokens, **sampling, **more)
     finally:

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.random_streams import RandomUse, make_generator
 
 CONFIDENCE = 0.95
 PERCENTILES = (2.5, 97.5)  # percentiles between which the middle 95% lie
@@ -67,7 +67,7 @@ class Estimate:
     def from_mean(cls, values: Sequence[float], unit: str = "") -> Estimate:
         """The mean over exchangeable units, such as texts of one length, by resampling them. One unit gives an interval of width 0."""
         found = np.array(values, dtype=float)
-        again = generator(0, Use.RESAMPLED).integers(0, len(found), (RESAMPLES, len(found)))
+        again = make_generator(0, RandomUse.RESAMPLED).integers(0, len(found), (RESAMPLES, len(found)))
         return cls.from_resamples(float(found.mean()), found[again].mean(1), len(found), unit)
 
     @property

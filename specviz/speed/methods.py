@@ -37,7 +37,7 @@ from specviz.speed.records.methods import (
     explain_blank,
 )
 from specviz.speed.text_passes import describe_pair
-from specviz.statistics.total_variation import cell_band, total_variation, tv_null_band
+from specviz.statistics.total_variation import compute_cell_bands, compute_null_band, compute_total_variation
 from specviz.trace import Round, Trace
 from specviz.verification.draft_tree import empty_tree, node_depth
 from specviz.verification.typical import TypicalRule
@@ -193,7 +193,7 @@ def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_pr
     counts = np.array([tokens.count(token) for token in top])
     counts = np.append(counts, draws - counts.sum())
     masses = np.array(cells) / sum(cells)
-    low, high = cell_band(masses, draws, 1.0 - (1.0 - BAND_LEVEL) / len(masses)).tolist()
+    low, high = compute_cell_bands(masses, draws, 1.0 - (1.0 - BAND_LEVEL) / len(masses)).tolist()
     pieces = pair.pieces(top)
     return FirstToken(
         labels=(*(pieces[token] for token in top), ""),
@@ -202,8 +202,8 @@ def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_pr
         low=tuple(low),
         high=tuple(high),
         n=draws,
-        tv=total_variation(counts, masses),
-        upper=tv_null_band(masses, draws, BAND_LEVEL).upper,
+        tv=compute_total_variation(counts, masses),
+        upper=compute_null_band(masses, draws, BAND_LEVEL).upper,
         entropy=float(torch.special.entr(probs).sum()),
         **_compute_typical_fields(pair, own, row, probs, top),
     )

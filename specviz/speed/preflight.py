@@ -27,7 +27,7 @@ from specviz.models.pairs.tokens import describe_difference
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
 from specviz.speed.preflight_timing import ExpectedPassTimes, measure_pass_times
-from specviz.statistics.finding import size_in_words
+from specviz.statistics.finding import format_bytes
 
 SCHEMA = "specviz-preflight-1"
 
@@ -276,14 +276,14 @@ def _check_memory(
     advice = "Take smaller models" + (", or fewer bytes per number (--dtype bfloat16)." if dtype.itemsize > 2 else ".")
     if needed > free:
         return (
-            f"The pair needs about {size_in_words(needed)} of memory in {_name_dtype(dtype)} ({size_in_words(one.memory_bytes)} for the target, "
-            f"{size_in_words(other.memory_bytes)} for the draft), and {size_in_words(free)} are free on this {device.type}. {advice}",
+            f"The pair needs about {format_bytes(needed)} of memory in {_name_dtype(dtype)} ({format_bytes(one.memory_bytes)} for the target, "
+            f"{format_bytes(other.memory_bytes)} for the draft), and {format_bytes(free)} are free on this {device.type}. {advice}",
         )
     passing = max(one.parameters, other.parameters) * dtype.itemsize
     if device.type != "cpu" and passing > host:
         return (
-            f"Weights pass through the system's memory on their way to the {device.type}: {size_in_words(passing)} are needed there for a moment, "
-            f"and {size_in_words(host)} are free. Close other programs, or take smaller models.",
+            f"Weights pass through the system's memory on their way to the {device.type}: {format_bytes(passing)} are needed there for a moment, "
+            f"and {format_bytes(host)} are free. Close other programs, or take smaller models.",
         )
     return ()
 
@@ -293,7 +293,7 @@ def _check_disk(listings: tuple[ModelListing, ...], disk: int) -> tuple[str, ...
     if needed <= disk:
         return ()
     return (
-        f"The download needs {size_in_words(needed)} of disk, and {size_in_words(disk)} are free. Make room, or name another folder in HF_HUB_CACHE.",
+        f"The download needs {format_bytes(needed)} of disk, and {format_bytes(disk)} are free. Make room, or name another folder in HF_HUB_CACHE.",
     )
 
 

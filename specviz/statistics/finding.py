@@ -46,7 +46,7 @@ class Finding:
         return self.p_value <= self.alpha
 
 
-def checked_distribution(probs: Sequence[float] | np.ndarray, rest: float = 0.0) -> np.ndarray:
+def check_distribution(probs: Sequence[float] | np.ndarray, rest: float = 0.0) -> np.ndarray:
     """The masses as float64 (K,). Together with ``rest`` they must be finite, not negative, and sum to 1 within 1e-8."""
     masses = np.asarray(probs, dtype=np.float64)
     if masses.ndim != 1 or not masses.size:
@@ -63,7 +63,7 @@ def checked_distribution(probs: Sequence[float] | np.ndarray, rest: float = 0.0)
     return masses
 
 
-def checked_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) -> np.ndarray:
+def check_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) -> np.ndarray:
     """The counts as int64 (K,). They must be whole and not negative, with a sum of at least 1; K must equal ``size`` if given."""
     given = np.asarray(counts)
     whole = given.astype(np.int64)
@@ -77,21 +77,21 @@ def checked_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) 
     return whole
 
 
-def p_in_words(p_value: float) -> str:
+def format_p_value(p_value: float) -> str:
     """p = 0.012; p < 1e-300 where float64 tells no more, also where an outcome of probability 0 was drawn."""
     return f"p < {SMALLEST:g}" if p_value < SMALLEST else f"p = {p_value:.2g}"
 
 
-def p_in_a_table(p_value: float) -> str:
+def format_p_for_table(p_value: float) -> str:
     """0.0123; < 1e-300 where float64 tells no more."""
     return f"< {SMALLEST:g}" if p_value < SMALLEST else f"{p_value:.3g}"
 
 
-def plural(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """1 draw, 2 draws."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def size_in_words(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Bytes in the unit in which they are read easily: 38.4 MB, 1.26 GB."""
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

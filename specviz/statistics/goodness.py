@@ -16,8 +16,8 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.finding import ALPHA, POWER, Finding, checked_counts, checked_distribution, plural
-from specviz.statistics.power import detectable_impossible, detectable_tv
+from specviz.statistics.finding import ALPHA, POWER, Finding, check_counts, check_distribution, format_count
+from specviz.statistics.power import find_detectable_impossible, find_detectable_tv
 from specviz.statistics.registry import register_statistic
 
 LEAST = 1.0  # expected draws that a cell must have
@@ -25,7 +25,7 @@ LEAST = 1.0  # expected draws that a cell must have
 Array: TypeAlias = Sequence[float] | np.ndarray
 
 
-class Null(NamedTuple):
+class NullMoments(NamedTuple):
     """Mean and variance of a statistic under the null hypothesis."""
 
     mean: float
@@ -53,7 +53,7 @@ def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: floa
     Cells must be fixed before any draw. The null mean is C - 1, the variance that of Haldane 1937. If one cell has
     all the mass, the test is for equality, and its note says so.
     """
-    return _one("chi-square", "pearson", _pearson_null, counts, probs, alpha, power)
+    return _test_counts("chi-square", "pearson", _compute_pearson_null, counts, probs, alpha, power)
 
 
 @register_statistic("G", title="cells that occur too rarely")
@@ -62,7 +62,7 @@ def g_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = 
 
     More sensitive than Pearson's to cells that occur too rarely. Null mean and variance are those of Poisson counts.
     """
-    return _one("G", "log-likelihood", _g_null, counts, probs, alpha, power)
+    return _test_counts("G", "log-likelihood", _compute_g_null, counts, probs, alpha, power)
 
 
 def conditional_chi_square(
@@ -79,100 +79,102 @@ def conditional_chi_square(
     """
     observed, expected, nulls, impossible = [], [], [], 0
     for counts, probs in groups:
-        masses = checked_distribution(probs)
+        masses = check_distribution(probs)
         if not np.sum(counts):
             continue
-        seen, possible = checked_counts(counts, masses.size), masses > 0.0
+        seen, possible = check_counts(counts, masses.size), masses > 0.0
         impossible += int(seen[~possible].sum())
         if possible.sum() >= 2 and seen[possible].any():
             observed.append(seen[possible])
-            expected.append(_expected(seen[possible], masses[possible]))
-            nulls.append(_pearson_null(expected[-1]))
+            expected.append(_compute_expected(seen[possible], masses[possible]))
+            nulls.append(_compute_pearson_null(expected[-1]))
     if not nulls and not impossible:
         raise EvidenceError("Nothing can be tested: no prefix has two cells that expect enough draws. Draw more.")
     if not nulls:
-        return _equality(name, impossible, impossible, 1, alpha, power)
+        return _test_equality(name, impossible, impossible, 1, alpha, power)
     cells, means = np.concatenate(observed), np.concatenate(expected)
     statistic = float(stats.chisquare(cells, means).statistic)
-    null = Null(sum(one.mean for one in nulls), sum(one.variance for one in nulls))
-    return _finding(name, int(cells.sum()) + impossible, statistic, len(cells) - len(nulls), null, impossible, alpha, power)
+    null = NullMoments(sum(one.mean for one in nulls), sum(one.variance for one in nulls))
+    return _build_finding(name, int(cells.sum()) + impossible, statistic, len(cells) - len(nulls), null, impossible, alpha, power)
 
 
-def _one(
-    name: str, lambda_: str, null: Callable[[np.ndarray], Null], counts: Array, probs: Array, alpha: float, power: float
+def _test_counts(
+    name: str, lambda_: str, null: Callable[[np.ndarray], NullMoments], counts: Array, probs: Array, alpha: float, power: float
 ) -> Finding:
-    masses = checked_distribution(probs)
-    seen = checked_counts(counts, masses.size)
+    masses = check_distribution(probs)
+    seen = check_counts(counts, masses.size)
     possible = masses > 0.0
     inside, n, df = seen[possible], int(seen.sum()), int(possible.sum()) - 1
     impossible = n - int(inside.sum())
     if not df or not inside.sum():
-        return _equality(name, n, impossible, df, alpha, power)
-    expected = _expected(inside, masses[possible])
+        return _test_equality(name, n, impossible, df, alpha, power)
+    expected = _compute_expected(inside, masses[possible])
     if expected.min() < LEAST:
         raise EvidenceError(
             f"A cell expects {expected.min():.2g} of {n:,} draws, too few for a test: every cell must expect {LEAST:g} or more. "
             "Pool outcomes first, or draw more."
         )
     statistic = float(stats.power_divergence(inside, expected, lambda_=lambda_).statistic)
-    return _finding(name, n, statistic, df, null(expected), impossible, alpha, power)
+    return _build_finding(name, n, statistic, df, null(expected), impossible, alpha, power)
 
 
-def _equality(name: str, n: int, impossible: int, df: int, alpha: float, power: float) -> Finding:
+def _test_equality(name: str, n: int, impossible: int, df: int, alpha: float, power: float) -> Finding:
     """The test if one outcome has all the mass (temperature 0), or if every draw was impossible."""
     if df:
-        note = _impossible_note(impossible, n)
+        note = _describe_impossible(impossible, n)
     else:
-        observed = f"{plural(impossible, 'draw')} of {n:,} differ." if impossible else "Every draw is that outcome."
+        observed = f"{format_count(impossible, 'draw')} of {n:,} differ." if impossible else "Every draw is that outcome."
         note = f"One outcome has all the mass, so the test is equality. {observed}"
-    detectable = detectable_impossible(n, power)
+    detectable = find_detectable_impossible(n, power)
     return Finding(name, n, float(impossible), df, 0.0 if impossible else 1.0, detectable, alpha, power, note)
 
 
-def _finding(name: str, n: int, statistic: float, df: int, null: Null, impossible: int, alpha: float, power: float) -> Finding:
-    note = _impossible_note(impossible, n) if impossible else ""
+def _build_finding(
+    name: str, n: int, statistic: float, df: int, null: NullMoments, impossible: int, alpha: float, power: float
+) -> Finding:
+    note = _describe_impossible(impossible, n) if impossible else ""
     p_value = 0.0 if impossible else float(stats.chi2.sf(statistic / null.scale, null.df))
-    detectable = detectable_tv(null.df, n / null.scale, alpha, power) if df else detectable_impossible(n, power)
+    detectable = find_detectable_tv(null.df, n / null.scale, alpha, power) if df else find_detectable_impossible(n, power)
     return Finding(name, n, statistic, df, p_value, detectable, alpha, power, note)
 
 
-def _impossible_note(impossible: int, n: int) -> str:
-    return f"{plural(impossible, 'draw')} of {n:,} had probability 0 under the exact distribution: one is enough to reject."
+def _describe_impossible(impossible: int, n: int) -> str:
+    return f"{format_count(impossible, 'draw')} of {n:,} had probability 0 under the exact distribution: one is enough to reject."
 
 
-def _expected(counts: np.ndarray, masses: np.ndarray) -> np.ndarray:
+def _compute_expected(counts: np.ndarray, masses: np.ndarray) -> np.ndarray:
     return counts.sum() * (masses / masses.sum())
 
 
-def _pearson_null(expected: np.ndarray) -> Null:
+def _compute_pearson_null(expected: np.ndarray) -> NullMoments:
     """Haldane 1937: mean C - 1, variance 2 (C - 1) + sum 1/E - (C^2 + 2 C - 2) / n."""
     cells, n = len(expected), expected.sum()
-    return Null(cells - 1.0, float(2.0 * (cells - 1) + (1.0 / expected).sum() - (cells**2 + 2.0 * cells - 2.0) / n))
+    return NullMoments(cells - 1.0, float(2.0 * (cells - 1) + (1.0 / expected).sum() - (cells**2 + 2.0 * cells - 2.0) / n))
 
 
-def _g_null(expected: np.ndarray) -> Null:
+def _compute_g_null(expected: np.ndarray) -> NullMoments:
     """Sums of the cells' Poisson moments, less 1 from the mean and 2 from the variance because the total is fixed.
 
     The 1 and 2 are exact if cells expect many draws. For light cells the variance also loses the squared covariance with the
     total, divided by n. From 1 expected draw on this is less than 1% of it, and is ignored.
     """
-    mean, variance = _g_moments(expected)
-    return Null(float(mean.sum() - 1.0), float(variance.sum() - 2.0))
+    mean, variance = _interpolate_g_moments(expected)
+    return NullMoments(float(mean.sum() - 1.0), float(variance.sum() - 2.0))
 
 
-def _g_moments(expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _interpolate_g_moments(expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of 2 (C log(C / E) - (C - E)) for C Poisson with mean E.
 
     Interpolated in log E on a grid between 0.001 and 300; above, the leading terms 1 + 1/(6E) and 2 + 2/(3E).
     """
-    grid, table = _g_table()
+    grid, table = _tabulate_g_moments()
     mean, variance = (np.interp(np.log(expected), grid, column) for column in table)
     heavy = expected > 300.0
     return np.where(heavy, 1.0 + 1.0 / (6.0 * expected), mean), np.where(heavy, 2.0 + 2.0 / (3.0 * expected), variance)
 
 
 @lru_cache(maxsize=1)
-def _g_table() -> tuple[np.ndarray, np.ndarray]:
+def _tabulate_g_moments() -> tuple[np.ndarray, np.ndarray]:
     """Grid of log E (600,), and the two moments on it (2, 600)."""
     grid = np.linspace(np.log(1e-3), np.log(300.0), 600)
     rows = []

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.finding import ALPHA, POWER, Finding, plural
-from specviz.statistics.power import detectable_distance, detectable_impossible, detectable_rate
+from specviz.statistics.finding import ALPHA, POWER, Finding, format_count
+from specviz.statistics.power import find_detectable_distance, find_detectable_impossible, find_detectable_rate
 
 EXACT_UP_TO = 5000  # draws with a probability strictly between 0 and 1; the convolution takes quadratic time
 NORMAL_FROM = 100.0  # variance below which a normal distribution is not accurate enough
@@ -47,26 +47,26 @@ def rate_test(
     ``statistic`` is the rate of draws in the set. ``detectable_tv`` is a change of this rate, a lower bound of the distance
     between the distributions.
     """
-    p, m = _checked_rates(probabilities, trials)
+    p, m = _check_rates(probabilities, trials)
     n = int(m.sum())
     if successes != int(successes) or not 0 <= successes <= n:
         raise EvidenceError(f"The number of draws in the set must be a whole number between 0 and {n:,}, got {successes!r}.")
     mean, variance = float(m @ p), float(m @ (p * (1.0 - p)))
     certain, open_ = int(m[p == 1.0].sum()), (p > 0.0) & (p < 1.0)
     inside, among = int(successes) - certain, int(m[open_].sum())
-    detectable = detectable_rate(mean, variance, n, alpha, power)
+    detectable = find_detectable_rate(mean, variance, n, alpha, power)
     if not 0 <= inside <= among:
         note = "This number of draws in the set has probability 0: one draw too many or too few is enough to reject."
         return Finding(name, n, successes / n, None, 0.0, detectable, alpha, power, note)
     if not among:
         note = "The set has probability 0 or 1 for every draw, so the test is equality."
-        return Finding(name, n, successes / n, None, 1.0, detectable_impossible(n, power), alpha, power, note)
-    low, high = poisson_binomial_tails(inside, p[open_], m[open_])
+        return Finding(name, n, successes / n, None, 1.0, find_detectable_impossible(n, power), alpha, power, note)
+    low, high = compute_poisson_binomial_tails(inside, p[open_], m[open_])
     note = f"{successes / n:.4%} of {n:,} draws; the exact distribution says {mean / n:.4%}."
     return Finding(name, n, successes / n, None, min(1.0, 2.0 * min(low, high)), detectable, alpha, power, note)
 
 
-def poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tuple[float, float]:
+def compute_poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tuple[float, float]:
     """P(S <= k) and P(S >= k) for a sum of independent Bernoulli variables, m_g of each probability p_g, strictly in (0, 1)."""
     total = int(m.sum())
     if total <= EXACT_UP_TO:
@@ -75,15 +75,15 @@ def poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tuple[float,
     mean, variance = float(m @ p), float(m @ (p * (1.0 - p)))
     if variance >= NORMAL_FROM:
         skew = float(m @ (p * (1.0 - p) * (1.0 - 2.0 * p))) / variance**1.5
-        return _refined(k + 0.5, mean, variance, skew), _refined(-(k - 0.5), -mean, variance, -skew)
+        return _compute_refined_tail(k + 0.5, mean, variance, skew), _compute_refined_tail(-(k - 0.5), -mean, variance, -skew)
     if 2.0 * mean > total:  # count the failures, which are fewer
-        high, low = poisson_binomial_tails(total - k, 1.0 - p, m)
+        high, low = compute_poisson_binomial_tails(total - k, 1.0 - p, m)
         return low, high
     theta = max(1e-12, float(m @ p**2) / mean)  # mean / theta trials of probability theta have this mean and variance
-    return _binomial_tails(k, mean / theta, theta)
+    return _compute_binomial_tails(k, mean / theta, theta)
 
 
-def transform(below: Array, at: Array, uniform: Array) -> np.ndarray:
+def transform_to_uniform(below: Array, at: Array, uniform: Array) -> np.ndarray:
     """The randomized probability integral transform, below + u * at: uniform on [0, 1] under the null hypothesis.
 
     below    (N,) mass that the exact distribution, after the draw's own prefix, gives to the tokens ordered before the drawn one
@@ -105,7 +105,7 @@ def transform_test(
     ``detectable_tv`` is the gap between distribution functions that the test detects, whatever the rest of the distribution. A
     token of mass 0 rejects outright.
     """
-    values = transform(below, at, uniform)
+    values = transform_to_uniform(below, at, uniform)
     if not values.size:
         raise EvidenceError("There are no draws to test: their number must be at least 1, got 0.")
     masses = np.asarray(at, dtype=np.float64)
@@ -114,16 +114,16 @@ def transform_test(
     found = stats.kstest(np.minimum(values, 1.0), "uniform")
     impossible = int((masses == 0.0).sum())
     note = (
-        f"{plural(impossible, 'draw')} had probability 0 under the exact distribution: one is enough to reject."
+        f"{format_count(impossible, 'draw')} had probability 0 under the exact distribution: one is enough to reject."
         if impossible
         else ""
     )
     p_value = 0.0 if impossible else float(found.pvalue)
-    detectable = detectable_distance(values.size, alpha, power)
+    detectable = find_detectable_distance(values.size, alpha, power)
     return Finding(name, values.size, float(found.statistic), None, p_value, detectable, alpha, power, note)
 
 
-def _checked_rates(probabilities: Array, trials: Array | None) -> tuple[np.ndarray, np.ndarray]:
+def _check_rates(probabilities: Array, trials: Array | None) -> tuple[np.ndarray, np.ndarray]:
     p = np.asarray(probabilities, dtype=np.float64)
     m = np.ones(p.shape, dtype=np.int64) if trials is None else np.asarray(trials, dtype=np.int64)
     if p.ndim != 1 or p.shape != m.shape or (m < 0).any() or not m.sum():
@@ -133,14 +133,14 @@ def _checked_rates(probabilities: Array, trials: Array | None) -> tuple[np.ndarr
     return np.minimum(p, 1.0), m
 
 
-def _binomial_tails(k: int, trials: float, theta: float) -> tuple[float, float]:
+def _compute_binomial_tails(k: int, trials: float, theta: float) -> tuple[float, float]:
     """P(S <= k) and P(S >= k) for a binomial distribution whose number of trials need not be whole."""
     low = special.betainc(trials - k, k + 1.0, 1.0 - theta) if k < trials else 1.0
     high = special.betainc(k, trials - k + 1.0, theta) if 0 < k < trials + 1.0 else float(k <= 0)
     return float(low), float(high)
 
 
-def _refined(x: float, mean: float, variance: float, skew: float) -> float:
+def _compute_refined_tail(x: float, mean: float, variance: float, skew: float) -> float:
     """Normal distribution function with the first term of its Edgeworth series (Hong 2013, section 2.2)."""
     z = (x - mean) / variance**0.5
     plain = stats.norm.cdf(z)

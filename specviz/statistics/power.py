@@ -25,7 +25,7 @@ from specviz.statistics.finding import ALPHA, POWER
 
 
 @lru_cache(maxsize=4096)
-def noncentrality(df: float, alpha: float = ALPHA, power: float = POWER) -> float:
+def compute_noncentrality(df: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """The lambda at which a chi-square test of level alpha with df degrees of freedom rejects with probability ``power``.
 
     df > 0, need not be whole; 0 < alpha < power < 1.
@@ -40,19 +40,19 @@ def noncentrality(df: float, alpha: float = ALPHA, power: float = POWER) -> floa
     return float(optimize.brentq(lambda value: stats.ncx2.sf(critical, df, value) - power, 1e-12, high))
 
 
-def detectable_tv(df: float, n: float, alpha: float = ALPHA, power: float = POWER) -> float:
+def find_detectable_tv(df: float, n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Smallest total variation distance on the tested cells that n draws detect with ``power``: sqrt(lambda / 4n), at most 1."""
     _check_draws(n)
-    return min(1.0, sqrt(noncentrality(df, alpha, power) / (4.0 * n)))
+    return min(1.0, sqrt(compute_noncentrality(df, alpha, power) / (4.0 * n)))
 
 
-def draws_needed(tv: float, df: float, alpha: float = ALPHA, power: float = POWER) -> int:
+def count_draws_needed(tv: float, df: float, alpha: float = ALPHA, power: float = POWER) -> int:
     """Number of draws that detect a distance ``tv`` on df + 1 cells with ``power``: lambda / (4 tv^2), rounded up."""
     _check_distance(tv)
-    return ceil(noncentrality(df, alpha, power) / (4.0 * tv * tv))
+    return ceil(compute_noncentrality(df, alpha, power) / (4.0 * tv * tv))
 
 
-def affordable_df(tv: float, n: float, alpha: float = ALPHA, power: float = POWER) -> int:
+def compute_affordable_df(tv: float, n: float, alpha: float = ALPHA, power: float = POWER) -> int:
     """Most degrees of freedom with which n draws still detect ``tv``; 0 if even one is too many.
 
     More cells show finer differences but need more draws: lambda grows like the square root of df. The result is known before any
@@ -61,30 +61,30 @@ def affordable_df(tv: float, n: float, alpha: float = ALPHA, power: float = POWE
     _check_distance(tv)
     _check_draws(n)
     target = 4.0 * n * tv * tv
-    if noncentrality(1, alpha, power) > target:
+    if compute_noncentrality(1, alpha, power) > target:
         return 0
     low, high = 1, 2
-    while noncentrality(high, alpha, power) <= target:
+    while compute_noncentrality(high, alpha, power) <= target:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if noncentrality(middle, alpha, power) <= target else (low, middle)
+        low, high = (middle, high) if compute_noncentrality(middle, alpha, power) <= target else (low, middle)
     return low
 
 
-def equal_draws_needed(tv: float, power: float = POWER) -> int:
+def count_equality_draws_needed(tv: float, power: float = POWER) -> int:
     """Number of draws that detect a distance ``tv`` if one outcome has all the mass: the inverse of ``detectable_impossible``."""
     _check_distance(tv)
     return 1 if tv == 1.0 else ceil(np.log1p(-power) / np.log1p(-tv))
 
 
-def detectable_impossible(n: float, power: float = POWER) -> float:
+def find_detectable_impossible(n: float, power: float = POWER) -> float:
     """Smallest mass on impossible outcomes of which n draws contain one or more with ``power``: 1 - (1 - power)^(1/n)."""
     _check_draws(n)
     return -float(np.expm1(np.log1p(-power) / n))
 
 
-def detectable_rate(mean: float, variance: float, n: float, alpha: float = ALPHA, power: float = POWER) -> float:
+def find_detectable_rate(mean: float, variance: float, n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Smallest change of a mean rate that n draws detect with ``power``, in the harder direction; normal approximation.
 
     mean, variance  of the number of successes under the exact distribution: sum p_i and sum p_i (1 - p_i)
@@ -108,16 +108,16 @@ def detectable_rate(mean: float, variance: float, n: float, alpha: float = ALPHA
     return max(found, default=1.0)
 
 
-def rate_draws_needed(rate: float, other: float, alpha: float = ALPHA, power: float = POWER) -> int:
+def count_rate_draws_needed(rate: float, other: float, alpha: float = ALPHA, power: float = POWER) -> int:
     """Fewest draws that tell a known rate from a certain other one with ``power``, by a two-sided test; normal approximation.
 
     The test is that of ``detectable_rate``: n draws are enough when n d >= z(alpha/2) sqrt(n r (1 - r)) + 1 + z(power) sqrt(n s (1 - s)),
     with rates r and s and their distance d.
     """
-    return _draws_apart(rate, other, rate * (1.0 - rate), other * (1.0 - other), alpha, power)
+    return _count_separating_draws(rate, other, rate * (1.0 - rate), other * (1.0 - other), alpha, power)
 
 
-def two_rates_draws_needed(rate: float, other: float, alpha: float = ALPHA, power: float = POWER) -> int:
+def count_two_rates_draws_needed(rate: float, other: float, alpha: float = ALPHA, power: float = POWER) -> int:
     """Fewest draws of each of two samples that tell their rates apart with ``power``, by a two-sided test; normal approximation.
 
     The test compares the two shares with what their common mean m allows, with a correction for continuity (Yates 1934): n draws of
@@ -125,10 +125,12 @@ def two_rates_draws_needed(rate: float, other: float, alpha: float = ALPHA, powe
     their distance d.
     """
     mean = (rate + other) / 2.0
-    return _draws_apart(rate, other, 2.0 * mean * (1.0 - mean), rate * (1.0 - rate) + other * (1.0 - other), alpha, power)
+    return _count_separating_draws(
+        rate, other, 2.0 * mean * (1.0 - mean), rate * (1.0 - rate) + other * (1.0 - other), alpha, power
+    )
 
 
-def _draws_apart(rate: float, other: float, usual: float, changed: float, alpha: float, power: float) -> int:
+def _count_separating_draws(rate: float, other: float, usual: float, changed: float, alpha: float, power: float) -> int:
     """Smallest n with n d >= z(alpha/2) sqrt(n usual) + 1 + z(power) sqrt(n changed). usual, changed: variances of one draw."""
     _check_rates(alpha, power)
     _check_distance(apart := abs(other - rate))
@@ -136,7 +138,7 @@ def _draws_apart(rate: float, other: float, usual: float, changed: float, alpha:
     return ceil(((spread + sqrt(spread**2 + 4.0 * apart)) / (2.0 * apart)) ** 2)
 
 
-def detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) -> float:
+def find_detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Upper bound of the gap between distribution functions that a Kolmogorov-Smirnov test of n values detects with ``power``.
 
     The test rejects when the empirical function differs from the true one by the critical distance c somewhere. Where the gap d
@@ -149,21 +151,21 @@ def detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) ->
     return min(1.0, float(stats.kstwo.isf(alpha, int(n)) + stats.norm.isf(1.0 - power) / (2.0 * sqrt(n))))
 
 
-def pooled_draws(first: float, second: float) -> float:
+def compute_pooled_draws(first: float, second: float) -> float:
     """Two samples of a and b draws detect what one sample of a b / (a + b) draws detects against an exact distribution."""
     _check_draws(first)
     _check_draws(second)
     return first * second / (first + second)
 
 
-def corrected(alpha: float, tests: int) -> float:
+def correct_level(alpha: float, tests: int) -> float:
     """Level of each of several tests such that together they raise a false alarm with probability at most alpha (Bonferroni)."""
     if tests < 1:
         raise EvidenceError(f"A family must have at least 1 test, got {tests}.")
     return alpha / tests
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+def adjust_p_values(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjusted p-values of a family of tests, in the order given; compare each with alpha (Holm 1979, step-down Bonferroni).
 
     The smallest is multiplied by the number of tests, the next by one less, and so on; none may be smaller than an earlier one.

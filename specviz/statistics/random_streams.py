@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 
-class Use(IntEnum):
+class RandomUse(IntEnum):
     """What the numbers are for; second word of the Philox key. No value is also a Purpose of ``specviz.randomness``."""
 
     NULL_BAND = 1001
@@ -16,6 +16,6 @@ class Use(IntEnum):
     RESAMPLED = 1004
 
 
-def generator(seed: int, use: Use) -> np.random.Generator:
+def make_generator(seed: int, use: RandomUse) -> np.random.Generator:
     """A fresh generator; the same seed and use give the same numbers."""
     return np.random.Generator(np.random.Philox(key=[seed, int(use)]))

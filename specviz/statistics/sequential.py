@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from specviz.errors import EvidenceError
 from specviz.statistics.finding import ALPHA, POWER
-from specviz.statistics.power import corrected, detectable_tv
+from specviz.statistics.power import correct_level, find_detectable_tv
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class InterimSchedule:
         """Level of each test at a look. All levels sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
         assert 0 <= look < self.looks
         spent = 1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2))
-        return corrected(self.alpha * spent, self.tests)
+        return correct_level(self.alpha * spent, self.tests)
 
     def due(self, drawn: int) -> int | None:
         """The latest look that ``drawn`` draws have reached, None before the first. Test only the first ``n(look)`` draws."""
@@ -64,7 +64,7 @@ class InterimSchedule:
 
     def detectable_tv(self, look: int, df: float, power: float = POWER) -> float:
         """Smallest distance that a chi-square test with df degrees of freedom detects at a look, at its level."""
-        return detectable_tv(df, self.n(look), self.level(look), power)
+        return find_detectable_tv(df, self.n(look), self.level(look), power)
 
     def adjusted(self, p_values: Sequence[float]) -> float:
         """One p-value for all looks so far, one test each; compare it with alpha. The least p / (fraction of alpha spent)."""

@@ -10,14 +10,14 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.finding import checked_counts, checked_distribution
-from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.finding import check_counts, check_distribution
+from specviz.statistics.random_streams import RandomUse, make_generator
 
 HEAVY = 256  # cells that the null band simulates one by one
 REPLICATES = 4000
 
 
-class Band(NamedTuple):
+class NullBand(NamedTuple):
     """Empirical TV of n draws from the exact distribution itself: its mean, its median, and the quantile ``level``."""
 
     mean: float
@@ -26,7 +26,7 @@ class Band(NamedTuple):
     level: float
 
 
-def total_variation(counts: Sequence[int] | np.ndarray, probs: Sequence[float] | np.ndarray) -> float:
+def compute_total_variation(counts: Sequence[int] | np.ndarray, probs: Sequence[float] | np.ndarray) -> float:
     """Distance between the empirical distribution and the exact one: sum over outcomes of max(0, count / n - mass), in [0, 1].
 
     counts  (K,) whole, at least one draw in all
@@ -34,15 +34,15 @@ def total_variation(counts: Sequence[int] | np.ndarray, probs: Sequence[float] |
             masses may sum to less than 1
     """
     masses = np.asarray(probs, dtype=np.float64)
-    drawn = checked_counts(counts, masses.size)
+    drawn = check_counts(counts, masses.size)
     if not masses.min() >= 0.0 or masses.sum() > 1.0 + 1e-8:
         raise EvidenceError(f"Masses must be at least 0 and sum to 1 at most, got a sum of {masses.sum():.10g}.")
     return float(np.maximum(0.0, drawn / drawn.sum() - masses).sum())
 
 
-def tv_null_band(
+def compute_null_band(
     probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99, *, seed: int = 0, replicates: int = REPLICATES
-) -> Band:
+) -> NullBand:
     """Sampling noise of ``total_variation``: its mean, median and upper quantile for n draws from the exact distribution.
 
     probs       (K,) float64, sums to 1
@@ -56,37 +56,37 @@ def tv_null_band(
     other cells. Given that number, the sum over the many light cells is nearly normal, with the moments of Poisson counts given
     their total. So the cost does not depend on n, and hardly on K.
     """
-    masses = checked_distribution(probs)
+    masses = check_distribution(probs)
     if n < 1 or not 0.0 < level < 1.0:
         raise EvidenceError(f"A null band needs at least 1 draw and a level between 0 and 1, got {n} and {level:g}.")
-    return _null_band((np.sort(masses[masses > 0.0])[::-1] / masses.sum()).tobytes(), n, level, seed, replicates)
+    return _simulate_null_band((np.sort(masses[masses > 0.0])[::-1] / masses.sum()).tobytes(), n, level, seed, replicates)
 
 
 @lru_cache(maxsize=32)  # a certificate and its check, or two pictures of the same samples, ask for the same band
-def _null_band(sorted_masses: bytes, n: int, level: float, seed: int, replicates: int) -> Band:
-    masses, random = np.frombuffer(sorted_masses), generator(seed, Use.NULL_BAND)
+def _simulate_null_band(sorted_masses: bytes, n: int, level: float, seed: int, replicates: int) -> NullBand:
+    masses, random = np.frombuffer(sorted_masses), make_generator(seed, RandomUse.NULL_BAND)
     heavy, light = masses[:HEAVY], masses[HEAVY:]
     drawn = random.multinomial(n, np.append(heavy, max(0.0, 1.0 - heavy.sum())), size=replicates)
     deviation = np.abs(drawn[:, : len(heavy)] - n * heavy).sum(axis=1)
     if light.size:
-        deviation = deviation + _light_deviation(n * light, drawn[:, -1], random.standard_normal(replicates))
+        deviation = deviation + _sum_light_deviation(n * light, drawn[:, -1], random.standard_normal(replicates))
     distance = deviation / (2.0 * n)
-    mean = float(mean_deviation(n, masses).sum() / (2.0 * n))
+    mean = float(compute_mean_deviation(n, masses).sum() / (2.0 * n))
     median, upper = np.quantile(distance, [0.5, level])
-    return Band(mean, float(median), float(upper), level)
+    return NullBand(mean, float(median), float(upper), level)
 
 
-def cell_band(probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99) -> np.ndarray:
+def compute_cell_bands(probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99) -> np.ndarray:
     """Sampling noise of each cell's frequency, (2, K): it lies within with probability ``level`` or a little more.
 
     Central quantiles of the binomial distribution, cell by cell. Of 100 cells about one lies outside a band of 0.99, so one cell
     outside proves nothing; the tests give the verdict.
     """
-    masses, tail = checked_distribution(probs), (1.0 - level) / 2.0
+    masses, tail = check_distribution(probs), (1.0 - level) / 2.0
     return np.stack([stats.binom.ppf(tail, n, masses), stats.binom.isf(tail, n, masses)]) / n
 
 
-def mean_deviation(n: int, masses: np.ndarray) -> np.ndarray:
+def compute_mean_deviation(n: int, masses: np.ndarray) -> np.ndarray:
     """Mean of |count - n p| for a binomial count, exactly: 2 v (1 - p) P(count = v) with v = floor(n p) + 1 (de Moivre 1730).
 
     masses (K,) float64 in [0, 1]; returns (K,).
@@ -95,7 +95,7 @@ def mean_deviation(n: int, masses: np.ndarray) -> np.ndarray:
     return 2.0 * above * (1.0 - masses) * stats.binom.pmf(above, n, masses)
 
 
-def _light_deviation(expected: np.ndarray, total: np.ndarray, normal: np.ndarray) -> np.ndarray:
+def _sum_light_deviation(expected: np.ndarray, total: np.ndarray, normal: np.ndarray) -> np.ndarray:
     """Sum of |count - expected| over the light cells, given the number of draws in them: (replicates,).
 
     For Poisson counts given their total, mean and variance follow by regression on the total (Holst 1972).

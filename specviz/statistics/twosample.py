@@ -14,9 +14,9 @@ from scipy import stats
 
 from specviz.errors import EvidenceError
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.statistics.finding import ALPHA, POWER, Finding, checked_counts
-from specviz.statistics.power import detectable_tv, pooled_draws
-from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.finding import ALPHA, POWER, Finding, check_counts
+from specviz.statistics.power import compute_pooled_draws, find_detectable_tv
+from specviz.statistics.random_streams import RandomUse, make_generator
 
 MOST = 4000  # continuations per sample
 PERMUTATIONS = 1999
@@ -53,9 +53,9 @@ def permutation_test(
     other beginnings do. It uses the quantile of the statistic over the permutations, so it is slightly random. None if B is too
     small for a test of this level.
     """
-    one, two = _checked(first, "first"), _checked(second, "second")
+    one, two = _check_sample(first, "first"), _check_sample(second, "second")
     n, m = len(one), len(two)
-    order, starts, ends = beginnings([*one, *two])
+    order, starts, ends = find_shared_beginnings([*one, *two])
     sizes = ends - starts
     if not len(sizes):
         note = "All continuations are equal, or no two of them begin alike: nothing can tell the samples apart."
@@ -70,7 +70,7 @@ def permutation_test(
 
     labels = np.repeat([1, 0], [n, m])
     observed = float(largest(labels[order][None])[0])
-    random, null = generator(seed, Use.PERMUTATION), []
+    random, null = make_generator(seed, RandomUse.PERMUTATION), []
     for begin in range(0, permutations, AT_ONCE):
         on_progress(begin / permutations)
         repeated = np.tile(labels, (min(AT_ONCE, permutations - begin), 1))
@@ -80,12 +80,12 @@ def permutation_test(
     detectable = None
     if permutations + 1 >= 1.0 / alpha:
         critical = float(np.sort(extremes)[::-1][max(0, int(alpha * (permutations + 1)) - 1)])
-        detectable = min(1.0, float(critical + stats.norm.isf(1.0 - power)) / (2.0 * sqrt(pooled_draws(n, m))))
+        detectable = min(1.0, float(critical + stats.norm.isf(1.0 - power)) / (2.0 * sqrt(compute_pooled_draws(n, m))))
     note = f"{n:,} and {m:,} continuations, {len(sizes):,} beginnings that two or more share."
     return Finding(name, total, observed, None, p_value, detectable, alpha, power, note)
 
 
-def homogeneity(
+def homogeneity_test(
     first: Sequence[int] | np.ndarray,
     second: Sequence[int] | np.ndarray,
     *,
@@ -102,8 +102,8 @@ def homogeneity(
     between the samples: given the totals, the samples are exchangeable. Outcomes whose smaller expected count is below
     ``minimum`` share one cell. Samples of a and b draws detect what a b / (a + b) draws detect against an exact distribution.
     """
-    one = checked_counts(first)
-    two = checked_counts(second, one.size)
+    one = check_counts(first)
+    two = check_counts(second, one.size)
     n, m, both = int(one.sum()), int(two.sum()), one + two
     smaller = min(n, m) / (n + m)
     enough = both * smaller >= minimum
@@ -114,18 +114,18 @@ def homogeneity(
     if table.shape[1] < 2:
         raise EvidenceError("Nothing can be tested: every outcome is pooled, or only one was ever drawn. Draw more.")
     found = stats.chi2_contingency(table, correction=False)
-    detectable = detectable_tv(found.dof, pooled_draws(n, m), alpha, power)
+    detectable = find_detectable_tv(found.dof, compute_pooled_draws(n, m), alpha, power)
     return Finding(name, n + m, float(found.statistic), int(found.dof), float(found.pvalue), detectable, alpha, power, "")
 
 
-def beginnings(continuations: Sequence[Continuation]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def find_shared_beginnings(continuations: Sequence[Continuation]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every set of two or more continuations that share a beginning: the inner nodes of their compressed prefix tree.
 
     In sorted order, continuations with a common beginning are neighbors. Returns the sorting order (N,), and the start and end
     of each set in that order, (I,) and (I,): at most N - 1 sets. The set of all continuations is left out.
     """
     order = sorted(range(len(continuations)), key=continuations.__getitem__)
-    shared = [-1, *(_common(continuations[a], continuations[b]) for a, b in pairwise(order)), -1]
+    shared = [-1, *(_count_common(continuations[a], continuations[b]) for a, b in pairwise(order)), -1]
     found, open_ = [], [(-1, 0)]  # open sets: length of the beginning, where the set starts
     for place in range(1, len(shared)):
         start = place - 1
@@ -138,14 +138,14 @@ def beginnings(continuations: Sequence[Continuation]) -> tuple[np.ndarray, np.nd
     return np.array(order, dtype=np.int64), sets[:, 0], sets[:, 1]
 
 
-def _common(a: Continuation, b: Continuation) -> int:
+def _count_common(a: Continuation, b: Continuation) -> int:
     """Length of the longest common beginning. Equal continuations count one more, so that they share more than a beginning."""
     if a == b:
         return len(a) + 1
     return next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def _checked(sample: Sequence[Continuation], which: str) -> list[Continuation]:
+def _check_sample(sample: Sequence[Continuation], which: str) -> list[Continuation]:
     if not 1 <= len(sample) <= MOST:
         raise EvidenceError(
             f"The {which} sample must have between 1 and {MOST:,} continuations, got {len(sample):,}. "

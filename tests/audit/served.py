@@ -11,10 +11,10 @@ import numpy as np
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence.bugs.distributions import Changed, certain
-from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.components import ChangedModel, concentrate_on_argmax
+from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder, explain_engine_only
-from specviz.evidence.sample_files.reading import SampleFile, parse_samples
+from specviz.evidence.sample_files import SampleFile, parse_samples
 from specviz.models.pairs.pair import LoadedPair
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
@@ -38,10 +38,10 @@ def drawn(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
 
 def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
     """Samples of a mutant on tables, on a draft that draws its tokens or on one that takes the likeliest."""
-    opened = (lambda s: (open_(s)[0], Changed(open_(s)[1], certain))) if greedy else open_
-    made = MUTANTS[name].arguments(opened, settings)
+    opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
+    made = BUGS[name].build(opened, settings)
     shard = Shard(made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(SEED)), settings, prompt, count=n)
-    return (shared_distributions if MUTANTS[name].shared else decoded)(shard)
+    return (shared_distributions if BUGS[name].on_shared_distributions else decoded)(shard)
 
 
 def after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:

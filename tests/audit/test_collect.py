@@ -30,7 +30,7 @@ from specviz.audit.profiles.base import SampledText, ServerAnswer
 from specviz.audit.profiles.recognition import format_changes, list_changes, recognize_server
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
-from specviz.evidence.sample_files.reading import read_samples
+from specviz.evidence.sample_files import read_samples
 from tests.audit.server import serving
 
 PLAIN = SamplingRequest("Once upon a time", 4)

@@ -13,7 +13,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.audit.collect import compute_first_seed
-from specviz.evidence.certificate.seal import find_changes
+from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving

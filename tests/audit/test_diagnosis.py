@@ -24,9 +24,9 @@ from specviz.audit.diagnosis import (
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.bug import on_tables
-from specviz.evidence.bugs.distributions import reheated
-from specviz.evidence.bugs.rules import OtherTemperature
+from specviz.evidence.bugs.components import change_temperature
+from specviz.evidence.bugs.registry import open_tables
+from specviz.evidence.bugs.rules import OtherTemperatureRule
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
@@ -36,7 +36,7 @@ from tests.audit.served import PROMPT, after_one_token, drawn, drawn_from, setti
 from tests.chance import SEED
 
 SETTINGS, IDS = Settings(gamma=2, max_new_tokens=3), (0, 1)
-OPEN = on_tables(*tables.pair("random", 5, 6, 40))
+OPEN = open_tables(*tables.pair("random", 5, 6, 40))
 MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 
 
@@ -98,7 +98,7 @@ def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
             Shard(
                 target,
                 DraftModel(draft, 1),
-                OtherTemperature(factor),
+                OtherTemperatureRule(factor),
                 PhiloxRandomness(SEED + k),
                 Settings(gamma=1, max_new_tokens=2),
                 IDS,
@@ -119,7 +119,7 @@ def test_temperatures_may_differ_from_place_to_place():
     for _ in range(6000):
         ids = [int(dice.choice(6, p=target.probs(IDS).numpy()))]
         for factor in (np.inf, -0.02):
-            p, guess = reheated(target.probs((*IDS, *ids)), factor), int(draft.probs((*IDS, *ids)).argmax())
+            p, guess = change_temperature(target.probs((*IDS, *ids)), factor), int(draft.probs((*IDS, *ids)).argmax())
             others = p.clone().index_fill_(0, torch.tensor([guess]), 0.0)
             ids.append(guess if dice.random() < p[guess] else int(dice.choice(6, p=(others / others.sum()).numpy())))
         rows.append(ids)

@@ -20,11 +20,9 @@ from specviz.audit.known_bugs import (
 )
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.bug import on_tables
-from specviz.evidence.bugs.builders import uncut, unwarped
-from specviz.evidence.bugs.distributions import Changed, certain
-from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.enumeration.enumerate import output_distribution, total_variation
+from specviz.evidence.bugs.components import ChangedModel, concentrate_on_argmax
+from specviz.evidence.bugs.registry import BUGS, drop_warpers, open_tables
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output
 from specviz.settings import Settings
 from tests import tables
 from tests.oracle import mistakes as oracle
@@ -40,9 +38,9 @@ def everything(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tup
     texts = np.array(list(product(range(vocabulary), repeat=LENGTH)) * MIN_SAMPLES_PER_PREFIX, dtype=np.int32)
     target, draft = open_(settings)
     reading = build_prefix_table(target, draft, prompt, Samples(texts, settings.to_record(), "all"))
-    soft = tuple(compute_distributions(model, prompt, reading.prefixes) for model in open_(unwarped(settings)))
+    soft = tuple(compute_distributions(model, prompt, reading.prefixes) for model in open_(drop_warpers(settings)))
     return reading, list_known_bugs(
-        reading, settings, soft, compute_distributions(open_(uncut(settings))[1], prompt, reading.prefixes)
+        reading, settings, soft, compute_distributions(open_(settings.without_cuts())[1], prompt, reading.prefixes)
     )
 
 
@@ -58,28 +56,28 @@ def written(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule) -> dic
 
 def decoder(name: str, greedy: bool, settings: Settings, open_) -> dict[tuple[int, ...], float]:
     """What the mutant writes, on a draft that draws or on one that takes its likeliest token."""
-    opened = (lambda s: (open_(s)[0], Changed(open_(s)[1], certain))) if greedy else open_
-    made = MUTANTS[name].arguments(opened, settings)
-    return output_distribution(made.target, made.proposer, made.rule, PROMPT, LENGTH, randomness=made.randomness)
+    opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
+    made = BUGS[name].build(opened, settings)
+    return enumerate_output(made.target, made.proposer, made.rule, PROMPT, LENGTH, randomness=made.randomness)
 
 
 @pytest.mark.parametrize(("name", "greedy"), [*((name, False) for name in COVERED), *((name, True) for name in GREEDY)])
 def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greedy):
     """To 1e-9; R7 only to the width of the cells of its one random number."""
-    mutant = MUTANTS[name]
+    mutant = BUGS[name]
     gamma = 1 if name == "R20" else 2
     settings = Settings(
         temperature=mutant.settings.temperature, top_k=mutant.settings.top_k and 3, gamma=gamma, max_new_tokens=LENGTH
     )
     vocabulary = 4 if settings.top_k else 3
     for seed in range(3):
-        open_ = on_tables(*tables.pair("random", seed, vocabulary, 12))
+        open_ = open_tables(*tables.pair("random", seed, vocabulary, 12))
         reading, ways = everything(open_, settings, vocabulary)
         inherent = name in ("R1", "R3", "R20", "R21")
         one = next(
             one for one in ways if one.mistake == name and one.greedy is (greedy or inherent) and one.factor in (None, 0.5)
         )
-        apart = total_variation(written(one, reading, DraftSchedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_))
+        apart = compute_text_tv(written(one, reading, DraftSchedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_))
         assert apart < (3.0 / UNIFORMS if name == "R7" else 1e-9)
 
 
@@ -87,22 +85,22 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
     """By fractions: the production rule never meets a draft token of q = 0, but servers divide by it and accept."""
     for seed in range(3):
         p, q = tables.pair("random", seed, 3, 12)
-        reading, ways = everything(on_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
+        reading, ways = everything(open_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
         one = next(one for one in ways if one.mistake == "gate" and one.greedy)
         sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
         expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
         found = written(one, reading, DraftSchedule(0, 2, LENGTH))
-        assert total_variation(found, {text: float(mass) for text, mass in expected.items()}) < 1e-9
+        assert compute_text_tv(found, {text: float(mass) for text, mass in expected.items()}) < 1e-9
 
 
 def test_every_mutant_is_compared_or_named_as_left_out():
-    assert set(COVERED) | set(LEFT_OUT) == set(MUTANTS)
+    assert set(COVERED) | set(LEFT_OUT) == set(BUGS)
 
 
 @pytest.mark.parametrize("temperature", (1.0, 0.5))
 def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(temperature):
     settings = Settings(temperature=temperature, top_p=0.9, gamma=2, max_new_tokens=LENGTH)
-    reading, ways = everything(on_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
+    reading, ways = everything(open_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
     assert {one.mistake for one in ways} == {*COVERED, SETTINGS} - {"R3"}
     for one in ways:
         for schedule in list_schedules(LENGTH, LENGTH):

@@ -19,7 +19,7 @@ from specviz.audit.planning import (
 from specviz.audit.preflight import ServerProbe
 from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.evidence.tests import Plan
+from specviz.evidence.tests import TestPlan
 from tests.audit.server import serving
 
 
@@ -31,7 +31,7 @@ def test_the_number_that_is_named_shows_the_distance_and_one_in_ten_less_does_no
 
 
 def test_the_plan_of_the_tests_agrees_with_the_number_that_is_named():
-    assert Plan.of(count_needed_samples(0.02, 4, False), 4, 0.02).cells >= 16
+    assert TestPlan.for_distance(count_needed_samples(0.02, 4, False), 4, 0.02).cells >= 16
 
 
 def test_the_rate_of_a_server_is_that_of_its_answers():

@@ -18,8 +18,8 @@ from specviz.audit.text_samples import (
 )
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.certificate.check import ALTERED, check_certificate
-from specviz.evidence.tests import Plan
+from specviz.evidence.certificate import ALTERED, check_certificate
+from specviz.evidence.tests import TestPlan
 from specviz.models.table import TableModel
 from tests import tables
 from tests.audit.served import as_text_file, drawn, settings_of
@@ -89,7 +89,7 @@ def test_a_text_is_shown_as_servers_show_it():
 
 def test_the_cells_hold_every_sample_and_all_of_the_mass():
     found = compute_text_distribution(target(), PROMPT, LENGTH, 0.005, 50, TOKENS, frozenset({END}))
-    plan = Plan.of(2000, LENGTH, 0.3)
+    plan = TestPlan.for_distance(2000, LENGTH, 0.3)
     seen = Counter([next(iter(found.masses))] * 1500 + ["something else"] * 500)
     partition, counts = count_cells(found, seen, plan, LENGTH)
     assert counts.sum() == 2000 and counts[0] == 500 and counts.max() == 1500
@@ -106,7 +106,7 @@ def answered(pair, name, **settings):
     samples = drawn(name, pair, 1500, max_new_tokens=2)
     file = as_text_file(samples, texts_of(pair, samples), **settings)
     return run_text_tests(
-        file, settings_of(pair, max_new_tokens=2), lambda n, length: Plan.of(n, length, 0.3), pair, lambda *_: None
+        file, settings_of(pair, max_new_tokens=2), lambda n, length: TestPlan.for_distance(n, length, 0.3), pair, lambda *_: None
     )
 
 

@@ -31,7 +31,7 @@ from specviz.audit.reproduction import (
 )
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.check import ALTERED, check_certificate
+from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
 from tests.audit.served import PROMPT, as_file, drawn, settings_of
 from tests.audit.server import serving

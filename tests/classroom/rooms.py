@@ -10,7 +10,7 @@ import numpy as np
 from specviz.classroom.records import PHASES, Room, Task, derive_task_seed
 from specviz.classroom.store import RoomStore
 from specviz.evidence import sequential
-from specviz.evidence.partition import exact_partition
+from specviz.evidence.partition import build_partition
 from specviz.evidence.sequential import SequentialCells
 from specviz.settings import Settings
 
@@ -43,7 +43,7 @@ def under(room: Room, task: int = 1) -> Settings:
 def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Task:
     """A sample task with its cells, as JSON keeps it."""
     ids, target = tuple(pair.encode(settings.prompt)), pair.open(settings)[0]
-    shown = exact_partition(target, ids, settings.max_new_tokens, 8, 0.01, pair.eos_token_ids)
+    shown = build_partition(target, ids, settings.max_new_tokens, 8, 0.01, pair.eos_token_ids)
     cells = SequentialCells(
         shown,
         tuple(sequential.make_partition(target, ids, look, settings.max_new_tokens, pair.eos_token_ids) for look in range(2)),

@@ -18,10 +18,9 @@ from specviz.classroom.tally import ClassSamples, Race, TaskTally, compute_calib
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence import sequential
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check_certificate, read_blocks
-from specviz.evidence.certificate.redraw import redraw
-from specviz.evidence.certificate.seal import seal
+from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_blocks, redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.report import seal
 from specviz.evidence.sequential import SequentialCells
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
@@ -71,7 +70,7 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
     one = restore_tally(task.content["cells"], [])
     found = count_students(one, ASKED, drawn)
     first = sequential.run_interim_test(
-        0, cells.tests[0], cells.tests[0].counts(drawn.part(0, 100)), "the class", drawn.part(0, 100).coverage
+        0, cells.tests[0], cells.tests[0].count_samples(drawn.part(0, 100)), "the class", drawn.part(0, 100).coverage
     )
     assert found.looks.keys() == {0} and found.looks[0]["sentence"] == first.sentence and found.looks[0]["n"] == 100
     begin = 0
@@ -87,7 +86,7 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
         and begun.coverage == one.coverage == drawn.coverage
     )
     seen = ClassSamples.of(task, TaskTally(kept), [found.looks[0]])
-    assert seen.shares.counts == tuple(cells.shown.counts(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
+    assert seen.shares.counts == tuple(cells.shown.count_samples(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +96,7 @@ def certified(pair, drawn):
 
 def states(record, pair) -> dict[str, str]:
     found = {line.field: line.state for line in check_certificate(record)}
-    return found | {line.field: line.state for line in redraw(record, pair, lambda label: ignore_progress)}
+    return found | {line.field: line.state for line in redraw_certificate(record, pair, lambda label: ignore_progress)}
 
 
 def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pair, certified):
@@ -186,9 +185,9 @@ def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(p
 
 
 def test_what_a_class_votes_on_has_the_mistake(pair):
-    from specviz.evidence.bugs.registry import MUTANTS
+    from specviz.evidence.bugs.registry import BUGS
 
-    settings = replace(MUTANTS["R5"].under(SETTINGS), seed=derive_task_seed(1, 1))
+    settings = replace(BUGS["R5"].apply_settings(SETTINGS), seed=derive_task_seed(1, 1))
     ids = tuple(pair.encode(settings.prompt))
     right, wrong = (drawing.voted_on(pair, settings, which, ids, ignore_progress) for which in (None, "R5"))
     assert len(right) == len(wrong) == drawing.OWN and SERVER == 0

@@ -11,9 +11,9 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import SettingsError
-from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import Decoder, build_decoder
-from specviz.evidence.tests import Plan
+from specviz.evidence.tests import TestPlan
 from specviz.settings import Settings
 
 
@@ -43,14 +43,14 @@ def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, 
 def test_too_few_samples_are_said_with_the_number_that_is_needed(folders, capsys):
     assert verify(folders, "--samples", "300", "--min-tv", "0.01", "--mode", "shared-distributions") == 3
     said = capsys.readouterr().out
-    assert "Too few samples" in said and f"{Plan.of(300, 3, 0.01).needed:,}" in said
+    assert "Too few samples" in said and f"{TestPlan.for_distance(300, 3, 0.01).needed:,}" in said
 
 
 @pytest.mark.parametrize("tv", [0.2, 0.05, 0.003])
 def test_the_number_of_samples_that_is_named_suffices(tv):
     """And one in ten less does not."""
-    needed = Plan.of(300, 2, tv).needed
-    assert Plan.of(needed, 2, tv).cells >= 16 and Plan.of(int(0.9 * needed), 2, tv).cells == 0
+    needed = TestPlan.for_distance(300, 2, tv).needed
+    assert TestPlan.for_distance(needed, 2, tv).cells >= 16 and TestPlan.for_distance(int(0.9 * needed), 2, tv).cells == 0
 
 
 def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
@@ -141,7 +141,7 @@ def test_a_published_mistake_is_drawn_by_its_id_under_its_own_settings(folders, 
         folders, "--decoder", "r5", "--samples", "20000", "--min-tv", "0.1", "--mode", "shared-distributions", "--format", "json"
     )
     record = json.loads(capsys.readouterr().out)
-    wanted = MUTANTS["R5"].settings
+    wanted = BUGS["R5"].settings
     assert code == 1 and record["verdict"] == "rejected" and record["decoder"] == "R5"
     assert (record["settings"]["gamma"], record["settings"]["max_new_tokens"]) == (wanted.gamma, wanted.max_new_tokens)
 

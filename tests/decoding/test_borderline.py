@@ -12,7 +12,7 @@ import torch
 
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.evidence import borderline
-from specviz.evidence.partition import exact_partition
+from specviz.evidence.partition import build_partition
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
@@ -46,7 +46,7 @@ def draws():
     """The draws' cells, the same draws' cells under rounded distributions, and which draws are near an edge."""
     before, borderline.NEAR = borderline.NEAR, WIDE
     target, draft = model(P, V), model(Q, V)
-    cells = exact_partition(target, (0,), LENGTH, 40, 1e-3)
+    cells = build_partition(target, (0,), LENGTH, 40, 1e-3)
 
     def shard(target, draft, first: int = 0, count: int = N) -> Shard:
         return Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), first=first, count=count)

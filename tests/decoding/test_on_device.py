@@ -18,14 +18,14 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import UnsupportedModelError
-from specviz.evidence.bugs.published import MISTAKES
-from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.bugs.serving import without
-from specviz.evidence.certificate.redraw import redraw
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.bugs.registry import BUGS
+from specviz.evidence.certificate import redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder, sampling_modes
-from specviz.evidence.matrix.table import examine, lines
-from specviz.evidence.partition import exact_partition
-from specviz.evidence.tests import Plan, run_tests
+from specviz.evidence.matrix import evaluate_matrix, list_lines
+from specviz.evidence.partition import build_partition
+from specviz.evidence.serving_setups.targets import ban_tokens
+from specviz.evidence.tests import TestPlan, run_tests
 from specviz.models.attachments import exits
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.eagle import EAGLES
@@ -114,12 +114,12 @@ def text_of(pair, settings: Settings, ids) -> list:
 
 @pytest.mark.parametrize("rule", ("token", *(pytest.param(rule, marks=SLOW) for rule in RULES if rule != "token")))
 @pytest.mark.parametrize(("kind", "temperatures"), [("float64", (1.0, 0.0)), ("float32", (0.0,))])
-@pytest.mark.parametrize("name", lines())
+@pytest.mark.parametrize("name", list_lines())
 def test_every_proposer_under_every_rule_decodes_alike(both, heads, name, rule, kind, temperatures):
     def work(pair):
         found = []
         for temperature in temperatures:
-            settings = replace(BASE, rule=rule, heads=heads, temperature=temperature, **lines()[name])
+            settings = replace(BASE, rule=rule, heads=heads, temperature=temperature, **list_lines()[name])
             try:
                 found.append(text_of(pair, settings, pair.encode(PROMPT)))
             except Exception as error:
@@ -133,10 +133,10 @@ def test_every_proposer_under_every_rule_decodes_alike(both, heads, name, rule, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", lines())
+@pytest.mark.parametrize("name", list_lines())
 def test_rows_of_a_batch_decode_alike(both, heads, name):
     def work(pair):
-        settings, ids = replace(BASE, heads=heads, **lines()[name]), pair.encode(PROMPT)
+        settings, ids = replace(BASE, heads=heads, **list_lines()[name]), pair.encode(PROMPT)
         target, proposer = open_proposer(pair, settings)
         made = decoded(
             Shard(target, proposer, build_rule(settings), PhiloxRandomness(3), settings, ids, pair.eos_token_ids, count=6),
@@ -173,10 +173,10 @@ def test_samples_on_shared_distributions(both, proposer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", BUGS)
 def test_every_mistake_is_drawn_alike(both, mutant):
     def work(pair):
-        settings, ids = MUTANTS[mutant].under(replace(BASE, seed=4)), pair.encode(PROMPT)
+        settings, ids = BUGS[mutant].apply_settings(replace(BASE, seed=4)), pair.encode(PROMPT)
         drawn = []
         for mode in sampling_modes(mutant, settings, "both"):
             drawn.append(build_decoder(mutant, pair, settings, ids).sample(mode, 0, 40).tokens.tolist())
@@ -189,9 +189,9 @@ def test_every_mistake_is_drawn_alike(both, mutant):
 @pytest.mark.parametrize("name", ("speculative", "target"))
 def test_evidence_gives_the_same_verdict(both, name):
     def work(pair):
-        settings, ids, plan = replace(BASE, max_new_tokens=2), pair.encode(PROMPT), Plan.fitting(600, 2, 0.3)
+        settings, ids, plan = replace(BASE, max_new_tokens=2), pair.encode(PROMPT), TestPlan.for_samples(600, 2, 0.3)
         target, draft = pair.open(settings)
-        cells = exact_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.eos_token_ids)
+        cells = build_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.eos_token_ids)
         drawn = build_decoder(name, pair, settings, ids).sample(SHARED, 0, plan.n)
         other = build_decoder("target", pair, settings, ids).sample_target(200)
         found = run_tests(plan, target, draft, ids, drawn, "engine", pair.eos_token_ids, other, partition=cells)
@@ -229,7 +229,7 @@ def test_assisted_generation(both):
 @pytest.mark.parametrize("only", ("draft", "tree-distinct", "ngram"))
 def test_cells_of_the_matrix(both, heads, only):
     def work(pair):
-        found = examine(pair, replace(BASE, heads=heads), 0.5, (only,) if only in lines() else ("tree",))
+        found = evaluate_matrix(pair, replace(BASE, heads=heads), 0.5, (only,) if only in list_lines() else ("tree",))
         return [(cell.line, cell.rule, cell.column, cell.verdict, cell.n) for cell in found.cells]
 
     here, there = both(work)
@@ -239,7 +239,7 @@ def test_cells_of_the_matrix(both, heads, only):
 @pytest.mark.slow
 def test_a_certificate_is_drawn_again(both, record):
     def work(pair):
-        return [(line.field, line.state) for line in redraw(record, pair, lambda label: QUIET)]
+        return [(line.field, line.state) for line in redraw_certificate(record, pair, lambda label: QUIET)]
 
     here, there = both(work)
     assert here == there
@@ -367,7 +367,7 @@ def test_a_record_names_device_and_number_type_as_they_are_asked_for(both):
 
 def test_banned_tokens_are_impossible_wherever_the_distribution_lies():
     with fake_device() as device:
-        left = without([1, 2])(torch.full((4,), 0.25, device=device))
+        left = ban_tokens([1, 2])(torch.full((4,), 0.25, device=device))
     assert left.tolist() == [0.5, 0.0, 0.0, 0.5]
 
 
@@ -442,7 +442,9 @@ def test_many_seeds(page_on_device):
     assert exam.result is not None
 
 
-@pytest.mark.parametrize("mistake", (name if name in ("R5", "R20") else pytest.param(name, marks=SLOW) for name in MISTAKES))
+@pytest.mark.parametrize(
+    "mistake", (name if name in ("R5", "R20") else pytest.param(name, marks=SLOW) for name in PUBLISHED_BUGS)
+)
 def test_break_it(page_on_device, mistake, monkeypatch):
     monkeypatch.setattr(broken_work, "TEXTS", 3)
     trial = BugState(BugQuestion(Settings(prompt="Once upon"), mistake))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.evidence.certificate.check import ALTERED, check_certificate
+from specviz.evidence.certificate import ALTERED, check_certificate
 from tools.servers.table import FILE
 
 ROOT = Path(__file__).parents[2]

@@ -12,11 +12,11 @@ import pytest
 
 from specviz.classroom.records import KINDS
 from specviz.evidence import sequential
-from specviz.evidence.bugs.published import MISTAKES
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.evidence.sequential import SCHEDULE
 from specviz.figures.narration import build_steps
 from specviz.speed.records.methods import DRAFTING_METHODS
-from specviz.statistics.power import detectable_tv, draws_needed
+from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
 from specviz.web.classroom.words import TITLES
 from specviz.web.common import links
@@ -50,7 +50,7 @@ def test_every_link_into_the_app_leads_to_a_page_and_a_situation(lesson):
             assert read_state(query, [])[1] == []
         if page == "questions":
             assert 1 <= int(query["question"]) <= len(list_questions(RECORDED))
-        assert query.get("mistake", HIDDEN) in (HIDDEN, *MISTAKES)
+        assert query.get("mistake", HIDDEN) in (HIDDEN, *PUBLISHED_BUGS)
         assert query.get("row", "draft") in DRAFTING_METHODS
 
 
@@ -98,7 +98,7 @@ def test_the_solutions_of_45_minutes():
     text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
     look = next(look for look in range(SCHEDULE.looks) if SCHEDULE.n(look) == 1000)
     said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
-    assert f"{detectable_tv(sequential.make_plan(look, 2).cells - 1, 1000, SCHEDULE.level(look)):.2g}" == f"{said:g}", (
+    assert f"{find_detectable_tv(sequential.make_plan(look, 2).cells - 1, 1000, SCHEDULE.level(look)):.2g}" == f"{said:g}", (
         "what the wall says of 1,000 samples"
     )
     assert f"1,000 · ({said:g}/0.02)² =\n{round(1000 * (said / 0.02) ** 2):,}." in text
@@ -109,7 +109,7 @@ def test_the_solutions_of_90_minutes():
     factors = [wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 6)]
     assert factors == pytest.approx([1.50, 1.74, 1.85, 1.87, 1.84], abs=0.006)
     assert best_gamma({gamma: wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 17)}) == 4
-    assert draws_needed(0.01, 14) == pytest.approx(4 * 34_000, rel=0.01)
+    assert count_draws_needed(0.01, 14) == pytest.approx(4 * 34_000, rel=0.01)
     (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "how-to" / "lesson-90.md").read_text(encoding="utf-8"), re.S)
     exec(code, {})
     distances = [abs(a + (1 - a) * a - a) for a in np.linspace(0, 1, 101)]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.evidence.analytic.along_text import Analytic, analytic, analytic_of_pair
-from specviz.evidence.analytic.fresh import Fresh
+from specviz.evidence.analytic.along_text import AnalyticResult, check_along_text, check_pair_along_text
+from specviz.evidence.analytic.fresh import UncachedModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
@@ -77,9 +77,9 @@ class Decoder:
     def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
         return tuple(CachedModel(each, settings) for each in self.networks)
 
-    def checked(self, positions: int = 40, ids=IDS) -> Analytic:
-        fresh = [Fresh(each, self.settings, self.target.vocabulary) for each in self.networks]
-        return analytic(self.target, self.proposer, self.rule, self.settings, ids, *fresh, positions)
+    def checked(self, positions: int = 40, ids=IDS) -> AnalyticResult:
+        fresh = [UncachedModel(each, self.settings, self.target.vocabulary) for each in self.networks]
+        return check_along_text(self.target, self.proposer, self.rule, self.settings, ids, *fresh, positions)
 
 
 def decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
@@ -103,14 +103,14 @@ def test_in_float64_nothing_is_left_of_the_difference(warper):
 @pytest.mark.parametrize("warper", ({}, EVERY_WARPER[-3]), ids=str)
 def test_the_shipped_pair_keeps_the_distribution_of_its_target(storybook, warper):
     """A short run; the long one is below."""
-    found = analytic_of_pair(storybook, Settings(gamma=3, **warper), storybook.encode(HELD_OUT), 40)
+    found = check_pair_along_text(storybook, Settings(gamma=3, **warper), storybook.encode(HELD_OUT), 40)
     assert found.prefixes >= 40 and found.passed(), found.worst
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("warper", EVERY_WARPER, ids=str)
 def test_the_shipped_pair_keeps_the_distribution_of_its_target_at_300_prefixes_under_every_warper(storybook, warper):
-    found = analytic_of_pair(storybook, Settings(gamma=4, **warper), storybook.encode(HELD_OUT), 300)
+    found = check_pair_along_text(storybook, Settings(gamma=4, **warper), storybook.encode(HELD_OUT), 300)
     apart = max((place.tv for place in found.near_ties), default=0.0)
     print(f"\n{warper}: {found.sentence} Worst near tie: TV {apart:.1e}.")
     assert found.prefixes >= 300 and found.passed(), found.worst

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from specviz.evidence.analytic import along_text as tier
-from specviz.evidence.analytic.along_text import TOLERANCE, Analytic
-from specviz.evidence.analytic.fresh import Fresh, margin
-from specviz.evidence.analytic.probes import RuleInput, bisected, next_distribution, recovered
+from specviz.evidence.analytic.along_text import TOLERANCE, AnalyticResult
+from specviz.evidence.analytic.fresh import UncachedModel, compute_margins
+from specviz.evidence.analytic.probes import RuleInput, bisect_edges, measure_next_distribution, recover_distribution
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
@@ -34,7 +34,7 @@ from tests.models.test_cache import V, network
 )
 def test_the_margin_is_how_far_logits_must_move_until_another_token_is_cut(probabilities, warper, expected):
     logits = torch.tensor([probabilities], dtype=torch.float64).log()
-    assert float(margin(logits, Settings(**warper))[0]) == pytest.approx(expected)
+    assert float(compute_margins(logits, Settings(**warper))[0]) == pytest.approx(expected)
 
 
 def test_near_ties_are_listed_with_their_margin_and_not_dropped(monkeypatch):
@@ -47,7 +47,7 @@ def test_near_ties_are_listed_with_their_margin_and_not_dropped(monkeypatch):
 
 
 def test_without_any_place_the_check_does_not_pass():
-    assert not Analytic(Settings(), (), (), 0, ()).passed()
+    assert not AnalyticResult(Settings(), (), (), 0, ()).passed()
 
 
 def probs(*parts: float) -> torch.Tensor:
@@ -61,16 +61,16 @@ def test_a_distribution_is_measured_whatever_was_expected(truth):
     def ask(v):
         return draw_tokens(truth.expand(len(v), -1), torch.from_numpy(v)).numpy()
 
-    assert recovered(ask, truth, 1e-9)[1]
+    assert recover_distribution(ask, truth, 1e-9)[1]
     for belief in (probs(0.1, 0.2, 0.3, 0.4), probs(0, 1, 0, 0), probs(0.4, 0.3, 0.2, 0.1)):
-        found, as_believed = recovered(ask, belief, 1e-9)
+        found, as_believed = recover_distribution(ask, belief, 1e-9)
         assert not as_believed and torch.allclose(found, truth, atol=1e-5)
 
 
 def test_edges_are_found_and_never_and_always_are_exact():
     edges = np.array([0.0, 0.3, 1.0])
-    assert bisected(lambda u: u < edges, 3) == pytest.approx(edges, abs=2e-6)
-    assert bisected(lambda u: u < edges, 3)[[0, 2]].tolist() == [0.0, 1.0]
+    assert bisect_edges(lambda u: u < edges, 3) == pytest.approx(edges, abs=2e-6)
+    assert bisect_edges(lambda u: u < edges, 3)[[0, 2]].tolist() == [0.0, 1.0]
 
 
 def test_the_distribution_of_the_next_token_is_not_the_identity_that_holds_for_any_p_and_q():
@@ -78,21 +78,21 @@ def test_the_distribution_of_the_next_token_is_not_the_identity_that_holds_for_a
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.2, 0.6, 0.2), probs(0.0, 1.0, 0.0)
     handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
     rng = np.random.default_rng(0)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 0, q, rng), p, atol=1e-11)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 0, really, rng), probs(0.5, 0.5, 0.0), atol=1e-11)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 1, None, rng), p)
+    assert torch.allclose(measure_next_distribution(TokenRule(), handed, 0, q, rng), p, atol=1e-11)
+    assert torch.allclose(measure_next_distribution(TokenRule(), handed, 0, really, rng), probs(0.5, 0.5, 0.0), atol=1e-11)
+    assert torch.allclose(measure_next_distribution(TokenRule(), handed, 1, None, rng), p)
 
 
 def test_a_draft_token_outside_its_reported_distribution_is_no_error():
     """Two passes of the draft may truncate a near tie differently: the place is listed separately, and must not stop the others."""
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.4, 0.6, 0.0), probs(0.4, 0.0, 0.6)
     handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
-    assert float(next_distribution(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)
+    assert float(measure_next_distribution(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)
 
 
 def test_a_fresh_pass_is_the_networks_own_forward_and_the_one_warper():
     settings, net = Settings(top_k=5), network("Llama")
-    distributions, _ = Fresh(net, settings, V + 3).distributions(IDS[:9], 2)
+    distributions, _ = UncachedModel(net, settings, V + 3).distributions(IDS[:9], 2)
     with torch.inference_mode():
         assert torch.allclose(distributions[1, :V], warp(net(torch.tensor([IDS[:9]])).logits[0, -1], settings), atol=TOLERANCE)
         assert torch.allclose(distributions[0, :V], warp(net(torch.tensor([IDS[:8]])).logits[0, -1], settings), atol=TOLERANCE)

@@ -4,8 +4,8 @@ gate that is off by one), except where their settings hide them.
 
 import pytest
 
-from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.bugs.rules import FromTarget
+from specviz.evidence.bugs.registry import BUGS
+from specviz.evidence.bugs.rules import TargetReplacementRule
 from specviz.models.cache.decoder import CachedModel
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
@@ -41,7 +41,7 @@ class FromTargetInside(TokenRule):
     """R5 where only ``verify`` shows it, and the rule's own methods are right."""
 
     def verify(self, rows, block, p, randomness):
-        return FromTarget().verify(rows, block, p, randomness)
+        return TargetReplacementRule().verify(rows, block, p, randomness)
 
 
 class NextTarget(TokenRule):
@@ -53,7 +53,7 @@ def published(row: str):
     """A row of the catalog put in a decoder's place."""
 
     def change(one):
-        made = MUTANTS[row].arguments(one.open, one.settings)
+        made = BUGS[row].build(one.open, one.settings)
         one.target, one.proposer, one.rule = made.target, made.proposer, made.rule
 
     return change

@@ -14,11 +14,18 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
-from specviz.evidence.bugs.bug import Components, on_tables
-from specviz.evidence.bugs.proposers import BestOfDrawn
-from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
-from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
+from specviz.evidence.bugs.components import BestOfDrawnProposer
+from specviz.evidence.bugs.registry import BUGS, Components, enumerate_tv, open_tables
+from specviz.evidence.enumeration import (
+    ALL,
+    MISSED,
+    BoxCutter,
+    EnumerationError,
+    Enumerator,
+    compute_text_tv,
+    enumerate_output,
+    enumerate_target,
+)
 from specviz.proposers.adaptive import AdaptiveDraft, EntropyPolicy
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
@@ -45,15 +52,15 @@ def of_tables(make, seed: int = 3):
 
 
 def mutated(name: str):
-    mutant = MUTANTS[name]
-    return mutant.build(on_tables(*mutant.toy), mutant.settings)
+    mutant = BUGS[name]
+    return mutant.build(open_tables(*mutant.toy), mutant.settings)
 
 
 def best_of(width: int, nodes: int):
     """The mutant best-drawn with other numbers of siblings."""
-    mutant = MUTANTS["best-drawn"]
-    target, draft = on_tables(*mutant.toy)(mutant.settings)
-    return Components(target, BestOfDrawn(draft, width, nodes), TokenRule())
+    mutant = BUGS["best-drawn"]
+    target, draft = open_tables(*mutant.toy)(mutant.settings)
+    return Components(target, BestOfDrawnProposer(draft, width, nodes), TokenRule())
 
 
 DECODERS = {  # name -> (arguments of step, room of the round)
@@ -66,7 +73,7 @@ DECODERS = {  # name -> (arguments of step, room of the round)
     "best-drawn": (lambda: mutated("best-drawn"), 2),
     "two of three": (lambda: best_of(3, 2), 2),
     **{
-        name: (lambda name=name: mutated(name), MUTANTS[name].settings.max_new_tokens)
+        name: (lambda name=name: mutated(name), BUGS[name].settings.max_new_tokens)
         for name in ("R6", "R7", "R8", "R20", "R35", "kept-rest")
     },
 }
@@ -138,31 +145,31 @@ def test_ten_seeds_of_the_points_give_one_distribution(name):
     made, found = make(), []
     for seed in range(10):
         walk = Enumerator(made.target, made.proposer, made.rule, NONE, made.randomness, seed)
-        found.append(walk.round_distribution(Prefix(PROMPT, 0, remaining)))
-    assert max(total_variation(found[0], other) for other in found) < 1e-13
+        found.append(walk.enumerate_round(Prefix(PROMPT, 0, remaining)))
+    assert max(compute_text_tv(found[0], other) for other in found) < 1e-13
 
 
 def distance(mutant, tables) -> float:
-    return mutant.enumerated_tv(on_tables(*tables), mutant.settings)
+    return enumerate_tv(mutant.build, open_tables(*tables), mutant.settings)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name):
-    mutant = MUTANTS[name]
+    mutant = BUGS[name]
     assert distance(mutant, [moved(table, 1) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 12))
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_tables_moved_ten_times_by_a_last_bit_give_the_same_distance(name, seed):
-    mutant = MUTANTS[name]
+    mutant = BUGS[name]
     assert distance(mutant, [moved(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
 def texts_of(p, q, proposer, rule):
     target, draft = model(p, 3), model(q, 3)
-    return total_variation(output_distribution(target, proposer(draft), rule, PROMPT, 3), target_distribution(target, PROMPT, 3))
+    return compute_text_tv(enumerate_output(target, proposer(draft), rule, PROMPT, 3), enumerate_target(target, PROMPT, 3))
 
 
 @pytest.mark.slow
@@ -197,12 +204,12 @@ def test_mass_too_thin_to_look_into_is_stated():
 
 def test_too_much_of_it_is_refused():
     target = model(thin_table(300, 5e-15), 301)
-    with pytest.raises(NotEnumerated, match=r"1\.5e-12 of the probability"):
-        output_distribution(target, NoDraft(), TokenRule(), PROMPT, 1)
+    with pytest.raises(EnumerationError, match=r"1\.5e-12 of the probability"):
+        enumerate_output(target, NoDraft(), TokenRule(), PROMPT, 1)
 
 
 def test_a_token_just_thicker_than_that_is_found():
-    probs = output_distribution(model(thin_table(1, 2e-14), 2), NoDraft(), TokenRule(), PROMPT, 1)
+    probs = enumerate_output(model(thin_table(1, 2e-14), 2), NoDraft(), TokenRule(), PROMPT, 1)
     assert probs[0,] == pytest.approx(2e-14, rel=1e-2)
 
 
@@ -210,7 +217,7 @@ def test_rows_that_share_a_thin_interval_get_numbers_of_their_own():
     """Some hundred float64 numbers lie in it, for a thousand rows: they are looked at in smaller batches."""
     cutter = BoxCutter(model(lambda ids: (0.5, 0.5), 2), NoDraft(), TokenRule())
     thin = {(Purpose.BONUS, 0, 0): (0.75, 0.75 + 3e-14)}
-    seen, others = cutter.executed(Prefix(PROMPT, 0, 1), [thin] * 1000, {})
+    seen, others = cutter.execute_boxes(Prefix(PROMPT, 0, 1), [thin] * 1000, {})
     assert [one.round.committed for one in seen] == [(1,)] * 1000 and not others
 
 
@@ -256,14 +263,14 @@ class Halving:
 @pytest.mark.parametrize("rule", (Silent(), SilentlyBoth()), ids=lambda rule: type(rule).__name__)
 def test_a_comparison_in_silence_is_noticed(rule):
     made = of_tables(lambda q: (DraftModel(q, 1), rule))
-    with pytest.raises(NotEnumerated, match="every use of a number must be reported"):
-        output_distribution(made.target, made.proposer, made.rule, PROMPT, 2)
+    with pytest.raises(EnumerationError, match="every use of a number must be reported"):
+        enumerate_output(made.target, made.proposer, made.rule, PROMPT, 2)
 
 
 def test_a_number_computed_from_another_is_noticed():
     made = of_tables(lambda q: (DraftModel(q, 1), TokenRule()))
-    with pytest.raises(NotEnumerated, match="numbers or constants, not numbers computed from others"):
-        output_distribution(made.target, made.proposer, made.rule, PROMPT, 2, randomness=Halving)
+    with pytest.raises(EnumerationError, match="numbers or constants, not numbers computed from others"):
+        enumerate_output(made.target, made.proposer, made.rule, PROMPT, 2, randomness=Halving)
 
 
 def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():

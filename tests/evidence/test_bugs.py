@@ -14,17 +14,15 @@ import torch
 from scipy import integrate
 
 from specviz.decoding.engine import step
-from specviz.evidence.bugs.bug import TOY_P, TOY_Q, on_tables
-from specviz.evidence.bugs.builders import with_randomness
-from specviz.evidence.bugs.published import REPLACED, TIERS
-from specviz.evidence.bugs.randomness import by_position_alone
-from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, tokens_per_pass, total_variation
+from specviz.evidence.bugs.components import address_by_position
+from specviz.evidence.bugs.published import COMPONENTS, TIERS
+from specviz.evidence.bugs.registry import BUGS, TOY_P, TOY_Q, enumerate_tv, open_tables, with_rule
+from specviz.evidence.enumeration import compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square
-from specviz.statistics.power import noncentrality
+from specviz.statistics.power import compute_noncentrality
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import empty_tree
 from specviz.verification.token import TokenRule
@@ -32,7 +30,7 @@ from tests import tables
 from tests.mutated import PROMPT, as_printed, counted, distributions, first, pooled, stated
 
 RARELY = 1e-4
-SEEN_BY_DRAWS = [mutant.id for mutant in MUTANTS.values() if mutant.tier == "sampled"]
+SEEN_BY_DRAWS = [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"]
 
 
 # The records ---------------------------------------------------------------------------------------------------------------
@@ -40,14 +38,14 @@ SEEN_BY_DRAWS = [mutant.id for mutant in MUTANTS.values() if mutant.tier == "sam
 
 def test_every_row_marked_as_a_mutant_is_there():
     rows = {f"R{n}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 18, 20, 21, 35)}
-    assert rows | {"gate", "pass-temperature", "kept-rest", "no-bonus", "best-drawn"} <= set(MUTANTS)
+    assert rows | {"gate", "pass-temperature", "kept-rest", "no-bonus", "best-drawn"} <= set(BUGS)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+@pytest.mark.parametrize("mutant", BUGS.values(), ids=BUGS)
 def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(mutant):
-    assert mutant.replaces in REPLACED and mutant.tier in TIERS and mutant.thread
-    assert mutant.wrong.endswith(".") and mutant.wrong.count(". ") == 0, "one sentence"
-    wanted = mutant.under(Settings(seed=3, prompt="x"))
+    assert mutant.component in COMPONENTS and mutant.tier in TIERS and mutant.thread
+    assert mutant.description.endswith(".") and mutant.description.count(". ") == 0, "one sentence"
+    wanted = mutant.apply_settings(Settings(seed=3, prompt="x"))
     assert (wanted.seed, wanted.prompt) == (3, "x")
     assert (wanted.gamma, wanted.max_new_tokens, wanted.top_k) == (
         mutant.settings.gamma,
@@ -60,26 +58,26 @@ def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(
 
 
 def test_the_documented_distances_are_those_of_every_mutant():
-    assert list(stated()) == list(MUTANTS)
+    assert list(stated()) == list(BUGS)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_the_distance_of_the_first_token_is_the_documented_one(name):
-    written, exact = distributions(MUTANTS[name])
-    assert as_printed(stated()[name].first, total_variation(first(written, 1), first(exact, 1)))
+    written, exact = distributions(BUGS[name])
+    assert as_printed(stated()[name].first, compute_text_tv(first(written, 1), first(exact, 1)))
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_the_distance_of_the_text_is_the_documented_one(name):
-    assert as_printed(stated()[name].text, MUTANTS[name].toy_tv)
+    assert as_printed(stated()[name].text, BUGS[name].toy_tv)
 
 
 def test_r7_leaves_one_token_alone_and_bends_three_by_099():
     """.099 where two draft tokens of one token each meet the same random number; the mutant's own gamma of 2 makes it twice that."""
-    written, exact = distributions(MUTANTS["R7"], settings=Settings(gamma=1, max_new_tokens=3))
-    assert total_variation(first(written, 1), first(exact, 1)) < 1e-12
-    assert total_variation(written, exact) == pytest.approx(0.0991, abs=5e-5)
-    assert MUTANTS["R7"].toy_tv == pytest.approx(2 * 0.0991, abs=5e-5)
+    written, exact = distributions(BUGS["R7"], settings=Settings(gamma=1, max_new_tokens=3))
+    assert compute_text_tv(first(written, 1), first(exact, 1)) < 1e-12
+    assert compute_text_tv(written, exact) == pytest.approx(0.0991, abs=5e-5)
+    assert BUGS["R7"].toy_tv == pytest.approx(2 * 0.0991, abs=5e-5)
 
 
 def test_r6_by_one_number_is_farther_off_than_by_a_race():
@@ -92,67 +90,67 @@ def test_r6_by_one_number_is_farther_off_than_by_a_race():
     lead = TOY_Q[3] / three - TOY_Q[0] / zero  # how much later token 3 starts, times m
     wins, _ = integrate.quad(lambda m: np.exp(-m) * three * np.exp(-zero * lead * m), 0, np.inf)
     assert refused * (three - wins) == pytest.approx(0.0064, abs=5e-5)
-    assert MUTANTS["R6"].toy_tv == pytest.approx(0.0319, abs=5e-5)
+    assert BUGS["R6"].toy_tv == pytest.approx(0.0319, abs=5e-5)
 
 
 def test_r16_is_off_by_less_than_a_thousandth_and_more_than_rounding():
-    assert 1e-4 < MUTANTS["R16"].toy_tv < 1e-3
+    assert 1e-4 < BUGS["R16"].toy_tv < 1e-3
 
 
 def test_r20_is_134_where_the_siblings_are_the_targets_own_first_three():
-    mutant = MUTANTS["R20"]
-    assert mutant.enumerated_tv(on_tables(TOY_P, TOY_P)) == pytest.approx(0.1344, abs=5e-5)
+    mutant = BUGS["R20"]
+    assert enumerate_tv(mutant.build, open_tables(TOY_P, TOY_P), mutant.settings) == pytest.approx(0.1344, abs=5e-5)
     assert mutant.toy_tv == pytest.approx(0.1080, abs=5e-5)  # the toy draft's first three stand in another order
 
 
 def test_r35_bends_three_tokens_by_065_where_there_is_room_to_go_on():
-    written, exact = distributions(MUTANTS["R35"])
-    assert total_variation(first(written, 3), first(exact, 3)) == pytest.approx(0.0648, abs=5e-5)
-    assert total_variation(first(written, 1), first(exact, 1)) < 1e-12
+    written, exact = distributions(BUGS["R35"])
+    assert compute_text_tv(first(written, 3), first(exact, 3)) == pytest.approx(0.0648, abs=5e-5)
+    assert compute_text_tv(first(written, 1), first(exact, 1)) < 1e-12
 
 
 def test_r35_needs_a_rule_that_looks_ahead():
     """Under the token rule a random number behind a rejection has not been compared with anything: the distribution is kept, round after round."""
     for seed in range(3):
-        made = with_randomness(by_position_alone)(on_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
-        probs = output_distribution(made.target, made.proposer, made.rule, PROMPT, 3, randomness=made.randomness)
-        assert total_variation(probs, target_distribution(made.target, PROMPT, 3)) < 1e-12
+        made = with_rule(randomness=address_by_position)(open_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
+        probs = enumerate_output(made.target, made.proposer, made.rule, PROMPT, 3, randomness=made.randomness)
+        assert compute_text_tv(probs, enumerate_target(made.target, PROMPT, 3)) < 1e-12
 
 
 def test_the_block_rule_of_r35_keeps_the_distribution_and_more_draft_tokens_than_the_token_rule():
     """p=(1/3,2/3), q=(2/3,1/3), gamma 2: 11/9 accepted draft tokens in the mean, the token rule accepts 10/9 (Sun et al. 2024)."""
-    open_ = on_tables(*MUTANTS["R35"].toy)
+    open_ = open_tables(*BUGS["R35"].toy)
     target, draft = open_(Settings())
     proposer = DraftModel(draft, 2)
-    assert tokens_per_pass(target, proposer, BlockRule(), PROMPT, 9) == pytest.approx(1 + 11 / 9, abs=1e-12)
-    assert tokens_per_pass(target, proposer, TokenRule(), PROMPT, 9) == pytest.approx(1 + 10 / 9, abs=1e-12)
+    assert compute_tokens_per_pass(target, proposer, BlockRule(), PROMPT, 9) == pytest.approx(1 + 11 / 9, abs=1e-12)
+    assert compute_tokens_per_pass(target, proposer, TokenRule(), PROMPT, 9) == pytest.approx(1 + 10 / 9, abs=1e-12)
     for seed in range(3):
-        p, q = (one for one in on_tables(*tables.pair("random", seed, 3, 100))(Settings()))
-        probs = output_distribution(p, DraftModel(q, 3), BlockRule(), PROMPT, 3)
-        assert total_variation(probs, target_distribution(p, PROMPT, 3)) < 1e-12
+        p, q = (one for one in open_tables(*tables.pair("random", seed, 3, 100))(Settings()))
+        probs = enumerate_output(p, DraftModel(q, 3), BlockRule(), PROMPT, 3)
+        assert compute_text_tv(probs, enumerate_target(p, PROMPT, 3)) < 1e-12
 
 
 @pytest.mark.parametrize("name", ("R8", "best-drawn"))
 def test_what_was_drawn_is_dropped_without_harm_where_the_draft_draws_nothing(name):
     """At temperature 0 a draft token is certain, and a set of certain draft tokens may be cut as one likes: budgets re-rank only there."""
     for seed in range(3):
-        open_ = on_tables(*tables.pair("random", seed, 3, 12))
-        assert MUTANTS[name].enumerated_tv(open_, Settings(temperature=0.0, gamma=1, max_new_tokens=2)) < 1e-12
+        open_ = open_tables(*tables.pair("random", seed, 3, 12))
+        assert enumerate_tv(BUGS[name].build, open_, Settings(temperature=0.0, gamma=1, max_new_tokens=2)) < 1e-12
 
 
 def test_typical_acceptance_at_temperature_0_is_the_target():
     """So it must be looked for at another temperature."""
-    assert MUTANTS["R21"].enumerated_tv(on_tables(TOY_P, TOY_Q), Settings(temperature=0.0, gamma=1, max_new_tokens=2)) == 0
+    assert enumerate_tv(BUGS["R21"].build, open_tables(TOY_P, TOY_Q), Settings(temperature=0.0, gamma=1, max_new_tokens=2)) == 0
 
 
 @pytest.mark.parametrize("name", ("R2", "R9"))
 def test_without_cuts_there_is_nothing_to_see_of_mistakes_about_cuts(name):
-    assert MUTANTS[name].enumerated_tv(on_tables(TOY_P, TOY_Q), Settings(gamma=1, max_new_tokens=2)) < 1e-12
+    assert enumerate_tv(BUGS[name].build, open_tables(TOY_P, TOY_Q), Settings(gamma=1, max_new_tokens=2)) < 1e-12
 
 
-@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+@pytest.mark.parametrize("mutant", BUGS.values(), ids=BUGS)
 def test_the_decoder_without_the_mistake_keeps_the_distribution(mutant):
-    assert mutant.control_tv(on_tables(*mutant.toy)) < 1e-12
+    assert enumerate_tv(mutant.control, open_tables(*mutant.toy), mutant.settings) < 1e-12
 
 
 # In its own tier -----------------------------------------------------------------------------------------------------------
@@ -167,7 +165,7 @@ def draws_for(exact: dict, written: dict) -> int:
             return n
         inside = cells.probs > 0
         apart = n * float(((masses - cells.probs)[inside] ** 2 / cells.probs[inside]).sum())
-        if apart > 1.2 * noncentrality(max(1, inside.sum() - 1), RARELY, 1 - RARELY):
+        if apart > 1.2 * compute_noncentrality(max(1, inside.sum() - 1), RARELY, 1 - RARELY):
             return n
 
 
@@ -178,26 +176,26 @@ def p_value(mutant, build, exact: dict, n: int) -> float:
 
 @pytest.mark.parametrize("name", SEEN_BY_DRAWS)
 def test_draws_catch_the_mutant_and_pass_the_decoder_without_the_mistake(name):
-    mutant = MUTANTS[name]
+    mutant = BUGS[name]
     written, exact = distributions(mutant)
-    assert total_variation(written, exact) > 0.005
+    assert compute_text_tv(written, exact) > 0.005
     n = draws_for(exact, written)
     assert n <= 30_000
     assert p_value(mutant, mutant.build, exact, n) < RARELY < p_value(mutant, mutant.control, exact, n)
 
 
-@pytest.mark.parametrize("name", [mutant.id for mutant in MUTANTS.values() if mutant.tier == "enumerated"])
+@pytest.mark.parametrize("name", [mutant.id for mutant in BUGS.values() if mutant.tier == "enumerated"])
 def test_enumeration_catches_the_mutant(name):
-    assert MUTANTS[name].toy_tv > 1e-9 > MUTANTS[name].control_tv(on_tables(*MUTANTS[name].toy))
+    assert BUGS[name].toy_tv > 1e-9 > enumerate_tv(BUGS[name].control, open_tables(*BUGS[name].toy), BUGS[name].settings)
 
 
 def test_r10_is_seen_by_a_uniform_of_0_and_by_nothing_else():
     """The token has p = 0. Enumerated, the mistake has no mass at all; with the random number put in by hand it is kept."""
-    mutant = MUTANTS["R10"]
+    mutant = BUGS["R10"]
     assert mutant.toy_tv < 1e-12
     script = {(purpose, node): 0.0 for purpose in Purpose for node in range(3)}
     for build, written in ((mutant.build, (0, 1)), (mutant.control, (1,))):
-        made = build(on_tables(*mutant.toy), mutant.settings)
+        made = build(open_tables(*mutant.toy), mutant.settings)
         randomness = made.randomness(tables.ScriptedRandomness([script]))
         (round_,) = step([Prefix(PROMPT, 0, 2)], made.target, made.proposer, made.rule, randomness)
         assert round_.committed == written
@@ -223,8 +221,8 @@ def claimed(made):
 @pytest.mark.parametrize("name", ("R1", "R2", "R4", "R5", "R16"))
 def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_decoder_without(name, pair):
     """On networks of a tiny pair, under the mutant's settings; 5e-6 is what rounding may do. R16 is named for this tier."""
-    mutant, ids = MUTANTS[name], (1, 2, 3)
-    settings = mutant.under(Settings())
+    mutant, ids = BUGS[name], (1, 2, 3)
+    settings = mutant.apply_settings(Settings())
     (p,) = pair.open(settings)[0].distributions([Prefix(ids, 0, 9)], empty_tree(1))[:, 0]
     for build, seen in ((mutant.build, True), (mutant.control, False)):
         distance = float((one_step(build(pair.open, settings), ids) - p).abs().sum() / 2)
@@ -233,11 +231,11 @@ def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_deco
 
 def test_no_bonus_keeps_the_distribution_and_writes_less_per_pass():
     """gamma 2 on the toy distributions: the formula's (1 - beta^3) / (1 - beta) at beta = .73, and less by the chance of a whole block."""
-    mutant = MUTANTS["no-bonus"]
+    mutant = BUGS["no-bonus"]
     assert mutant.toy_tv < 1e-12
     found = []
     for build in (mutant.control, mutant.build):
-        made = build(on_tables(*mutant.toy), mutant.settings)
-        found.append(tokens_per_pass(made.target, made.proposer, made.rule, PROMPT, 9))
+        made = build(open_tables(*mutant.toy), mutant.settings)
+        found.append(compute_tokens_per_pass(made.target, made.proposer, made.rule, PROMPT, 9))
     assert found[0] == pytest.approx((1 - 0.73**3) / (1 - 0.73), abs=1e-12)
     assert found[1] == pytest.approx(found[0] - 0.73**2, abs=1e-12)

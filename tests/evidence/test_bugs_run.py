@@ -9,40 +9,39 @@ import torch
 
 from specviz.decoding.engine import decode
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
-from specviz.evidence.bugs.bug import on_tables
-from specviz.evidence.bugs.distributions import RowBefore
-from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.components import RowBeforeModel
+from specviz.evidence.bugs.registry import BUGS, open_tables
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
 from tests import tables
 
-SHARED = [mutant.id for mutant in MUTANTS.values() if mutant.shared]
+SHARED = [mutant.id for mutant in BUGS.values() if mutant.on_shared_distributions]
 
 
 @pytest.mark.parametrize("prompt", ((0,), (0, 2)))
 @pytest.mark.parametrize("name", SHARED)
 def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     """Random numbers taken as slices, distributions drawn from and distributions claimed, rules on tensors: 200 draws of four tokens, number by number."""
-    mutant = MUTANTS[name]
-    settings = mutant.under(Settings(seed=11))
+    mutant = BUGS[name]
+    settings = mutant.apply_settings(Settings(seed=11))
     settings = Settings(**{**settings.to_record(), "uniforms": {}, "max_new_tokens": 4, "gamma": 2})
-    open_ = on_tables(*tables.pair("random", 3, 4, 100))
+    open_ = open_tables(*tables.pair("random", 3, 4, 100))
     drawn = []
     for draw in (shared_distributions, decoded):
-        made = mutant.arguments(open_, settings)
+        made = mutant.build(open_, settings)
         randomness = made.randomness(PhiloxRandomness(11))
         shard = Shard(made.target, made.proposer, made.rule, randomness, settings, prompt, frozenset({1}), count=200)
         drawn.append(draw(shard).tokens)
     assert np.array_equal(*drawn)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+@pytest.mark.parametrize("mutant", BUGS.values(), ids=BUGS)
 def test_it_runs_through_the_caches_of_a_pair(mutant, pair):
     """24 tokens after a prompt of three; what the rule was handed is distribution-shaped, and the length is met."""
-    settings = mutant.under(Settings(seed=5))
+    settings = mutant.apply_settings(Settings(seed=5))
     settings = Settings(**{**settings.to_record(), "uniforms": {}, "max_new_tokens": 24})
-    made = mutant.arguments(pair.open, settings)
+    made = mutant.build(pair.open, settings)
     rounds = list(decode(made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(5)), settings, (1, 2, 3)))
     assert sum(len(round_.committed) for round_ in rounds) == 24
     for round_ in rounds:
@@ -52,9 +51,9 @@ def test_it_runs_through_the_caches_of_a_pair(mutant, pair):
 @pytest.mark.parametrize("name", ("R1", "R2", "R16", "gate"))
 def test_a_misreporting_proposer_hands_over_distributions_it_did_not_draw_from(name, pair):
     """Through the caches: q is the claimed source's distribution after the draft token's own prefix, and the draft token is a draw from the other's."""
-    mutant = MUTANTS[name]
-    settings = mutant.under(Settings(seed=5))
-    made, fresh = mutant.arguments(pair.open, settings), mutant.arguments(pair.open, settings)
+    mutant = BUGS[name]
+    settings = mutant.apply_settings(Settings(seed=5))
+    made, fresh = mutant.build(pair.open, settings), mutant.build(pair.open, settings)
     block = made.proposer.propose([Prefix((1, 2, 3), 0, 9)], PhiloxRandomness(5))
     for node in range(len(block.tokens[0])):
         row = [Prefix((1, 2, 3, *block.tokens[0][:node]), 0, 9)]
@@ -68,7 +67,7 @@ def test_a_row_too_early_is_the_distribution_of_the_shorter_text(prompt, pair):
     """After ids what belongs after ids[:-1], on a tree of two branches; a text of one token keeps its own distribution."""
     block = DraftTree(((1, 2, 3),), ((ROOT, 0, ROOT),), (None,), ((None,) * 3,), "tree")
     paths = [(), (1,), (1, 2), (3,)]
-    late = RowBefore(pair.open(Settings())[0]).distributions([Prefix(prompt, 0, 9)], block)[0]
+    late = RowBeforeModel(pair.open(Settings())[0]).distributions([Prefix(prompt, 0, 9)], block)[0]
     source = pair.open(Settings())[0]
     for probs, path in zip(late, paths, strict=True):
         ids = (*prompt, *path)
@@ -78,7 +77,7 @@ def test_a_row_too_early_is_the_distribution_of_the_shorter_text(prompt, pair):
 
 @pytest.mark.parametrize("name", ("R6", "R7", "R18", "R35"))
 def test_mutated_uniforms_are_the_same_one_by_one_and_in_slices(name):
-    randomness = MUTANTS[name].arguments(on_tables((0.5, 0.5), (0.5, 0.5))).randomness(PhiloxRandomness(3))
+    randomness = BUGS[name].build(open_tables((0.5, 0.5), (0.5, 0.5)), BUGS[name].settings).randomness(PhiloxRandomness(3))
     for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS):
         for start, node in ((0, 0), (0, 1), (2, 0), (2, 1)):
             one = randomness.take(purpose, [Prefix((0,), start, 9, draw) for draw in range(5)], node, node)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import pytest
 
 from specviz.__main__ import main
-from specviz.evidence.bugs.published import MISTAKES
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.speed.generation import PROMPTS
 
-SAMPLED = [one for one in MISTAKES.values() if one.tier == "sampled"]
+SAMPLED = [one for one in PUBLISHED_BUGS.values() if one.tier == "sampled"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mistake", SAMPLED, ids=[one.id for one in SAMPLED])
 def test_draws_record_bug_are_rejected(mistake, capsys):
-    mode = "shared-distributions" if mistake.shared else "engine"
+    mode = "shared-distributions" if mistake.on_shared_distributions else "engine"
     codes = []
     for prompt in PROMPTS.values():
         asked = ["--prompt", prompt, "--samples", "100000", "--mode", mode, "--seconds", "60", "--min-tv", "0.5"]

@@ -12,9 +12,9 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, SELF_CONSISTENT, check_certificate, read_certificate
-from specviz.evidence.certificate.seal import seal
-from specviz.evidence.tests import Plan
+from specviz.evidence.certificate import ALTERED, CONFIRMED, SELF_CONSISTENT, check_certificate, read_certificate
+from specviz.evidence.report import seal
+from specviz.evidence.tests import TestPlan
 from tests.certified import altered, first_answer, first_test, states
 
 
@@ -122,8 +122,8 @@ def test_every_test_has_the_level_of_a_family_of_length_plus_six(record):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
 def test_a_plan_shares_its_false_alarm_rate_among_all_its_tests(length):
-    assert Plan.of(200_000, length, 0.01, 0.001).level == pytest.approx(0.001 / (length + 6), rel=1e-12)
-    assert Plan.fitting(500, length, 0.01, 0.001).level == pytest.approx(0.001 / (length + 6), rel=1e-12)
+    assert TestPlan.for_distance(200_000, length, 0.01, 0.001).level == pytest.approx(0.001 / (length + 6), rel=1e-12)
+    assert TestPlan.for_samples(500, length, 0.01, 0.001).level == pytest.approx(0.001 / (length + 6), rel=1e-12)
 
 
 @pytest.mark.parametrize(

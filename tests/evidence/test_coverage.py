@@ -11,10 +11,9 @@ import pytest
 from specviz.__main__ import main
 from specviz.decoding.samples import Coverage
 from specviz.evidence.assisted import RoundLog
-from specviz.evidence.certificate.check import ALTERED, recompute
-from specviz.evidence.certificate.redraw import redraw
-from specviz.evidence.certificate.seal import seal
+from specviz.evidence.certificate import ALTERED, recompute, redraw_certificate
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.report import seal
 from specviz.evidence.results import InterimTest, describe_unreached
 from specviz.evidence.sequential import make_cells
 from specviz.evidence.session import InterimSession, SamplingPlan, SamplingSpec, Session, Tally
@@ -191,7 +190,7 @@ def test_a_certificate_of_an_earlier_version_still_checks(report, pair):
         del one["exercised"]
     old["answers"] = [recompute(one, old["decoder"]) for one in old["answers"]]
     old = seal(old | {"sentence": old["answers"][0]["sentence"]})
-    assert not altered(old) and all(line.state != ALTERED for line in redraw(old, pair, QUIET))
+    assert not altered(old) and all(line.state != ALTERED for line in redraw_certificate(old, pair, QUIET))
 
 
 @pytest.mark.parametrize("change", [{"accepted": 7}, {"proposed": 0, "accepted": 0, "rejected": 0, "residual": 0}, {"bonus": 1}])
@@ -201,4 +200,4 @@ def test_forged_counts_are_found(report, pair, change):
     for one in (forged, *forged["answers"]):
         one["exercised"] |= change
     found = altered(seal(forged))
-    assert found or any(line.state == ALTERED for line in redraw(seal(forged), pair, QUIET))
+    assert found or any(line.state == ALTERED for line in redraw_certificate(seal(forged), pair, QUIET))

@@ -12,9 +12,9 @@ import torch
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import advance_prefix
 from specviz.decoding.methods import build_rule
-from specviz.evidence.analytic.fresh import Fresh, fresh_draft
-from specviz.evidence.enumeration.boxes import BoxCutter, BoxRandomness
-from specviz.evidence.matrix.cell import draw_samples
+from specviz.evidence.analytic.fresh import UncachedModel, build_draft_reference
+from specviz.evidence.enumeration import BoxCutter, BoxRandomness
+from specviz.evidence.matrix import draw_samples
 from specviz.models.memoized import MemoizedPair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
@@ -129,7 +129,7 @@ def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_dec
     numbers, chosen = Led(3), build_rule(settings)
     device = DeviceSteps(target, proposer, chosen, numbers, rows=1, columns=64)
     device.kernel.target, device.kernel.draft = Recorded(device.kernel.target), Recorded(device.kernel.draft)
-    fresh, drafting = Fresh(pair.target, settings, pair.vocabulary), fresh_draft(pair, settings)
+    fresh, drafting = UncachedModel(pair.target, settings, pair.vocabulary), build_draft_reference(pair, settings)
     row, lengths = Prefix(tuple(pair.encode(settings.prompt)), 0, settings.max_new_tokens), set()
     while row.remaining > settings.gamma:
         device.kernel.target.kept, device.kernel.draft.kept = [], []

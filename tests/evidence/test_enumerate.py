@@ -13,12 +13,12 @@ import torch
 from scipy import stats
 
 from specviz.decoding.engine import decode
-from specviz.evidence.enumeration.enumerate import (
+from specviz.evidence.enumeration import (
     Enumerator,
-    output_distribution,
-    target_distribution,
-    tokens_per_pass,
-    total_variation,
+    compute_text_tv,
+    compute_tokens_per_pass,
+    enumerate_output,
+    enumerate_target,
 )
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
@@ -61,19 +61,14 @@ def worst(one: dict, other: dict) -> float:
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     target, draft = worlds(1, warper)
-    assert (
-        worst(output_distribution(target, DraftModel(draft, 2), rule, PROMPT, 3), target_distribution(target, PROMPT, 3)) < 1e-12
-    )
+    assert worst(enumerate_output(target, DraftModel(draft, 2), rule, PROMPT, 3), enumerate_target(target, PROMPT, 3)) < 1e-12
 
 
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, rule):
     target, draft = worlds(2)
-    assert (
-        worst(output_distribution(target, DraftModel(draft, gamma), rule, PROMPT, 4), target_distribution(target, PROMPT, 4))
-        < 1e-12
-    )
+    assert worst(enumerate_output(target, DraftModel(draft, gamma), rule, PROMPT, 4), enumerate_target(target, PROMPT, 4)) < 1e-12
 
 
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
@@ -81,8 +76,8 @@ def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, r
 @pytest.mark.parametrize("eos_token_ids", (frozenset({1}), frozenset({0, 2})), ids=str)
 def test_text_and_stopping_time_have_the_targets_joint_distribution(eos_token_ids, gamma, rule):
     target, draft = worlds(3, {"temperature": 0.8})
-    probs = output_distribution(target, DraftModel(draft, gamma), rule, PROMPT, 3, eos_token_ids)
-    assert worst(probs, target_distribution(target, PROMPT, 3, eos_token_ids)) < 1e-12
+    probs = enumerate_output(target, DraftModel(draft, gamma), rule, PROMPT, 3, eos_token_ids)
+    assert worst(probs, enumerate_target(target, PROMPT, 3, eos_token_ids)) < 1e-12
     assert all(not eos_token_ids & set(text[:-1]) and (len(text) == 3 or text[-1] in eos_token_ids) for text in probs)
 
 
@@ -90,9 +85,9 @@ def test_text_and_stopping_time_have_the_targets_joint_distribution(eos_token_id
 def test_the_length_cap_and_the_end_of_the_context_cut_the_distribution_and_do_not_bend_it(length):
     p, q = pair("random", 5, V, 100)
     target, draft = model(p, V, context=len(PROMPT) + 1), model(q, V, context=len(PROMPT) + 1)
-    probs = output_distribution(target, DraftModel(draft, 4), TokenRule(), PROMPT, length)
+    probs = enumerate_output(target, DraftModel(draft, 4), TokenRule(), PROMPT, length)
     assert {len(text) for text in probs} == {min(length, 2)}  # the last token need not be held by the context
-    assert worst(probs, target_distribution(target, PROMPT, min(length, 2))) < 1e-12
+    assert worst(probs, enumerate_target(target, PROMPT, min(length, 2))) < 1e-12
 
 
 @pytest.mark.parametrize("branching", ((3,), (2, 1)))
@@ -100,8 +95,8 @@ def test_trees_keep_the_distribution_too(branching):
     target, draft = worlds(4)
     assert (
         worst(
-            output_distribution(target, Siblings(draft, branching), TokenRule(), PROMPT, 2),
-            target_distribution(target, PROMPT, 2),
+            enumerate_output(target, Siblings(draft, branching), TokenRule(), PROMPT, 2),
+            enumerate_target(target, PROMPT, 2),
         )
         < 1e-12
     )
@@ -109,19 +104,19 @@ def test_trees_keep_the_distribution_too(branching):
 
 def test_no_draft_tokens_and_the_target_alone_are_one():
     target, _ = worlds(5)
-    assert worst(output_distribution(target, NoDraft(), TokenRule(), PROMPT, 3), target_distribution(target, PROMPT, 3)) < 1e-15
+    assert worst(enumerate_output(target, NoDraft(), TokenRule(), PROMPT, 3), enumerate_target(target, PROMPT, 3)) < 1e-15
 
 
 def test_the_targets_distribution_is_the_oracles():
     target, _ = worlds(6)
     expected = token_rule.target_distribution(lambda ids: tuple(target.probs((*PROMPT, *ids)).tolist()), 3, frozenset({2}))
-    assert worst(target_distribution(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
+    assert worst(enumerate_target(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
 
 
 @pytest.mark.parametrize("gamma", (1, 2, 3))
 def test_tokens_per_pass_are_what_the_papers_algorithm_commits(gamma):
     p, q = pair("random", 7, V, 6)
-    found = tokens_per_pass(model(p, V), DraftModel(model(q, V), gamma), TokenRule(), PROMPT, 50)
+    found = compute_tokens_per_pass(model(p, V), DraftModel(model(q, V), gamma), TokenRule(), PROMPT, 50)
     expected = token_rule.tokens_per_round(token_rule.Algorithm1(p, lambda ids, sibling: q(ids), (1,) * gamma).round(PROMPT))
     assert found == pytest.approx(float(expected), abs=1e-12)
 
@@ -139,7 +134,7 @@ class LyingRecord(TokenRule):
 def test_a_record_that_lies_about_thresholds_changes_nothing():
     target, draft = worlds(1)
     assert (
-        worst(output_distribution(target, DraftModel(draft, 2), LyingRecord(), PROMPT, 3), target_distribution(target, PROMPT, 3))
+        worst(enumerate_output(target, DraftModel(draft, 2), LyingRecord(), PROMPT, 3), enumerate_target(target, PROMPT, 3))
         < 1e-12
     )
 
@@ -171,7 +166,7 @@ def test_a_rule_that_looks_at_two_uniforms_together_is_cut_rightly():
     p, q = target.probs(PROMPT), draft.probs(PROMPT)
     left = (p - q).clamp(min=0)
     expected = 0.16 * q + 0.84 * left / left.sum()
-    probs = output_distribution(target, DraftModel(draft, 1), Both(), PROMPT, 2)
+    probs = enumerate_output(target, DraftModel(draft, 1), Both(), PROMPT, 2)
     for token in range(V):
         assert sum(mass for text, mass in probs.items() if text[0] == token) == pytest.approx(float(expected[token]), abs=1e-12)
 
@@ -196,7 +191,7 @@ class OneForAll(ByPurposeAlone):
 def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
     """gamma 0, one bonus number for all rounds: the distribution of two tokens is the overlap of two cumulative intervals, by hand."""
     target = model(lambda ids: (0.5, 0.25, 0.25) if len(ids) == 1 else (0.25, 0.5, 0.25), V)
-    probs = output_distribution(target, NoDraft(), TokenRule(), PROMPT, 2, randomness=ByPurposeAlone)
+    probs = enumerate_output(target, NoDraft(), TokenRule(), PROMPT, 2, randomness=ByPurposeAlone)
     assert worst(probs, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
 
 
@@ -208,7 +203,7 @@ def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
     pooled: a false alarm once in 10,000 choices of the seed, and texts of probability 0 are never written."""
     target, draft = worlds(9)
     proposer, settings, n = DraftModel(draft, 2), Settings(max_new_tokens=3), 3000
-    probs = output_distribution(target, proposer, TokenRule(), PROMPT, 3, randomness=wrapper)
+    probs = enumerate_output(target, proposer, TokenRule(), PROMPT, 3, randomness=wrapper)
     assert sum(probs.values()) == pytest.approx(1, abs=1e-12)
     drawn = Counter()
     for draw in range(n):
@@ -225,10 +220,10 @@ def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
 
 def test_a_uniform_used_for_everything_bends_the_distribution_far():
     target, draft = worlds(9)
-    exact = target_distribution(target, PROMPT, 3)
+    exact = enumerate_target(target, PROMPT, 3)
     for wrapper in (ByPurposeAlone, OneForAll):
         assert (
-            total_variation(output_distribution(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3, randomness=wrapper), exact)
+            compute_text_tv(enumerate_output(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3, randomness=wrapper), exact)
             > 0.05
         )
 

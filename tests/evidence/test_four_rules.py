@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from specviz.evidence.enumeration.four_rules import four_rules
+from specviz.evidence.four_rules import compare_four_rules
 from tests import token_cases
 
 REFERENCE = (
@@ -100,7 +100,7 @@ def every_rule(p, q):
 @pytest.mark.parametrize("case", range(0, len(CASES), 2))
 def test_each_rule_writes_exactly_the_targets_distribution_and_keeps_what_the_package_says(case):
     p, q = map(exact, CASES[case])
-    found = {one.rule: one for one in four_rules(*CASES[case])}
+    found = {one.rule: one for one in compare_four_rules(*CASES[case])}
     for rule, (probs, first, both) in every_rule(p, q).items():
         assert {text: mass for text, mass in probs.items() if mass} == {
             text: p[text[0]] * p[text[1]] * p[text[2]] for text in product(range(len(p)), repeat=3) if all(p[x] for x in text)
@@ -116,7 +116,7 @@ def test_the_reference_pair_keeps_what_the_reference_says():
     assert firsts == {"block": F(730, 1000), "token": F(730, 1000), "greedy": F(30, 100), "compare": F(2515, 10000)}
     assert rules["token"][2] == F(730, 1000) ** 2
     assert rules["block"][2] > rules["token"][2]
-    found = {one.rule: one for one in four_rules(*(list(map(float, probs)) for probs in REFERENCE))}
+    found = {one.rule: one for one in compare_four_rules(*(list(map(float, probs)) for probs in REFERENCE))}
     for rule, first in firsts.items():
         assert found[rule].first == pytest.approx(float(first), abs=1e-15)
 
@@ -128,7 +128,7 @@ def test_block_verification_keeps_at_least_as_many_as_the_token_rule(case):
     both = sum(min(min(p[a], q[a]) * p[b], q[a] * q[b]) for a, b in product(range(len(p)), repeat=2))
     beta = sum(map(min, p, q))
     assert both >= beta * beta
-    found = {one.rule: one for one in four_rules(*CASES[case])}
+    found = {one.rule: one for one in compare_four_rules(*CASES[case])}
     assert found["block"].both == pytest.approx(float(both), abs=1e-14)
     assert found["token"].both == pytest.approx(float(beta * beta), abs=1e-14)
 

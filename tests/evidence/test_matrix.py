@@ -19,10 +19,21 @@ from specviz.__main__ import main
 from specviz.cli import matrix as command
 from specviz.decoding.engine import decode
 from specviz.decoding.methods import build_rule
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
-from specviz.evidence.matrix import table
-from specviz.evidence.matrix.cell import LENGTH, Slices, derive_seed, draw_samples
-from specviz.evidence.matrix.table import COLUMNS, CellEvaluator, Matrix, chosen, examine, lines, mass_never_written
+from specviz.evidence import matrix as matrix_module
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.matrix import (
+    COLUMNS,
+    LENGTH,
+    CachedRandomness,
+    CellEvaluator,
+    Matrix,
+    choose_lines_and_rules,
+    compute_unwritten_mass,
+    derive_seed,
+    draw_samples,
+    evaluate_matrix,
+    list_lines,
+)
 from specviz.jobs.remote import open_pool
 from specviz.jobs.tasks import PairRef
 from specviz.models.attachments import eagle as stored_eagle
@@ -65,7 +76,7 @@ def attached(heads, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(pair, attached):
-    return examine(pair, Settings(prompt=PROMPT, **attached), TV)
+    return evaluate_matrix(pair, Settings(prompt=PROMPT, **attached), TV)
 
 
 def cells(found, **wanted) -> list:
@@ -74,7 +85,7 @@ def cells(found, **wanted) -> list:
 
 def test_every_cell_of_the_matrix_is_as_it_should_be(whole):
     assert [cell for cell in whole.cells if not cell.right] == [] and whole.right
-    assert len(whole.cells) == len(lines()) * len(RULES) * len(COLUMNS)
+    assert len(whole.cells) == len(list_lines()) * len(RULES) * len(COLUMNS)
 
 
 def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the_distance(whole):
@@ -84,7 +95,7 @@ def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the
             assert found and {cell.verdict for cell in found} == {"consistent"}
             assert all(cell.n == 64 if column == "T = 0" else cell.seen <= TV for cell in found)
     judged = {cell.line for cell in cells(whole, rule="token", verdict="consistent", column="T = 1")}
-    assert judged == {*lines()} - {"draft-gain"}, "every proposer of the gallery is tested under the token rule"
+    assert judged == {*list_lines()} - {"draft-gain"}, "every proposer of the gallery is tested under the token rule"
 
 
 def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_coincides_where_it_does_not(whole):
@@ -109,7 +120,7 @@ def test_a_blank_cell_says_why(whole):
 
 
 def test_heads_that_a_pair_lacks_leave_their_lines_blank_with_the_reason(pair):
-    found = examine(pair, QUESTION, TV, ("medusa-chain", "token"))
+    found = evaluate_matrix(pair, QUESTION, TV, ("medusa-chain", "token"))
     assert {cell.verdict for cell in found.cells} == {"blank"} and "no Medusa heads of its own" in found.cells[0].said
 
 
@@ -146,16 +157,16 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
     for seed in range(5):
         p, q = tables("random", seed, 4, 7)
         target = model(p, 4)
-        truth = target_distribution(target, (0,), LENGTH, eos_token_ids)
-        probs = output_distribution(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, eos_token_ids)
+        truth = enumerate_target(target, (0,), LENGTH, eos_token_ids)
+        probs = enumerate_output(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, eos_token_ids)
         never = [
             text
             for text in truth
             if any(rule.find_impossible_tokens(target.probs((0, *text[:i])))[text[i]] for i in range(len(text)))
         ]
-        found.append(mass_never_written(target, (0,), rule, eos_token_ids))
+        found.append(compute_unwritten_mass(target, (0,), rule, eos_token_ids))
         assert found[-1] == pytest.approx(sum(truth[text] for text in never), abs=1e-12)
-        assert not set(never) & set(probs) and total_variation(probs, truth) >= found[-1] - 1e-12
+        assert not set(never) & set(probs) and compute_text_tv(probs, truth) >= found[-1] - 1e-12
     assert sum(lost > 0.1 for lost in found) >= 3
 
 
@@ -165,7 +176,7 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
 def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_folders, line, rule):
     """In float64, number by number. No distribution after the second token affects either token, so none is needed."""
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
-    settings = Settings(rule=rule, gamma=LENGTH, max_new_tokens=LENGTH + 1, seed=5, **lines()[line])
+    settings = Settings(rule=rule, gamma=LENGTH, max_new_tokens=LENGTH + 1, seed=5, **list_lines()[line])
     ids = pair.encode(PROMPT)
     target, proposer = open_proposer(MemoizedPair(pair, longest=len(ids) + LENGTH - 1), settings)
     tokens = draw_samples(target, proposer, build_rule(settings), settings, ids, pair.eos_token_ids, 70).tokens
@@ -178,32 +189,32 @@ def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_fold
 
 
 def test_slices_of_the_streams_are_the_uniforms_themselves():
-    randomness, slices = PhiloxRandomness(3), Slices(PhiloxRandomness(3), 10, 6)
+    randomness, slices = PhiloxRandomness(3), CachedRandomness(PhiloxRandomness(3), 10, 6)
     rows = [Prefix((1,), start, 2, draw) for start, draw in ((0, 12), (1, 10), (0, 15))]
     for purpose in (Purpose.DRAFT, Purpose.ACCEPT):
         assert np.array_equal(slices.take(purpose, rows, 2, 1), randomness.take(purpose, rows, 2, 1))
 
 
 def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_random_numbers(pair, heads, whole):
-    some = examine(pair, Settings(prompt=PROMPT, heads=heads), TV, ("ngram", "block", "several"))
+    some = evaluate_matrix(pair, Settings(prompt=PROMPT, heads=heads), TV, ("ngram", "block", "several"))
     assert {(cell.line, cell.rule) for cell in some.cells} == {("ngram", "block"), ("several", "block")}
     assert set(some.cells) <= set(whole.cells)
-    seeds = {derive_seed(7, line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
+    seeds = {derive_seed(7, line, rule, column) for line in list_lines() for rule in RULES for column in COLUMNS}
     assert len(seeds) == len(whole.cells) and max(seeds) < 2**63
 
 
 def test_the_number_of_samples_follows_from_the_distance_and_from_the_whole_matrix(pair):
     one, half = (CellEvaluator(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
     assert 3.9 < half.plan.n / one.plan.n < 4.1 and one.plan.cells >= 16
-    assert one.alpha * len(lines()) * len(RULES) * len(COLUMNS) == pytest.approx(0.001)
+    assert one.alpha * len(list_lines()) * len(RULES) * len(COLUMNS) == pytest.approx(0.001)
 
 
 def test_every_proposer_has_a_line_and_names_that_are_not_known_are_a_sentence():
-    assert {more["proposer"] for more in lines().values()} == {*PROPOSERS}
-    assert chosen(["tree", "token"]) == (["tree-top", "tree-independent", "tree-distinct"], ["token"])
-    assert chosen(["block"]) == ([*lines()], ["block"])
-    with pytest.raises(table.SettingsError, match=r"only must be among draft, .*medusa-tree.*k-seq.*, got 'magic'"):
-        chosen(["magic"])
+    assert {more["proposer"] for more in list_lines().values()} == {*PROPOSERS}
+    assert choose_lines_and_rules(["tree", "token"]) == (["tree-top", "tree-independent", "tree-distinct"], ["token"])
+    assert choose_lines_and_rules(["block"]) == ([*list_lines()], ["block"])
+    with pytest.raises(matrix_module.SettingsError, match=r"only must be among draft, .*medusa-tree.*k-seq.*, got 'magic'"):
+        choose_lines_and_rules(["magic"])
 
 
 # The command ---------------------------------------------------------------------------------------------------------------
@@ -216,7 +227,7 @@ def verify(folders, *more: str) -> int:
 def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
     assert verify(pair_folders, "--only", "several", "k-seq", "--min-tv", "0.4", "--format", "json") == 0
-    record, alone = json.loads(capsys.readouterr().out), examine(pair, QUESTION, 0.4, ("several", "k-seq"))
+    record, alone = json.loads(capsys.readouterr().out), evaluate_matrix(pair, QUESTION, 0.4, ("several", "k-seq"))
     assert record["cells"] == json.loads(json.dumps(alone.to_record()["cells"])) and len(record["cells"]) == 3
     assert record["schema"] == "specviz-matrix-2" and record["right"] and record["models"]["pair"] == pair.name
 
@@ -232,16 +243,16 @@ def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole
     monkeypatch.setattr(stored.HEADS, "allowed", set())
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads)
     there = PairRef.from_pair(load_pair(settings.pair, "cpu"), settings)
-    cell = table.CellsTask(there, settings, TV).prepare()
+    cell = matrix_module.CellsTask(there, settings, TV).prepare()
     for line in ("draft", "medusa-tree"):
-        assert cell(table.MatrixCellKey("T = 1", line, "token"), lambda share: None) in whole.cells
+        assert cell(matrix_module.MatrixCellKey("T = 1", line, "token"), lambda share: None) in whole.cells
 
 
 def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attached, whole):
     """To the last bit: another worker computes other cells before it, and so has other contexts beside each other in a pass."""
     worker = CellEvaluator(pair, Settings(prompt=PROMPT, **attached), TV)
     some = [cell for cell in whole.cells if cell.rule == "token" and cell.column == "T = 1"]
-    assert [worker.cell(table.MatrixCellKey(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
+    assert [worker.cell(matrix_module.MatrixCellKey(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
 
 
 def named(cell) -> tuple:
@@ -259,8 +270,8 @@ def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_f
                 killed.append(executor.pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        shared = examine(pair, settings, TV, only, on_progress, executor)
-    alone = examine(pair, settings, TV, only)
+        shared = evaluate_matrix(pair, settings, TV, only, on_progress, executor)
+    alone = evaluate_matrix(pair, settings, TV, only)
     assert killed and [named(cell) for cell in shared.cells] == [named(cell) for cell in alone.cells]
     for cell, same in zip(shared.cells, alone.cells, strict=True):
         # Which contexts share a pass depends on what a process has computed before: float32 rounds differently.

@@ -8,10 +8,9 @@ from functools import cache
 
 import pytest
 
-from specviz.evidence.bugs.bug import TOY_P, TOY_Q, on_tables
-from specviz.evidence.bugs.proposers import BestOfDrawn
-from specviz.evidence.bugs.registry import MUTANTS
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.bugs.components import BestOfDrawnProposer
+from specviz.evidence.bugs.registry import BUGS, TOY_P, TOY_Q, open_tables
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests import tables
@@ -39,19 +38,19 @@ def by_hand(name: str) -> tuple[dict, dict]:
     """What the mistake writes and what the target writes on the mutant's own toy distributions, in fractions."""
     if name == "R35":
         return distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), 5, 3)), of_target(lambda ids: THIRDS[0], 3)
-    round_, length, target = programs(*map(exactly, MUTANTS[name].toy))[name]
+    round_, length, target = programs(*map(exactly, BUGS[name].toy))[name]
     return distribution_of(run(round_, length)), of_target(target, length)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_fractions_and_the_enumerated_step_give_one_distribution(name):
-    written, _ = distributions(MUTANTS[name])
+    written, _ = distributions(BUGS[name])
     expected, _ = by_hand(name)
     assert sum(expected.values()) == 1
-    assert total_variation(first(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
+    assert compute_text_tv(first(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_the_documented_distances_are_those_of_fractions(name):
     written, exact = by_hand(name)
     assert as_printed(stated()[name].text, float(token_rule.total_variation(written, exact)))
@@ -63,10 +62,10 @@ def test_best_drawn_with_other_numbers_of_siblings(width, handed, distance):
     """0.165 for one of two, 0.239 for one of three, 0.121 for two of three."""
     p, q = exactly(TOY_P), exactly(TOY_Q)
     expected, exact = distribution_of(run(best_drawn(width, handed, p, q), 2)), of_target(p, 2)
-    target, draft = on_tables(TOY_P, TOY_Q)(Settings())
-    written = output_distribution(target, BestOfDrawn(draft, width, handed), TokenRule(), PROMPT, 2)
+    target, draft = open_tables(TOY_P, TOY_Q)(Settings())
+    written = enumerate_output(target, BestOfDrawnProposer(draft, width, handed), TokenRule(), PROMPT, 2)
     found = token_rule.total_variation(expected, exact)
-    assert total_variation(written, target_distribution(target, PROMPT, 2)) == pytest.approx(float(found), abs=1e-12)
+    assert compute_text_tv(written, enumerate_target(target, PROMPT, 2)) == pytest.approx(float(found), abs=1e-12)
     assert round(float(found), 3) == {(2, 1): 0.165, (3, 1): 0.239, (3, 2): 0.121}[width, handed]
     assert distance is None or found == distance
 
@@ -96,12 +95,12 @@ def test_r7_with_one_draft_token_at_a_time():
 @pytest.mark.parametrize(("length", "distance"), ((3, "0.000"), (4, "0.056"), (5, "0.065")))
 def test_r35_by_the_length_of_the_run(length, distance):
     """A cap shortens the blocks: after three tokens nothing is off, after four less than in a run that goes on."""
-    mutant = MUTANTS["R35"]
+    mutant = BUGS["R35"]
     by_fractions = distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), length, 3))
     exact = of_target(lambda ids: THIRDS[0], 3)
     assert as_printed(distance, float(token_rule.total_variation(by_fractions, exact)))
     written, _ = distributions(mutant, settings=Settings(gamma=2, max_new_tokens=length))
-    assert total_variation(first(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
+    assert compute_text_tv(first(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
 
 
 # Not here: R2 and R9, whose cuts need a rule for ties, and R35, whose thresholds differ with every table.

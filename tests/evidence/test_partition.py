@@ -6,7 +6,7 @@ import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence import sequential
-from specviz.evidence.partition import Partition, exact_partition
+from specviz.evidence.partition import Partition, build_partition
 from specviz.settings import Settings
 
 
@@ -20,7 +20,7 @@ def test_a_text_falls_into_the_cell_of_its_longest_named_beginning():
     for row in tokens.tolist():
         text = tuple(token for token in row if token != NONE)
         wanted[max((name for name in names if text[: len(name)] == name), key=len)] += 1
-    found = cells.counts(Samples(tokens, {}, "x"))
+    found = cells.count_samples(Samples(tokens, {}, "x"))
     assert found.tolist() == list(wanted.values()) and found.dtype == np.int64 and min(found) > 0
 
 
@@ -28,7 +28,7 @@ def test_partitions_that_read_the_prompt_once_are_those_that_read_it_each(pair):
     settings, told = Settings(prompt="a", max_new_tokens=3), []
     cells = sequential.make_cells(pair, settings, 24, 0.002, told.append)
     target, ids, stops = pair.open(settings)[0], pair.encode("a"), pair.eos_token_ids
-    alone = [exact_partition(target, ids, 3, 24, 0.002, stops)]
+    alone = [build_partition(target, ids, 3, 24, 0.002, stops)]
     alone += [sequential.make_partition(target, ids, look, 3, stops) for look in range(5)]
     for one, other in zip([cells.shown, *cells.tests], alone, strict=True):
         assert one.names == other.names and np.allclose(one.masses, other.masses, rtol=0, atol=1e-7)

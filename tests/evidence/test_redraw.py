@@ -13,19 +13,21 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, read_test_report, recompute
-from specviz.evidence.certificate.redraw import (
+from specviz.evidence.certificate import (
+    ALTERED,
+    CONFIRMED,
     compare_reports,
     explain_difference,
     load_models,
+    read_test_report,
+    recompute,
     recompute_analytic,
     recompute_masses,
-    redraw,
+    redraw_certificate,
 )
-from specviz.evidence.certificate.seal import seal
 from specviz.evidence.decoder import ENGINE, Decoder
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import RULE_ONLY
+from specviz.evidence.report import RULE_ONLY, seal
 from specviz.models.table import TableModel
 from specviz.progress import ignore_progress
 from specviz.settings import Settings
@@ -107,7 +109,7 @@ def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
     asked = []
     sample = Decoder.sample
     monkeypatch.setattr(Decoder, "sample", lambda *given: (asked.append(given[1:4]), sample(*given))[1])
-    for line in redraw(record, pair, QUIET):
+    for line in redraw_certificate(record, pair, QUIET):
         assert line.state != ALTERED
     n = record["answers"][1]["n"]
     engine = [(first, count) for mode, first, count in asked if mode == ENGINE]
@@ -136,7 +138,7 @@ def test_drawing_again_finds_a_forgery_that_agrees_with_itself(record, change):
     forged["tests"] = forged["answers"][0]["tests"]
     forged = seal(forged)
     assert not altered(forged)
-    assert any(line.state == ALTERED for line in redraw(forged, load_models(forged), QUIET))
+    assert any(line.state == ALTERED for line in redraw_certificate(forged, load_models(forged), QUIET))
 
 
 def claim_decoder(record, name: str) -> None:
@@ -153,7 +155,7 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
     forged |= {"answers": [recompute(one)], "note": RULE_ONLY}
     forged = seal(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
     assert not altered(forged)
-    found = [line for line in redraw(forged, load_models(forged), QUIET) if line.state == ALTERED]
+    found = [line for line in redraw_certificate(forged, load_models(forged), QUIET) if line.state == ALTERED]
     assert "a cell's mass is off" in found[0].why
 
 

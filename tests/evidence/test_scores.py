@@ -10,7 +10,7 @@ from scipy import stats
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence.partition import exact_partition
+from specviz.evidence.partition import build_partition
 from specviz.evidence.scores import group_by_prefix, score_samples
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
@@ -104,7 +104,7 @@ def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should
 def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_them():
     """Enumerated: every continuation falls into one cell, and the masses of those in a cell are its mass."""
     eos_token_ids = frozenset({1})
-    cells = exact_partition(model(P, V), (0,), L, cells=12, least=0.01, eos_token_ids=eos_token_ids)
+    cells = build_partition(model(P, V), (0,), L, cells=12, least=0.01, eos_token_ids=eos_token_ids)
     texts, masses = [], []
 
     def walk(text: tuple[int, ...], mass: float) -> None:
@@ -119,7 +119,7 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
     walk((), 1.0)
     total = np.zeros(len(cells.names))
     for text, mass in zip(texts, masses, strict=True):
-        total += mass * cells.counts(Samples(np.array([text], dtype=np.int32), {}, "x"))
+        total += mass * cells.count_samples(Samples(np.array([text], dtype=np.int32), {}, "x"))
     assert np.abs(total - cells.masses).max() < 1e-12 and len(cells.names) == 12
     assert cells.masses[cells.masses > 0].min() >= 0.01  # mass 0: all was given off, what falls there is impossible
     one = [sum(text[: len(name)] == name for text in texts) for name in cells.names]
@@ -128,12 +128,12 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
 
 def test_speculative_and_target_only_samples_have_the_same_cells():
     """Cells come from the distribution: they are fixed before sampling, and the same for every decoder."""
-    cells = exact_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
+    cells = build_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
     fast = shared_distributions(
         Shard(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000)
     )
     for samples in (fast, drawn(3000)):
-        counts = cells.counts(samples)
+        counts = cells.count_samples(samples)
         possible = cells.masses > 0
         assert counts[possible].sum() == 3000
         assert stats.chisquare(counts[possible], cells.masses[possible] * 3000).pvalue > 1e-4

@@ -9,7 +9,7 @@ import pytest
 
 from specviz.decoding.engine import decode
 from specviz.decoding.samples import NONE
-from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.session import SamplingSpec, ShardRange, draw_shard, draw_together, write_texts
 from specviz.models import paths
@@ -21,7 +21,7 @@ SETTINGS = Settings(prompt="a", max_new_tokens=3, gamma=2, seed=7)
 
 @pytest.mark.parametrize("without_bug", [False, True])
 def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_bug):
-    settings, ids = MUTANTS["R5"].under(SETTINGS), tuple(pair.encode("a"))
+    settings, ids = BUGS["R5"].apply_settings(SETTINGS), tuple(pair.encode("a"))
     spec = SamplingSpec("R5", ENGINE, settings, ids, without_bug, "it")
     made = spec.build(pair).components
     arguments = made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(settings.seed))
@@ -40,7 +40,7 @@ def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_bug):
 
 
 def test_a_decoder_has_its_bug_and_without_it_is_plain_speculative_decoding(pair):
-    settings = MUTANTS["R5"].under(SETTINGS)
+    settings = BUGS["R5"].apply_settings(SETTINGS)
     bug, control, plain = (
         build_decoder(name, pair, settings, without_bug=without).components.rule
         for name, without in (("R5", False), ("R5", True), ("speculative", False))

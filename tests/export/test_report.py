@@ -18,16 +18,15 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import SettingsError
-from specviz.evidence.certificate.seal import seal
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import to_record
-from specviz.evidence.tests import Plan, TestReport, joint_tests
+from specviz.evidence.report import build_answer, seal
+from specviz.evidence.tests import TestPlan, TestReport, run_joint_tests
 from specviz.export import report as bundle
 from specviz.export.folder import write_folder
 from specviz.export.matplotlib_adapter import make_printable
 from specviz.figures import verification_report as figures
 from specviz.settings import Settings
-from specviz.statistics.total_variation import cell_band
+from specviz.statistics.total_variation import compute_cell_bands
 
 PIECES = {"1": b" the".hex(), "2": b"=1+1".hex(), "3": b"$x$ <b>".hex(), "4": "猫".encode().hex(), "5": b"\xe2".hex()}
 
@@ -40,8 +39,8 @@ def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared distributions", p
         2,
         np.array([False, False, False, False, False, True]),
     )
-    plan, counts = Plan.of(sum(counts), 2, 0.2), np.array(counts)
-    one = to_record(TestReport.from_findings(plan, mode, joint_tests(plan, partition, counts), partition, counts))
+    plan, counts = TestPlan.for_distance(sum(counts), 2, 0.2), np.array(counts)
+    one = build_answer(TestReport(mode, plan, run_joint_tests(plan, partition, counts), partition, counts))
     settings = Settings(prompt=prompt, max_new_tokens=2, temperature=0.8, top_k=50)
     return seal(
         {"schema": "specviz-verify-2", "decoder": "speculative"}
@@ -106,7 +105,7 @@ def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
     from scipy import stats
 
     probs, n = np.array([0.5, 0.3, 0.19, 0.01]), 400
-    low, high = np.rint(cell_band(probs, n, 0.99) * n)
+    low, high = np.rint(compute_cell_bands(probs, n, 0.99) * n)
     inside = stats.binom.cdf(high, n, probs) - stats.binom.cdf(low - 1, n, probs)
     assert (inside >= 0.99).all()
     assert (stats.binom.cdf(low - 1, n, probs) <= 0.005).all() and (stats.binom.sf(high, n, probs) <= 0.005).all()

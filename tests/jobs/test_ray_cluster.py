@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
-from specviz.evidence.matrix.table import examine
+from specviz.evidence.matrix import evaluate_matrix
 from specviz.evidence.session import SHARD_SIZES, SamplingPlan, SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import ray as cluster_module
 from specviz.jobs.remote import RemoteCaller, open_pool
@@ -156,8 +156,8 @@ def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
                 killed.append(executor.pids[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = examine(pair, settings, 0.4, only, kill, executor)
-    assert killed and found == examine(pair, settings, 0.4, only)
+        found = evaluate_matrix(pair, settings, 0.4, only, kill, executor)
+    assert killed and found == evaluate_matrix(pair, settings, 0.4, only)
 
 
 def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path):

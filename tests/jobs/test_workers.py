@@ -12,7 +12,7 @@ from specviz.errors import ClusterError, SettingsError
 from specviz.evidence import saved_samples as file
 from specviz.evidence import session
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
-from specviz.evidence.matrix.table import examine
+from specviz.evidence.matrix import evaluate_matrix
 from specviz.evidence.saved_samples import SavedSamples
 from specviz.evidence.session import SamplingPlan, SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import tasks, workers
@@ -133,7 +133,7 @@ def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, open_pool
 def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_order(pair, open_pool):
     settings, only = Settings(pair=pair.name, prompt="Once upon a time. Once upon"), ("draft", "several", "token")
     plan = FaultPlan({"cell draft, token, T = 1": 2})
-    assert examine(pair, settings, 0.4, only, executor=open_pool(plan)) == examine(pair, settings, 0.4, only)
+    assert evaluate_matrix(pair, settings, 0.4, only, executor=open_pool(plan)) == evaluate_matrix(pair, settings, 0.4, only)
     assert set(plan.deaths.values()) == {0}
 
     size, plan = StudySize(openings=2, opening=8, length=6, gamma=2), FaultPlan({"cell code, ngram, temperature 1, top-p 0.5": 2})

@@ -13,8 +13,8 @@ import pytest
 
 from specviz.decoding.run import record_run
 from specviz.errors import SettingsError
-from specviz.evidence.analytic.along_text import TOLERANCE, analytic, analytic_of_pair
-from specviz.evidence.analytic.fresh import Fresh, given
+from specviz.evidence.analytic.along_text import TOLERANCE, check_along_text, check_pair_along_text
+from specviz.evidence.analytic.fresh import UncachedModel, build_model_inputs
 from specviz.models.pairs import pair as pair_module
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.request import open_proposer
@@ -35,7 +35,7 @@ def prompts(count: int) -> list[str]:
 
 def generated(pair, prompt: str, length: int, **more) -> list[int]:
     """What the library's own generation writes."""
-    text = given(pair.target, pair.encode(prompt), pair.encode_for_encoder(prompt))
+    text = build_model_inputs(pair.target, pair.encode(prompt), pair.encode_for_encoder(prompt))
     return pair.target.generate(**text, do_sample=False, max_new_tokens=length, pad_token_id=0, **more)[0, 1:].tolist()
 
 
@@ -62,7 +62,7 @@ def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder
     pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
     settings = Settings(prompt="the old bear", gamma=3, **warper)
     alone = record_run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, max_new_tokens=40), bars=0)
-    found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
+    found = check_pair_along_text(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
     assert found.prefixes >= 25 and max(found.accepted) >= 2 and found.passed(TOLERANCE), (found.sentence, found.accepted)
 
 
@@ -71,8 +71,11 @@ def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
     pair = encoder_decoders["t5"]
     settings = Settings(prompt="the old bear", gamma=3)
     target, proposer = open_proposer(pair, replace(settings, prompt="the river"))
-    fresh = [Fresh(net, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt)) for net in (pair.target, pair.draft)]
-    found = analytic(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 20)
+    fresh = [
+        UncachedModel(net, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
+        for net in (pair.target, pair.draft)
+    ]
+    found = check_along_text(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 20)
     assert not found.passed() and found.worst > 1e-2
 
 

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from specviz.errors import UnsupportedModelError
-from specviz.evidence.analytic.along_text import TOLERANCE, analytic_of_pair
-from specviz.evidence.bugs.serving import OneScalePerPass
+from specviz.evidence.analytic.along_text import TOLERANCE, check_pair_along_text
+from specviz.evidence.serving_setups.targets import PassScaleLinear
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.int8 import LARGEST, Int8Linear, quantize_model
 from specviz.models.fast_llama.layers import is_covered
@@ -58,7 +58,7 @@ def test_products_are_sums_of_whole_numbers():
 
 def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
     """Equal to the last bit for the same prefix with other draft tokens of the same number. With one scale for a pass they differ."""
-    mutant = quantize_model(tiny_model(260, seed=4), OneScalePerPass)
+    mutant = quantize_model(tiny_model(260, seed=4), PassScaleLinear)
     apart = {}
     for name, model in (("token", small), ("pass", mutant)):
         distributions = [
@@ -126,8 +126,8 @@ def test_speculation_keeps_the_distribution_of_a_quantized_target_and_one_scale_
     """The decoder with its caches against fresh passes of the same int8 target: only float32 rounding at most places. (Sometimes a
     number close to a half is rounded the other way, in large models at many places.) The mistake changes most places by far more."""
     settings, found = Settings(gamma=3), {}
-    for name, kind in (("token", Int8Linear), ("pass", OneScalePerPass)):
+    for name, kind in (("token", Int8Linear), ("pass", PassScaleLinear)):
         other = replace(pair, target=quantize_model(pair.target, kind))
-        found[name] = analytic_of_pair(other, settings, TEXT * 2, positions=24)
+        found[name] = check_pair_along_text(other, settings, TEXT * 2, positions=24)
     assert found["token"].median <= TOLERANCE
     assert found["pass"].median > 0.01

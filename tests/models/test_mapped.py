@@ -14,10 +14,10 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.analytic.along_text import analytic_of_pair
-from specviz.evidence.analytic.fresh import fresh_draft
+from specviz.evidence.analytic.along_text import check_pair_along_text
+from specviz.evidence.analytic.fresh import build_draft_reference
 from specviz.evidence.decoder import build_decoder
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import build_pair, load_pair
 from specviz.models.pairs.mapped import MappedPair, keep_last
@@ -89,8 +89,8 @@ CASES = [(name, rule) for name in PROPOSERS for rule in ("token", "block", "k-se
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     settings = Settings(**warper)
     target, draft = tables(1, settings)
-    made = output_distribution(target, DraftModel(draft, 2), build_rule(replace(settings, rule=rule)), PROMPT, 3)
-    assert total_variation(made, target_distribution(target, PROMPT, 3)) < 1e-12
+    made = enumerate_output(target, DraftModel(draft, 2), build_rule(replace(settings, rule=rule)), PROMPT, 3)
+    assert compute_text_tv(made, enumerate_target(target, PROMPT, 3)) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "rule"), CASES)
@@ -98,11 +98,11 @@ def test_every_way_to_draft_from_it_keeps_the_distribution_and_stays_silent_wher
     settings = Settings(rule=rule)
     target, draft = tables(2, settings)
     try:
-        made = output_distribution(target, PROPOSERS[name](draft), build_rule(settings), PROMPT, 3)
+        made = enumerate_output(target, PROPOSERS[name](draft), build_rule(settings), PROMPT, 3)
     except SettingsError:
         assert rule != "token", "the token rule judges every tree"
         return
-    assert total_variation(made, target_distribution(target, PROMPT, 3)) < 1e-12
+    assert compute_text_tv(made, enumerate_target(target, PROMPT, 3)) < 1e-12
 
 
 def test_q_is_the_restricted_distribution_rescaled_and_put_at_the_targets_ids():
@@ -135,9 +135,9 @@ class NotRescaled(DraftModel):
 
 def test_a_q_that_is_not_rescaled_is_found():
     target, draft = model(lambda ids: (0.3, 0.3, 0.4), 3), mapped_table(lambda ids: (0.2, 0.1, 0.3, 0.4))
-    expected = target_distribution(target, PROMPT, 2)
-    assert total_variation(output_distribution(target, DraftModel(draft, 2), TokenRule(), PROMPT, 2), expected) < 1e-12
-    assert total_variation(output_distribution(target, NotRescaled(draft, 2), TokenRule(), PROMPT, 2), expected) > 0.01
+    expected = enumerate_target(target, PROMPT, 2)
+    assert compute_text_tv(enumerate_output(target, DraftModel(draft, 2), TokenRule(), PROMPT, 2), expected) < 1e-12
+    assert compute_text_tv(enumerate_output(target, NotRescaled(draft, 2), TokenRule(), PROMPT, 2), expected) > 0.01
 
 
 def test_the_tables_above_are_silent_after_some_texts_and_not_after_others():
@@ -182,7 +182,7 @@ def test_its_distributions_are_a_pure_function_of_the_text_and_equal_uncached_on
     distribution is that of a fresh pass over the text in the draft's own ids."""
     foreign = load_pair("|".join(map(str, write_foreign_pair(tmp_path, context))), "cpu", "float64")
     settings, dice = Settings(temperature=0.8, top_p=0.9), random.Random(0)
-    fresh, draft = fresh_draft(foreign, settings), foreign.open(settings)[1]
+    fresh, draft = build_draft_reference(foreign, settings), foreign.open(settings)[1]
     text = foreign.encode(TEXT[0])[:60]
     proposer = FixedTree(draft, (2, 2), "independent")
     rows = [Prefix(text[: 8 + number], 0, 30, number) for number in range(2)]
@@ -203,7 +203,7 @@ def test_its_distributions_are_a_pure_function_of_the_text_and_equal_uncached_on
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.0}, {"temperature": 0.7, "top_k": 20}, {"top_p": 0.8}), ids=str)
 def test_along_a_text_the_decoder_has_the_distribution_of_a_fresh_pass(foreign, warper):
     settings = Settings(gamma=3, seed=3, **warper)
-    found = analytic_of_pair(foreign, settings, foreign.encode(TEXT[0] * 2), 80)
+    found = check_pair_along_text(foreign, settings, foreign.encode(TEXT[0] * 2), 80)
     assert found.passed(1e-9) and found.prefixes >= 80
     assert any(place.asked for place in found.places)
     assert max(found.accepted) > 0 or warper == {"temperature": 0.0}, "greedy models of random weights hardly agree"

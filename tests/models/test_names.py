@@ -9,7 +9,7 @@ import torch
 from specviz.__main__ import main
 from specviz.cli.common.options import add_pair_options, read_pair_name
 from specviz.errors import ModelError
-from specviz.evidence.certificate import redraw
+from specviz.evidence import certificate
 from specviz.models.attachments import exits
 from specviz.models.fast_llama.draft_8bit import is_rounded
 from specviz.models.pairs.loading import load_pair
@@ -76,7 +76,7 @@ def test_a_folder_below_ones_home_is_loaded_under_the_name_it_was_asked_for(home
 
 
 def test_a_certificate_of_such_a_pair_finds_it_again(home):
-    assert redraw._has_models("~/target|~/draft") and not redraw._has_models("~/target|~/missing")
+    assert certificate._has_models("~/target|~/draft") and not certificate._has_models("~/target|~/missing")
 
 
 def test_an_exit_below_ones_home_is_read(pair, tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ import pytest
 import torch
 from transformers import NoBadWordsLogitsProcessor, RepetitionPenaltyLogitsProcessor, SuppressTokensLogitsProcessor
 
-from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, without
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.serving_setups.targets import OncePerRoundModel, ProcessedDrawsRule, ban_tokens
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.processed import ProcessedModel
 from specviz.models.table import TableModel
@@ -65,9 +65,9 @@ def _even(key) -> list[float]:
 def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
     """Total variation over texts between what the decoder writes and the processed distribution."""
     logits, draft = tables(seed)
-    meant = target_distribution(ProcessedModel(logits, processor), (0,), length)
-    return total_variation(
-        output_distribution(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule, (0,), length), meant
+    meant = enumerate_target(ProcessedModel(logits, processor), (0,), length)
+    return compute_text_tv(
+        enumerate_output(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule, (0,), length), meant
     )
 
 
@@ -80,16 +80,16 @@ def test_speculation_writes_the_processed_distribution(name, seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_a_penalty_set_once_a_round_writes_another_distribution(seed):
     """It sees only the committed text, so repetitions within the draft are not penalized. Without memory the mistake has no effect."""
-    assert distance(OncePerRound, PROCESSORS["penalty"], TokenRule(), seed) > 1e-3
-    assert distance(OncePerRound, PROCESSORS["ban"], TokenRule(), seed) < 1e-12
+    assert distance(OncePerRoundModel, PROCESSORS["penalty"], TokenRule(), seed) > 1e-3
+    assert distance(OncePerRoundModel, PROCESSORS["ban"], TokenRule(), seed) < 1e-12
 
 
 def test_a_ban_on_drawn_tokens_only_lets_the_draft_tokens_through():
     logits, draft = tables(0)
-    rule = OnDrawsAlone(without([2]))
-    found = output_distribution(logits.table, DraftModel(draft, 2), rule, (0,), 2)
+    rule = ProcessedDrawsRule(ban_tokens([2]))
+    found = enumerate_output(logits.table, DraftModel(draft, 2), rule, (0,), 2)
     assert sum(mass for text, mass in found.items() if 2 in text) > 0.05
-    right = output_distribution(ProcessedModel(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule(), (0,), 2)
+    right = enumerate_output(ProcessedModel(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule(), (0,), 2)
     assert not any(2 in text for text in right)
 
 

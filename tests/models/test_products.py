@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from specviz.evidence.analytic.along_text import analytic_of_pair
+from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.models.cache.columns import SPARE_COLUMNS, append_columns
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama import layers as written
@@ -198,5 +198,5 @@ def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target
 
 @pytest.mark.parametrize("warper", ({}, pytest.param({"temperature": 0.7, "top_p": 0.8}, marks=pytest.mark.slow)), ids=str)
 def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
-    found = analytic_of_pair(eight, Settings(pair=eight.name, gamma=3, **warper), eight.encode(HELD_OUT), 40)
+    found = check_pair_along_text(eight, Settings(pair=eight.name, gamma=3, **warper), eight.encode(HELD_OUT), 40)
     assert found.passed() and found.prefixes >= 40 and len({*found.accepted}) > 2

@@ -9,7 +9,8 @@ import torch
 
 from specviz.decoding.engine import advance_prefix, decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Enumerator, output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration import Enumerator, compute_text_tv, enumerate_output, enumerate_target
+from specviz.proposers import adaptive as policies
 from specviz.proposers.adaptive import (
     DRAFT_LENGTH_POLICIES,
     AdaptiveDraft,
@@ -17,7 +18,6 @@ from specviz.proposers.adaptive import (
     EntropyPolicy,
     GainPolicy,
     HeuristicPolicy,
-    policies,
 )
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.growth import TreeGrowth
@@ -230,8 +230,8 @@ class Foreseeing(DraftModel):
 def test_a_policy_that_knew_the_random_numbers_would_change_the_distribution():
     """So the enumeration of policies can fail."""
     target, proposer = world("draft", 1)
-    written = output_distribution(target, Foreseeing(proposer.draft, target), TokenRule(), PROMPT, 2)
-    assert total_variation(written, target_distribution(target, PROMPT, 2)) > 0.01
+    written = enumerate_output(target, Foreseeing(proposer.draft, target), TokenRule(), PROMPT, 2)
+    assert compute_text_tv(written, enumerate_target(target, PROMPT, 2)) > 0.01
 
 
 def test_an_unknown_policy_is_a_sentence():

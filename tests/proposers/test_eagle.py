@@ -18,10 +18,10 @@ from specviz.__main__ import main
 from specviz.decoding.engine import advance_prefix, decode, sample_target_only, step
 from specviz.decoding.methods import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
-from specviz.evidence.analytic.along_text import analytic_of_pair
-from specviz.evidence.analytic.fresh import FreshHead
+from specviz.evidence.analytic.along_text import check_pair_along_text
+from specviz.evidence.analytic.fresh import UncachedDraftHead
 from specviz.evidence.decoder import build_decoder
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import eagle as stored
 from specviz.models.attachments.eagle import WEIGHTS, find_eagle_head, load_eagle, save_eagle
 from specviz.models.attachments.folder import CONFIG
@@ -122,14 +122,14 @@ SHAPES = (  # settings, with the vocabulary of the world
 @pytest.mark.parametrize(("more", "vocabulary"), SHAPES, ids=str)
 def test_the_distribution_of_the_text_is_the_targets_whatever_the_head_draws(more, vocabulary, temperature):
     target, proposer = world(11, vocabulary, Settings(temperature=temperature, **more))
-    probs = output_distribution(target, proposer, TokenRule(), (0, 1), 3)
-    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
+    probs = enumerate_output(target, proposer, TokenRule(), (0, 1), 3)
+    assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 def test_a_chain_keeps_the_distribution_under_block_verification_too():
     target, proposer = world(12, 3, Settings(gamma=2))
-    probs = output_distribution(target, proposer, BlockRule(), (0, 1), 3)
-    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
+    probs = enumerate_output(target, proposer, BlockRule(), (0, 1), 3)
+    assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 @pytest.mark.parametrize(("shape", "nodes"), (("4", 4), ("2-2", 5), ("3-2", 5)))
@@ -142,7 +142,7 @@ def test_one_round_of_a_tree_under_a_budget_has_the_targets_distribution(sibling
     for seed in range(3):
         target, proposer = world(seed, 3, Settings(tree=shape, tree_budget=nodes, siblings=siblings))
         probs = written(target, proposer, rule, (0, 1), length)
-        assert total_variation(probs, target_distribution(target, (0, 1), length)) < 1e-12
+        assert compute_text_tv(probs, enumerate_target(target, (0, 1), length)) < 1e-12
 
 
 def test_without_a_shape_it_is_a_chain_for_every_rule():
@@ -173,7 +173,7 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
     """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it."""
     settings = Settings(proposer="eagle", eagle=admitted, max_new_tokens=50, **more)
     target, proposer = open_proposer(double, settings)
-    fresh = FreshHead(double.target, find_eagle_head(double.name, double.target, admitted), settings, double.vocabulary)
+    fresh = UncachedDraftHead(double.target, find_eagle_head(double.name, double.target, admitted), settings, double.vocabulary)
     ids, accepted = double.encode(PROMPT), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         below = paths(round_)
@@ -194,7 +194,7 @@ def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double, adm
     """The same text as prefix, and as prefix and draft token, has two distributions; a round later the first is meant."""
     settings = Settings(proposer="eagle", eagle=admitted)
     head = find_eagle_head(double.name, double.target, admitted)
-    fresh = FreshHead(double.target, head, settings, double.vocabulary)
+    fresh = UncachedDraftHead(double.target, head, settings, double.vocabulary)
     ids = double.encode(PROMPT)
     split, whole = (fresh.distributions(ids, count)[0][-1] for count in (3, 1))
     assert float((split - whole).abs().sum()) > 0.01
@@ -282,7 +282,7 @@ def test_what_is_drafted_depends_on_the_row_and_its_numbers_only(pair, admitted)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, cut):
     settings = Settings(proposer="eagle", eagle=admitted, gamma=3, **cut)
-    found = analytic_of_pair(pair, settings, pair.encode(TEXT * 3), 40)
+    found = check_pair_along_text(pair, settings, pair.encode(TEXT * 3), 40)
     assert found.passed() and len({*found.accepted}) > 2 and found.prefixes >= 40
     assert sum(place.asked for place in found.places) > 30
 
@@ -298,7 +298,7 @@ def test_the_shipped_head_keeps_the_distribution_along_unseen_text_and_saves_pas
     once in 80,000 seeds."""
     pair = load_pair("storybook", device="cpu")
     settings = Settings(proposer="eagle", gamma=2, max_new_tokens=60)
-    found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)
+    found = check_pair_along_text(pair, settings, pair.encode(HELD_OUT), 20)
     assert found.passed() and len({*found.accepted}) > 1
     target, proposer = open_proposer(pair, settings)
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, pair.encode("Once upon a time")))

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, sample_target_only, step
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import WEIGHTS, Heads, find_heads, load_heads, save_heads
@@ -89,14 +89,14 @@ def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Hidd
 @pytest.mark.parametrize(("shape", "siblings", "vocabulary"), SHAPES)
 def test_the_distribution_of_the_text_is_the_targets_whatever_the_heads_draft(shape, siblings, vocabulary, temperature):
     target, proposer = world(11, vocabulary, Settings(temperature=temperature, tree=shape, siblings=siblings))
-    probs = output_distribution(target, proposer, TokenRule(), (0, 1), 3)
-    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
+    probs = enumerate_output(target, proposer, TokenRule(), (0, 1), 3)
+    assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 def test_a_chain_of_heads_keeps_the_distribution_under_block_verification_too():
     target, proposer = world(12, 3, Settings(tree="1-1", siblings="independent"))
-    probs = output_distribution(target, proposer, BlockRule(), (0, 1), 3)
-    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
+    probs = enumerate_output(target, proposer, BlockRule(), (0, 1), 3)
+    assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 @pytest.mark.parametrize(("shape", "nodes"), (("4", 4), ("2-2", 4), ("2-2", 5), ("3-2", 5)))
@@ -115,7 +115,7 @@ def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distributio
     for seed in range(4):
         target, _ = world(seed, V, settings)
         probs = written(target, build_heads_proposer(target, unsure, settings), rule, (0, 1), length)
-        assert total_variation(probs, target_distribution(target, (0, 1), length)) < 1e-12
+        assert compute_text_tv(probs, enumerate_target(target, (0, 1), length)) < 1e-12
 
 
 def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():

@@ -10,9 +10,9 @@ from specviz.decoding.engine import advance_prefix, decode, sample_target_only, 
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.errors import SettingsError
-from specviz.evidence.analytic.fresh import Fresh
+from specviz.evidence.analytic.fresh import UncachedModel
 from specviz.models.pairs.loading import load_pair
-from specviz.proposers.adaptive import policies
+from specviz.proposers import adaptive as policies
 from specviz.proposers.registry import PROPOSERS, find_form
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
@@ -92,7 +92,7 @@ def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
 @pytest.mark.parametrize("name", ALL)
 def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double):
     """Every node of every round against the library's own pass over its own path, without a cache."""
-    fresh = Fresh(double.target, Settings(), double.vocabulary)
+    fresh = UncachedModel(double.target, Settings(), double.vocabulary)
     for round_, before in walked(runs(name)[0], double.encode(PROMPT)):
         for probs, ids in zip(round_.full.p, paths(round_, before), strict=True):
             assert float((probs - fresh.distributions(ids, 1)[0][0]).abs().max()) < 1e-12
@@ -112,7 +112,7 @@ def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, ru
 @pytest.mark.parametrize("name", [*FROM_DRAFT, "tree, distinct", "tree, its own shape", "budget, distinct"])
 def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_path(name, runs, double):
     """Siblings without replacement: from that distribution without the siblings before them."""
-    fresh = Fresh(double.draft, Settings(), double.vocabulary)
+    fresh = UncachedModel(double.draft, Settings(), double.vocabulary)
     for round_, before in walked(runs(name)[0], double.encode(PROMPT)):
         ids = paths(round_, before)
         for node, one in enumerate(round_.proposals):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Enumerator, target_distribution
+from specviz.evidence.enumeration import Enumerator, enumerate_target
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -55,7 +55,7 @@ def enumerated_rounds(target, draft, gamma: int, length: int, rule: Rule | None 
 
 def predicted_rounds(target, draft, gamma: int, length: int) -> float:
     """From every text of the target, weighed with its mass."""
-    probs = target_distribution(target, PROMPT, length)
+    probs = enumerate_target(target, PROMPT, length)
     found = measure_token_acceptance(target, draft, [(PROMPT, text) for text in probs])
     return float(
         np.array(list(probs.values())) @ compute_expected_rounds(AcceptanceProbabilities.from_chain(found, gamma), gamma).count
@@ -86,7 +86,7 @@ def test_where_easy_places_come_in_runs_one_alpha_misses_what_the_count_finds():
     length, gamma = 6, 3
     exact = enumerated_rounds(target, draft, gamma, length)
     assert predicted_rounds(target, draft, gamma, length) == pytest.approx(exact, abs=1e-12)
-    probs = target_distribution(target, PROMPT, length)
+    probs = enumerate_target(target, PROMPT, length)
     found = measure_token_acceptance(target, draft, [(PROMPT, text) for text in probs])
     alpha = float(np.array(list(probs.values())) @ found.mean(1))
     plain = [[alpha] * length]

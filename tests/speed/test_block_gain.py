@@ -14,7 +14,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration.enumerate import target_distribution
+from specviz.evidence.enumeration import enumerate_target
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.source_texts import TEXTS
@@ -47,7 +47,7 @@ FIVE = 5.0  # standard errors: sampling noise exceeds them once in 1.7 million
 
 def counted(target, draft, gamma: int) -> dict[str, float]:
     """Expected rounds under both rules from every text of the target, weighed with its mass."""
-    probs = target_distribution(target, PROMPT, LENGTH)
+    probs = enumerate_target(target, PROMPT, LENGTH)
     texts = [(PROMPT, text) for text in probs]
     found = {
         "token": AcceptanceProbabilities.from_chain(measure_token_acceptance(target, draft, texts), gamma),

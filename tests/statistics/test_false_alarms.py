@@ -12,14 +12,14 @@ import pytest
 from scipy import stats
 
 from specviz.decoding.sampler import Shard, shared_distributions
-from specviz.evidence.partition import exact_partition
+from specviz.evidence.partition import build_partition
 from specviz.evidence.scores import score_samples
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
-from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.verification.token import TokenRule
 from tests.tables import model, pair
 
@@ -32,19 +32,19 @@ P, Q = pair("random", 11, V, 24)
 def p_values(request) -> dict[str, list[float]]:
     target, draft = model(P, V), model(Q, V)
     settings = Settings(max_new_tokens=LENGTH, gamma=2)
-    partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N)
+    partition = build_partition(target, (0,), LENGTH, 24, 5.0 / N)
     probs = partition.masses / partition.masses.sum()
     found: dict[str, list[float]] = {"chi-square": [], "G": [], "conditional": [], "q > p": [], "transform": []}
     for seed in range(request.param):
         samples = shared_distributions(
             Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), settings, (0,), count=N)
         )
-        counts, scores = partition.counts(samples), score_samples(target, draft, (0,), samples)
+        counts, scores = partition.count_samples(samples), score_samples(target, draft, (0,), samples)
         found["chi-square"].append(chi_square(counts, probs).p_value)
         found["G"].append(g_test(counts, probs).p_value)
         found["conditional"].append(conditional_chi_square([g for place in scores.groups for g in place]).p_value)
         found["q > p"].append(rate_test(int(scores.favored.sum()), scores.favored_mass.ravel()).p_value)
-        uniform = generator(seed, Use.TRANSFORM).random(scores.mass.size)
+        uniform = make_generator(seed, RandomUse.TRANSFORM).random(scores.mass.size)
         found["transform"].append(transform_test(scores.below.ravel(), scores.mass.ravel(), uniform).p_value)
     return found
 

@@ -14,8 +14,8 @@ from scipy import stats
 
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, shared_distributions
-from specviz.evidence.partition import exact_partition
-from specviz.evidence.tests import Plan, run_tests
+from specviz.evidence.partition import build_partition
+from specviz.evidence.tests import TestPlan, run_tests
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness
@@ -42,8 +42,8 @@ TESTS = (
 @pytest.fixture(scope="module")
 def answers():
     target, draft = model(P, V), model(Q, V)
-    plan = Plan.of(N, LENGTH, 0.2, ALPHA)
-    partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N, EOS_TOKEN_IDS)
+    plan = TestPlan.for_distance(N, LENGTH, 0.2, ALPHA)
+    partition = build_partition(target, (0,), LENGTH, 24, 5.0 / N, EOS_TOKEN_IDS)
 
     def examined(seed: int):
         settings = Settings(max_new_tokens=LENGTH, gamma=2, seed=seed)

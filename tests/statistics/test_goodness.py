@@ -9,7 +9,14 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.goodness import Null, _g_null, _pearson_null, chi_square, conditional_chi_square, g_test
+from specviz.statistics.goodness import (
+    NullMoments,
+    _compute_g_null,
+    _compute_pearson_null,
+    chi_square,
+    conditional_chi_square,
+    g_test,
+)
 from tests.cells import pool_cells
 from tests.chance import SEED, in_band, least_favorable, zipf
 
@@ -45,18 +52,18 @@ def test_the_null_variance_is_haldanes():
     counts = np.array([(a, b, n - a - b) for a in range(n + 1) for b in range(n + 1 - a)])
     weights = stats.multinomial.pmf(counts, n, probs)
     values = ((counts - n * probs) ** 2 / (n * probs)).sum(axis=1)
-    null = _pearson_null(n * probs)
+    null = _compute_pearson_null(n * probs)
     assert null.mean == pytest.approx(weights @ values)
     assert null.variance == pytest.approx(weights @ (values - weights @ values) ** 2)
 
 
 def test_the_p_value_is_that_of_a_chi_square_with_the_null_mean_and_variance():
     """Mean 10 and variance 40 by hand: twice a chi-square of 5. Where the variance is the textbook's or less, the textbook's distribution."""
-    assert (Null(10.0, 40.0).scale, Null(10.0, 40.0).df) == (2.0, 5.0)
-    assert (Null(10.0, 19.0).scale, Null(10.0, 19.0).df) == (1.0, 10.0)
+    assert (NullMoments(10.0, 40.0).scale, NullMoments(10.0, 40.0).df) == (2.0, 5.0)
+    assert (NullMoments(10.0, 19.0).scale, NullMoments(10.0, 19.0).df) == (1.0, 10.0)
     probs = np.append(0.97, np.full(400, 0.03 / 400))
     counts = np.random.default_rng(SEED + 7).multinomial(30_000, probs)
-    found, null = chi_square(counts, probs), _pearson_null(30_000 * probs)
+    found, null = chi_square(counts, probs), _compute_pearson_null(30_000 * probs)
     assert null.scale > 1.15
     assert found.p_value == pytest.approx(stats.chi2.sf(found.statistic / null.scale, 400 / null.scale))
 
@@ -65,7 +72,7 @@ def p_values(test, counts, probs):
     """What a test gives for each row of counts of one total, a hundred rows at once; of each hundred the first is compared with it."""
     possible, found = probs > 0.0, []
     expected = counts[0].sum() * (probs[possible] / probs[possible].sum())
-    null, power = (_pearson_null(expected), 1) if test is chi_square else (_g_null(expected), 0)
+    null, power = (_compute_pearson_null(expected), 1) if test is chi_square else (_compute_g_null(expected), 0)
     for rows in np.array_split(counts, -(-len(counts) // 100)):
         statistics = stats.power_divergence(rows[:, possible], expected, axis=1, lambda_=power).statistic
         found.append(stats.chi2.sf(statistics / null.scale, null.df))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.positions import poisson_binomial_tails, rate_test, transform, transform_test
+from specviz.statistics.positions import compute_poisson_binomial_tails, rate_test, transform_test, transform_to_uniform
 from tests.chance import SEED, in_band, zipf
 
 
@@ -31,9 +31,9 @@ def test_beyond_the_exact_range_the_tails_are_right_to_a_tenth(high, deviations,
     ones, mean, spread = np.ones(4000, dtype=np.int64), p.sum(), (p * (1 - p)).sum() ** 0.5
     for sign in (-1, 1):
         k = round(mean + sign * deviations * spread)
-        exact = min(poisson_binomial_tails(k, p, ones))
+        exact = min(compute_poisson_binomial_tails(k, p, ones))
         monkeypatch.setattr("specviz.statistics.positions.EXACT_UP_TO", 0)
-        assert min(poisson_binomial_tails(k, p, ones)) == pytest.approx(exact, rel=0.1), (sign, exact)
+        assert min(compute_poisson_binomial_tails(k, p, ones)) == pytest.approx(exact, rel=0.1), (sign, exact)
         monkeypatch.undo()
 
 
@@ -86,7 +86,7 @@ def positions(rng, probs, drawn_from, n):
 
 def test_the_transform_by_hand():
     """Masses 0.5, 0.3, 0.2; the second token covers 0.5 to 0.8."""
-    assert transform([0.5], [0.3], [0.5]).tolist() == pytest.approx([0.65])
+    assert transform_to_uniform([0.5], [0.3], [0.5]).tolist() == pytest.approx([0.65])
 
 
 def test_transform_false_alarms_and_stated_power():

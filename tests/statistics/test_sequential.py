@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.goodness import _pearson_null, chi_square
-from specviz.statistics.power import detectable_tv
+from specviz.statistics.goodness import _compute_pearson_null, chi_square
+from specviz.statistics.power import find_detectable_tv
 from specviz.statistics.sequential import InterimSchedule
 from tests.chance import SEED, in_band, least_favorable, zipf
 
@@ -34,7 +34,7 @@ def test_three_looks_by_hand():
 def p_values(counts, probs):
     """What ``chi_square`` gives for each row of counts of one total, all at once; the first row is compared with it."""
     expected = counts[0].sum() * probs
-    null = _pearson_null(expected)
+    null = _compute_pearson_null(expected)
     found = stats.chi2.sf(((counts - expected) ** 2 / expected).sum(axis=1) / null.scale, null.df)
     assert found[0] == pytest.approx(chi_square(counts[0], probs).p_value)
     return found
@@ -63,7 +63,7 @@ def test_the_power_stated_at_a_look_is_reached_there():
 
 def test_the_price_of_looking_is_an_eighth():
     """Tenth look, 50 degrees of freedom: the detectable distance against one test with the same draws, 0.001 each."""
-    assert InterimSchedule(500, 14).detectable_tv(9, 50) / detectable_tv(50, 500 * 2**9) == pytest.approx(1.135, abs=0.01)
+    assert InterimSchedule(500, 14).detectable_tv(9, 50) / find_detectable_tv(50, 500 * 2**9) == pytest.approx(1.135, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.twosample import beginnings, homogeneity, permutation_test
+from specviz.statistics.twosample import find_shared_beginnings, homogeneity_test, permutation_test
 from tests.chance import SEED, in_band, least_favorable, zipf
 
 
 def named(continuations):
-    order, starts, ends = beginnings(continuations)
+    order, starts, ends = find_shared_beginnings(continuations)
     return sorted(sorted(continuations[i] for i in order[a:b]) for a, b in zip(starts, ends, strict=True))
 
 
@@ -87,7 +87,7 @@ def test_arms_that_cannot_differ_say_so():
 
 def test_a_two_by_two_table_by_hand():
     """60, 40 against 40, 60: every cell expects 50, so 4 * 100 / 50 = 8."""
-    found = homogeneity([60, 40], [40, 60])
+    found = homogeneity_test([60, 40], [40, 60])
     assert (found.statistic, found.df) == (pytest.approx(8.0), 1)
     assert found.p_value == pytest.approx(stats.chi2.sf(8.0, 1))
 
@@ -96,18 +96,18 @@ def test_homogeneity_false_alarms_and_stated_power():
     """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level 0.05 under the null; 0.99 at level 0.001 where half of the
     mass moves one way in one arm and the mixture of the arms stays."""
     rng, probs, n, m, repeats = np.random.default_rng(SEED + 3), zipf(50), 20_000, 30_000, 2000
-    null = [homogeneity(rng.multinomial(n, probs), rng.multinomial(m, probs)) for _ in range(repeats)]
+    null = [homogeneity_test(rng.multinomial(n, probs), rng.multinomial(m, probs)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in null), repeats, 0.05)
     tv = null[0].detectable_tv
     one, two = least_favorable(probs, tv * m / (n + m)), least_favorable(probs, -tv * n / (n + m))
-    seen = sum(homogeneity(rng.multinomial(n, one), rng.multinomial(m, two)).rejected for _ in range(repeats))
+    seen = sum(homogeneity_test(rng.multinomial(n, one), rng.multinomial(m, two)).rejected for _ in range(repeats))
     assert in_band(seen, repeats, 0.99)
 
 
 def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
     """10 per sample would be 5 expected: 3 + 3 and 2 + 2 share one cell; a lone 2 + 2 joins the 20 + 20."""
-    assert homogeneity([50, 20, 3, 2], [50, 20, 3, 2]).df == 2
-    assert homogeneity([50, 20, 2], [50, 20, 2]).df == 1
+    assert homogeneity_test([50, 20, 3, 2], [50, 20, 3, 2]).df == 2
+    assert homogeneity_test([50, 20, 2], [50, 20, 2]).df == 1
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
     (
         (lambda: permutation_test([], ["a"]), "first sample must have between 1 and 4,000 continuations, got 0"),
         (lambda: permutation_test(["a"], ["a"] * 4001), "second sample .* got 4,001. Take the first 4,000"),
-        (lambda: homogeneity([5, 0], [7, 0]), "Nothing can be tested"),
-        (lambda: homogeneity([5, 0], [7]), "one for each"),
-        (lambda: homogeneity([0, 0], [7, 1]), "at least 1, got 0"),
+        (lambda: homogeneity_test([5, 0], [7, 0]), "Nothing can be tested"),
+        (lambda: homogeneity_test([5, 0], [7]), "one for each"),
+        (lambda: homogeneity_test([0, 0], [7, 1]), "at least 1, got 0"),
     ),
 )
 def test_bad_input_gets_a_sentence(call, words):

@@ -18,9 +18,9 @@ import pytest
 from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Enumerator, target_distribution, total_variation
+from specviz.evidence.enumeration import Enumerator, compute_text_tv, enumerate_target
 from specviz.models.table import TableModel
-from specviz.proposers.adaptive import policies
+from specviz.proposers import adaptive as policies
 from specviz.proposers.base import HiddenStateProposer
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.several_chains import SeveralChains
@@ -54,7 +54,7 @@ def thresholds_that_three_tokens_meet(monkeypatch):
 
 
 def apart(target, proposer, rule, prompt=PROMPT, length=LENGTH) -> float:
-    return total_variation(written(target, proposer, rule, prompt, length), target_distribution(target, prompt, length))
+    return compute_text_tv(written(target, proposer, rule, prompt, length), enumerate_target(target, prompt, length))
 
 
 def judges(name: str) -> list[str]:
@@ -333,11 +333,11 @@ def test_a_round_is_that_of_the_other_enumeration(make, rule):
     """Two computations that share only the production step, on a table where nothing cancels."""
     p, q = pair("random", 4, 3, 7)
     target, proposer = model(p, 3), make(model(q, 3))
-    found = Enumerator(target, proposer, rule).round_distribution(Prefix(PROMPT, 0, LENGTH))
+    found = Enumerator(target, proposer, rule).enumerate_round(Prefix(PROMPT, 0, LENGTH))
     whole = defaultdict(float)
     for text, mass in found.items():
         for rest, more in (
-            target_distribution(target, (*PROMPT, *text), LENGTH - len(text)) if len(text) < LENGTH else {(): 1.0}
+            enumerate_target(target, (*PROMPT, *text), LENGTH - len(text)) if len(text) < LENGTH else {(): 1.0}
         ).items():
             whole[text + rest] += mass * more
-    assert total_variation(whole, written(target, proposer, rule, PROMPT, LENGTH)) < EXACT
+    assert compute_text_tv(whole, written(target, proposer, rule, PROMPT, LENGTH)) < EXACT

@@ -15,7 +15,7 @@ import torch
 
 from specviz.decoding.engine import decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Enumerator, output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration import Enumerator, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
@@ -73,7 +73,7 @@ def worst(found: dict, expected: dict) -> float:
 
 
 def round_distribution(target, proposer, rule) -> dict:
-    return Enumerator(target, proposer, rule).round_distribution(Prefix(PROMPT, 0, 9))
+    return Enumerator(target, proposer, rule).enumerate_round(Prefix(PROMPT, 0, 9))
 
 
 def tensors(p, q) -> list[torch.Tensor]:
@@ -123,8 +123,8 @@ def test_one_round_of_the_token_rule_on_siblings_is_one_round_of_the_papers(prop
 @pytest.mark.parametrize("proposer", (Siblings, DistinctSiblings))
 def test_several_rounds_of_siblings_keep_the_distribution(proposer):
     p, q = pair("random", 5, 3, 7)
-    probs = output_distribution(model(p, 3), proposer(model(q, 3), (2,)), TokenRule(), PROMPT, 3)
-    assert total_variation(probs, target_distribution(model(p, 3), PROMPT, 3)) < 1e-12
+    probs = enumerate_output(model(p, 3), proposer(model(q, 3), (2,)), TokenRule(), PROMPT, 3)
+    assert compute_text_tv(probs, enumerate_target(model(p, 3), PROMPT, 3)) < 1e-12
 
 
 def test_distinct_siblings_that_report_the_whole_distribution_lose_exactness():
@@ -209,8 +209,8 @@ def test_the_production_rule_keeps_the_distribution_for_every_rho_from_rho_star_
     p, q = pair(kind, 6, vocabulary, 7)
     target = model(p, vocabulary)
     length = len(branching) + 1  # room for every level
-    probs = output_distribution(target, Siblings(model(q, vocabulary), branching), SequentialRule(place), PROMPT, length)
-    assert total_variation(probs, target_distribution(target, PROMPT, length)) < 1e-12
+    probs = enumerate_output(target, Siblings(model(q, vocabulary), branching), SequentialRule(place), PROMPT, length)
+    assert compute_text_tv(probs, enumerate_target(target, PROMPT, length)) < 1e-12
 
 
 @pytest.mark.parametrize(("branching", "vocabulary"), (((2,), 3), ((2, 1), 2)))

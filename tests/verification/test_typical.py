@@ -15,7 +15,7 @@ import torch
 from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -30,7 +30,7 @@ P, Q = (F(60, 100), F(34, 100), F(5, 100), F(1, 100)), (F(1, 4),) * 4
 
 
 def distribution_of(p, q, length: int, rule=None, gamma: int = 1) -> dict:
-    return output_distribution(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON), PROMPT, length)
+    return enumerate_output(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON), PROMPT, length)
 
 
 def warped(table, settings: Settings) -> TableModel:
@@ -50,7 +50,7 @@ def test_its_distribution_by_hand_on_one_table():
     probs = distribution_of(constant(P), constant(Q), 2)
     first = {x: sum(mass for text, mass in probs.items() if text[0] == x) for x in range(4)}
     assert first == pytest.approx({0: 3 / 4, 1: 1 / 4, 2: 0, 3: 0}, abs=1e-12)
-    assert total_variation({(x,): mass for x, mass in first.items()}, {(x,): float(m) for x, m in enumerate(P)}) == pytest.approx(
+    assert compute_text_tv({(x,): mass for x, mass in first.items()}, {(x,): float(m) for x, m in enumerate(P)}) == pytest.approx(
         0.15
     )
     assert all(text[1] == 0 for text in probs), "with room for no further draft token the last token is the likeliest"
@@ -69,9 +69,9 @@ def test_its_distribution_lies_far_from_the_targets_on_every_table(seed, propose
         "fixed tree": lambda: FixedTree(lambda ids, i: i, (3, 1), 4),
     }[proposer]()
     target = model(p, 4)
-    probs, truth = output_distribution(target, made, TypicalRule(EPSILON), PROMPT, 2), target_distribution(target, PROMPT, 2)
+    probs, truth = enumerate_output(target, made, TypicalRule(EPSILON), PROMPT, 2), enumerate_target(target, PROMPT, 2)
     lost = sum(mass for text, mass in truth.items() if text not in probs)
-    assert total_variation(probs, truth) >= max(lost, 0.2) - 1e-12
+    assert compute_text_tv(probs, truth) >= max(lost, 0.2) - 1e-12
 
 
 @pytest.mark.parametrize("epsilon", (1e-6, EPSILON, 1.0))
@@ -82,16 +82,16 @@ def test_at_temperature_0_it_coincides_with_the_target(seed, epsilon):
     p, q = pair("random", seed, 3, 7)
     target = warped(p, greedy)
     for draft in (warped(q, greedy), model(q, 3)):
-        probs = output_distribution(target, DraftModel(draft, 2), TypicalRule(epsilon), PROMPT, 3)
-        assert total_variation(probs, target_distribution(target, PROMPT, 3)) < 1e-12
+        probs = enumerate_output(target, DraftModel(draft, 2), TypicalRule(epsilon), PROMPT, 3)
+        assert compute_text_tv(probs, enumerate_target(target, PROMPT, 3)) < 1e-12
 
 
 def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_two_does_not():
     p, q = pair("random", 3, 3, 7)
     for settings, alike in ((Settings(top_k=1), True), (Settings(top_k=2), False)):
         target = warped(p, settings)
-        probs = output_distribution(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON), PROMPT, 2)
-        assert (total_variation(probs, target_distribution(target, PROMPT, 2)) < 1e-12) is alike
+        probs = enumerate_output(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON), PROMPT, 2)
+        assert (compute_text_tv(probs, enumerate_target(target, PROMPT, 2)) < 1e-12) is alike
 
 
 def test_it_accepts_the_longest_typical_path_and_the_likelier_of_two_equally_long_ones():

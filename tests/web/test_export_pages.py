@@ -19,9 +19,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.errors import EvidenceError
-from specviz.evidence.enumeration.four_rules import accounted
+from specviz.evidence.four_rules import account_for_tokens
 from specviz.evidence.results import CellShares, SeedPValues
-from specviz.evidence.sample_files.reading import parse_samples
+from specviz.evidence.sample_files import parse_samples
 from specviz.export.manifest import build_facts
 from specviz.figures.pages import PAGES
 from specviz.figures.token_bars import BarPanel, plot_panels
@@ -154,7 +154,7 @@ def test_a_recorded_position_leaves_with_its_recorded_numbers():
 
 
 def test_the_account_of_a_distribution_is_the_rules():
-    found = accounted([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
+    found = account_for_tokens([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
     assert found["accepted"] == [0.25, 0.25, 0.0] and found["residual"] == [0.25, 0.25, 0.0]
     assert np.allclose(found["replaced"], [0.25, 0.25, 0.0], atol=1e-15)
     assert build_token_package("x", list("abc"), found, (), {"versions": {"specviz": "0"}}).names == RECORDED_FILES

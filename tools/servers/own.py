@@ -29,9 +29,7 @@ from specviz.decoding.engine import advance_prefix, build_first_prefix, step  # 
 from specviz.decoding.sampler import Shard, SharedSampler  # noqa: E402
 from specviz.decoding.samples import NONE  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.evidence.bugs.bug import Components  # noqa: E402
-from specviz.evidence.bugs.builders import honest  # noqa: E402
-from specviz.evidence.bugs.registry import MUTANTS  # noqa: E402
+from specviz.evidence.bugs.registry import BUGS, Components, build_correct  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
 from specviz.models.pairs.pair import LoadedPair  # noqa: E402
 from specviz.models.paths import MemoizedPaths  # noqa: E402
@@ -89,7 +87,7 @@ class BuggyDecoder:
         """One sample for each seed: ids with the end token."""
         with self.lock:
             made = self._arguments(tuple(prompt), settings)
-            if self.mistake == NO_BUG or MUTANTS[self.mistake].shared:
+            if self.mistake == NO_BUG or BUGS[self.mistake].on_shared_distributions:
                 return [self._shared(made, prompt, settings, seed) for seed in seeds]
             return [self._engine(made, prompt, settings, seed) for seed in seeds]
 
@@ -98,7 +96,7 @@ class BuggyDecoder:
         if key not in self.opened:
             if len(self.opened) >= KEPT:
                 self.opened.pop(next(iter(self.opened)))
-            build = honest if self.mistake == NO_BUG else MUTANTS[self.mistake].build
+            build = build_correct if self.mistake == NO_BUG else BUGS[self.mistake].build
             made = build(self.pair.open, settings)
             for name in ("draft", "claimed"):
                 if model := getattr(made.proposer, name, None):
@@ -269,7 +267,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--mistake",
         default=NO_BUG,
-        choices=(NO_BUG, *MUTANTS),
+        choices=(NO_BUG, *BUGS),
         help="id of a mistake in docs/reference/mistakes.md (default: none)",
     )
     parser.add_argument("--pair", default="storybook", help="name of the pair (default: storybook, the shipped one)")

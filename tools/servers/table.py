@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from specviz.statistics.finding import p_in_words, plural
+from specviz.statistics.finding import format_count, format_p_value
 
 NEXT = "next tokens given their prefix"  # the conditional chi-square test over all positions
 HEAD = (
@@ -68,7 +68,7 @@ def format_line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
         ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()),
         f"{sum(one['accepted'] or 0 for one in seen):,} of {drafted:,}" if drafted else "",
         format_span(ratios, "{:.2f}" if max(ratios, default=0.0) < 10 else "{:.0f}"),
-        p_in_words(min(test["adjusted_p"] for test in tests)),
+        format_p_value(min(test["adjusted_p"] for test in tests)),
         format_span([one["tv"] for one in answers], "{:.3f}"),
         ", ".join(f"token {place}" for place in sorted(partings)),
         describe_diagnoses([report["audit"]["diagnosis"] for report in reports]),
@@ -78,7 +78,7 @@ def format_line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
 
 def describe_drafting(name: str) -> str:
     if name.isdigit():
-        return f"{plural(int(name), 'draft token')}" if int(name) else "no drafting"
+        return f"{format_count(int(name), 'draft token')}" if int(name) else "no drafting"
     if name.startswith("R"):
         return f"mistake {name}"
     return {"plain": "no drafting", "none": "no mistake"}.get(name, name.replace("-", " "))

@@ -23,8 +23,14 @@ from torch import Tensor
 
 from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
-from specviz.evidence.analytic.fresh import Alone, Fresh, FreshDraft, FreshHead, fresh_draft
-from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
+from specviz.evidence.analytic.fresh import (
+    DraftReference,
+    OneTokenPasses,
+    UncachedDraftHead,
+    UncachedModel,
+    build_draft_reference,
+)
+from specviz.evidence.analytic.probes import LAST, RuleInput, measure_draft_distribution, measure_next_distribution
 from specviz.models.attachments.eagle import find_eagle_head
 from specviz.models.attachments.exits import find_exit
 from specviz.models.base import LanguageModel
@@ -48,7 +54,7 @@ ACCEPT, GO_BACK = 0.4, 0.05  # probability that the acceptance number is 0, and 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CheckedPosition:
     """One token that the decoder decided about.
 
     length  tokens before it
@@ -69,7 +75,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Analytic:
+class AnalyticResult:
     """The result for one setting of temperature and truncation.
 
     places     the places compared
@@ -79,8 +85,8 @@ class Analytic:
     """
 
     settings: Settings
-    places: tuple[Place, ...]
-    near_ties: tuple[Place, ...]
+    places: tuple[CheckedPosition, ...]
+    near_ties: tuple[CheckedPosition, ...]
     prefixes: int
     accepted: tuple[int, ...]
 
@@ -111,30 +117,34 @@ class Analytic:
         return bool(self.places) and self.worst <= tolerance
 
 
-def analytic_of_pair(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
+def check_pair_along_text(
+    pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300, **options
+) -> AnalyticResult:
     """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
     target, proposer = open_proposer(pair, settings)
-    fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
+    fresh = UncachedModel(pair.target, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
     if settings.proposer == EARLY_EXIT:
-        drafting: FreshDraft = replace(fresh, exit_=find_exit(pair.name, pair.target, settings))
+        drafting: DraftReference = replace(fresh, exit_=find_exit(pair.name, pair.target, settings))
     elif settings.proposer == EAGLE:
-        drafting = FreshHead(pair.target, find_eagle_head(pair.name, pair.target, settings.eagle), settings, pair.vocabulary)
+        drafting = UncachedDraftHead(
+            pair.target, find_eagle_head(pair.name, pair.target, settings.eagle), settings, pair.vocabulary
+        )
     else:
-        drafting = fresh_draft(pair, settings)
-    return analytic(target, proposer, build_rule(settings), settings, ids, fresh, drafting, positions, **options)
+        drafting = build_draft_reference(pair, settings)
+    return check_along_text(target, proposer, build_rule(settings), settings, ids, fresh, drafting, positions, **options)
 
 
-def analytic(
+def check_along_text(
     target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
     settings: Settings,
     ids: Sequence[int],
-    fresh: Fresh | Alone,
-    fresh_draft: FreshDraft | None = None,
+    fresh: UncachedModel | OneTokenPasses,
+    fresh_draft: DraftReference | None = None,
     positions: int = 300,
     on_progress: ProgressCallback = ignore_progress,
-) -> Analytic:
+) -> AnalyticResult:
     """Compare the next-token distribution at ``positions`` distinct prefixes, or at as many as the text has.
 
     target, proposer, rule  the decoder under test, as ``engine.step`` takes them
@@ -145,10 +155,10 @@ def analytic(
     """
     rng = np.random.default_rng(settings.seed)
     places, prefixes, accepted = [], set(), []
-    for handed, outcome in _rounds(target, proposer, rule, settings, ids, fresh_draft, rng):
+    for handed, outcome in _iterate_rounds(target, proposer, rule, settings, ids, fresh_draft, rng):
         path = len(outcome.accepted_path)
         decided = min(path + 1, len(outcome.committed))  # the accepted draft tokens, and the token after them
-        places += _compared(handed, decided, proposer, rule, fresh, fresh_draft, rng)
+        places += _check_positions(handed, decided, proposer, rule, fresh, fresh_draft, rng)
         text = handed.row.ids + handed.tokens
         prefixes |= {text[: len(handed.row.ids) + node] for node in range(decided)}
         accepted.append(path)
@@ -156,18 +166,18 @@ def analytic(
         if len(prefixes) >= positions:
             break
     near = tuple(place for place in places if place.margin < TIE)
-    return Analytic(settings, tuple(p for p in places if p.margin >= TIE), near, len(prefixes), tuple(accepted))
+    return AnalyticResult(settings, tuple(p for p in places if p.margin >= TIE), near, len(prefixes), tuple(accepted))
 
 
-def _compared(
+def _check_positions(
     handed: RuleInput,
     decided: int,
     proposer: Proposer,
     rule: Rule,
-    fresh: Fresh | Alone,
-    fresh_draft: FreshDraft | None,
+    fresh: UncachedModel | OneTokenPasses,
+    fresh_draft: DraftReference | None,
     rng: np.random.Generator,
-) -> Iterator[Place]:
+) -> Iterator[CheckedPosition]:
     """The first ``decided`` places of a round."""
     length, text = len(handed.row.ids), handed.row.ids + handed.tokens
     text = text[: length + decided - 1]
@@ -177,10 +187,10 @@ def _compared(
         near, drawn, asked, bonus = float(margins[node]), None, False, node == len(handed.tokens)
         if not bonus:
             beliefs = ([] if q is None else [q[node]]) + [handed.q(node)]
-            drawn, asked = drawn_distribution(proposer, handed, node, beliefs)
+            drawn, asked = measure_draft_distribution(proposer, handed, node, beliefs)
             near = min(near, float(draft_margins[node]))
-        probs = next_distribution(rule, handed, node, drawn, rng)
-        yield Place(length + node, node, bonus, float((probs - p[node]).abs().sum()) / 2, near, asked)
+        probs = measure_next_distribution(rule, handed, node, drawn, rng)
+        yield CheckedPosition(length + node, node, bonus, float((probs - p[node]).abs().sum()) / 2, near, asked)
 
 
 @dataclass(slots=True)
@@ -212,13 +222,13 @@ class _ForcedRandomness:
         return self.rng.random(len(rows))
 
 
-def _rounds(
+def _iterate_rounds(
     target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
     settings: Settings,
     ids: Sequence[int],
-    fresh_draft: FreshDraft | None,
+    fresh_draft: DraftReference | None,
     rng: np.random.Generator,
 ) -> Iterator[tuple[RuleInput, Outcome]]:
     """Rounds along the text: the input of the rule, and its decisions."""
@@ -227,15 +237,17 @@ def _rounds(
     for first in range(0, len(ids) - 1, window):
         text, at = tuple(ids[first : first + window]), 1
         while at < len(text):
-            draft_tokens = _forcing_numbers(text[at : at + settings.gamma], text[:at], fresh_draft)
+            draft_tokens = _compute_forcing_numbers(text[at : at + settings.gamma], text[:at], fresh_draft)
             row = Prefix(text[:at], at, GAMMA_MAX + 1)
             (round_,) = step([row], target, proposer, recording, _ForcedRandomness(rng, draft_tokens))
             yield recording.received, Outcome(round_.proposals, round_.accepted_path, round_.ending)
-            agreed = _shared(tuple(draft_token.token for draft_token in round_.proposals[: len(round_.accepted_path)]), text[at:])
+            agreed = _count_shared(
+                tuple(draft_token.token for draft_token in round_.proposals[: len(round_.accepted_path)]), text[at:]
+            )
             at = max(1, at - 2 ** int(rng.integers(6))) if rng.random() < GO_BACK else at + agreed + 1
 
 
-def _forcing_numbers(wanted: Sequence[int], before: tuple[int, ...], fresh_draft: FreshDraft | None) -> list[float]:
+def _compute_forcing_numbers(wanted: Sequence[int], before: tuple[int, ...], fresh_draft: DraftReference | None) -> list[float]:
     """Numbers that draw the wanted tokens from the draft's distributions, up to the first token that is too unlikely.
 
     Each number is the middle of the token's interval in the cumulative distribution.
@@ -249,7 +261,7 @@ def _forcing_numbers(wanted: Sequence[int], before: tuple[int, ...], fresh_draft
     return [upto[n] - mass[n] / 2 for n in range(drawable)]
 
 
-def _shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+def _count_shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     """Length of the common beginning."""
     shorter = min(len(one), len(other))
     return next((i for i in range(shorter) if one[i] != other[i]), shorter)

@@ -23,7 +23,7 @@ from specviz.verification.warp import warp
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class UncachedModel:
     """A network's distributions from the library's own forward pass over one whole sequence, without a cache.
 
     encoder_ids  ids that the network's encoder reads, if it has one
@@ -42,15 +42,17 @@ class Fresh:
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
         early = self.exit_ is not None
-        out = self.network(**given(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early)
+        out = self.network(
+            **build_model_inputs(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early
+        )
         logits = self.exit_.logits(out.hidden_states[self.exit_.layer]) if early else out.logits
         logits = logits[0, -count:].cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
-        return probs, margin(logits, self.settings)
+        return probs, compute_margins(logits, self.settings)
 
 
 @dataclass(frozen=True, slots=True)
-class FreshMapped:
+class UncachedMappedDraft:
     """The same of a draft with another tokenizer, on the target's ids: the library's pass over each text as the draft reads it."""
 
     network: PreTrainedModel
@@ -65,16 +67,16 @@ class FreshMapped:
         probs, margins = torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf, dtype=torch.float64)
         for place, end in enumerate(range(len(ids) - count + 1, len(ids) + 1)):
             read = keep_last(self.tokens.read(tuple(ids[:end])), context)
-            logits = self.network(**given(self.network, read, ()), use_cache=False).logits[0, -1:].cpu()
+            logits = self.network(**build_model_inputs(self.network, read, ()), use_cache=False).logits[0, -1:].cpu()
             shared = logits[:, self.tokens.draft_ids]
             if bool((shared > -inf).any()):
                 probs[place, self.tokens.target_ids] = warp(shared, self.settings)[0]
-                margins[place] = margin(shared, self.settings)[0]
+                margins[place] = compute_margins(shared, self.settings)[0]
         return probs, margins
 
 
 @dataclass(frozen=True, slots=True)
-class FreshHead:
+class UncachedDraftHead:
     """A draft head's distributions from uncached passes, one for each draft token. It reads the states of the library's own pass of
     the target for the text, and its own predictions for draft tokens.
 
@@ -92,7 +94,7 @@ class FreshHead:
         text = len(ids) - count + 1
         if text < 2:
             return torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf)
-        out = self.network(**given(self.network, ids[: text - 1], ()), use_cache=False, output_hidden_states=True)
+        out = self.network(**build_model_inputs(self.network, ids[: text - 1], ()), use_cache=False, output_hidden_states=True)
         states, made, layer = out.hidden_states[-1], [], self.head.network
         for end in range(text, len(ids) + 1):
             entering = self.head.entering(torch.tensor([list(ids[1:end])], device=states.device), states)
@@ -101,20 +103,20 @@ class FreshHead:
             made.append(layer.lm_head(last)[0, 0])
         logits = torch.stack(made).cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - logits.shape[-1]))
-        return probs, margin(logits, self.settings)
+        return probs, compute_margins(logits, self.settings)
 
 
-FreshDraft = Fresh | FreshMapped | FreshHead
+DraftReference = UncachedModel | UncachedMappedDraft | UncachedDraftHead
 
 
-def fresh_draft(pair: LoadedPair, settings: Settings) -> FreshDraft:
+def build_draft_reference(pair: LoadedPair, settings: Settings) -> DraftReference:
     """The draft's distributions on the target's ids, from passes without a cache."""
     if isinstance(pair, MappedPair):
-        return FreshMapped(pair.draft, settings, pair.vocabulary, pair.tokens)
-    return Fresh(pair.draft, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
+        return UncachedMappedDraft(pair.draft, settings, pair.vocabulary, pair.tokens)
+    return UncachedModel(pair.draft, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
 
 
-class Served(Protocol):
+class ServedModel(Protocol):
     """A target opened for one request, as in models/cache/decoder.py and models/processed.py."""
 
     settings: Settings
@@ -125,24 +127,24 @@ class Served(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class OneTokenPasses:
     """The distributions of target-only decoding: passes of one token over a cache of its own.
 
     For targets whose pass over a whole text is not a valid reference, because in bfloat16 and int8 it rounds differently.
     """
 
-    source: Served
+    source: ServedModel
 
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Distributions after each of the last ``count`` tokens, (count, V) float64, and the ``margin`` of each, (count,)."""
         logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
-        return self.source.warp_logits(logits).cpu(), margin(logits.cpu(), self.source.settings)
+        return self.source.warp_logits(logits).cpu(), compute_margins(logits.cpu(), self.source.settings)
 
     def _logits(self, ids: tuple[int, ...]) -> Tensor:
         return self.source.logits([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
 
 
-def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
+def build_model_inputs(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
     """One text as the arguments of the library's ``forward`` and ``generate``: the decoder's ids, and the encoder's, if any."""
     text, read = (torch.tensor([list(tokens)], device=network.device) for tokens in (ids, encoder_ids))
     if not encoder_ids:
@@ -150,7 +152,7 @@ def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[in
     return {"input_ids": read, "attention_mask": torch.ones_like(read), "decoder_input_ids": text}
 
 
-def margin(logits: Tensor, settings: Settings) -> Tensor:
+def compute_margins(logits: Tensor, settings: Settings) -> Tensor:
     """How much logits must change relative to each other before another set of tokens is left, (n,) for (n, V); inf: no truncation.
 
     Greedy: the difference of the two largest logits. The other cases are computed from the distribution after the temperature.

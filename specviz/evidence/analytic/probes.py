@@ -49,7 +49,7 @@ class RuleInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ScriptedRandomness:
     """Random numbers given by a function of purpose and node: one number for each row (n,), or one for all."""
 
     numbers: Callable[[Purpose, int], np.ndarray | float]
@@ -59,7 +59,7 @@ class Script:
         return numbers[[row.draw for row in rows]] if numbers.ndim else np.full(len(rows), numbers)
 
 
-def verdicts(
+def run_rule(
     rule: Rule, handed: RuleInput, node: int, tokens: np.ndarray, accept: np.ndarray, ending: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """What ``rule.verify`` does at one node for n draft tokens and random numbers. All draft tokens before the node are accepted.
@@ -75,8 +75,10 @@ def verdicts(
         part = slice(first, first + _BATCH)
         u, v = accept[part], ending[part]
         rows = [replace(handed.row, draw=number) for number in range(len(u))]
-        randomness = Script(lambda purpose, at, u=u, v=v: v if purpose is not Purpose.ACCEPT else u if at == node else 0.0)
-        trees = _with_tokens(handed.tree, node, tokens[part].tolist())
+        randomness = ScriptedRandomness(
+            lambda purpose, at, u=u, v=v: v if purpose is not Purpose.ACCEPT else u if at == node else 0.0
+        )
+        trees = _replace_draft_token(handed.tree, node, tokens[part].tolist())
         for outcome in rule.verify(rows, trees, handed.p[None].expand(len(u), -1, -1), randomness):
             assert outcome.accepted_path[:node] == tuple(range(node)), (
                 "a random number of 0 accepts the draft tokens before the node"
@@ -86,7 +88,7 @@ def verdicts(
     return np.array(accepted), np.array(written)
 
 
-def _with_tokens(tree: DraftTree, node: int, tokens: list[int]) -> DraftTree:
+def _replace_draft_token(tree: DraftTree, node: int, tokens: list[int]) -> DraftTree:
     chain = tree.tokens[0]
     chains = (chain,) * len(tokens)
     if node < len(chain):
@@ -94,7 +96,7 @@ def _with_tokens(tree: DraftTree, node: int, tokens: list[int]) -> DraftTree:
     return replace(tree, tokens=chains, **{name: getattr(tree, name) * len(tokens) for name in ("parents", "q", "u_draft")})
 
 
-def next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: Tensor | None, rng: np.random.Generator) -> Tensor:
+def measure_next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: Tensor | None, rng: np.random.Generator) -> Tensor:
     """The distribution of the token that the rule writes at ``node``, after accepting the draft tokens before it, (V,) float64.
 
     P(x) = drawn(x) a(x) + (sum over y of drawn(y) (1 - a(y))) replacement(x), where a is the acceptance probability. Without a
@@ -103,8 +105,8 @@ def next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: Tensor | 
     drawn  (V,) the distribution that the draft token at the node was really drawn from; None at the bonus token
     """
     if drawn is None:
-        return recovered(lambda v: verdicts(rule, handed, node, v, v, v)[1], handed.p[node], SLACK)[0]
-    accepted = acceptance(rule, handed, node, drawn, rng)
+        return recover_distribution(lambda v: run_rule(rule, handed, node, v, v, v)[1], handed.p[node], SLACK)[0]
+    accepted = measure_acceptance(rule, handed, node, drawn, rng)
     rejected = drawn * (1.0 - accepted)
     rejection_rate = float(rejected.sum())
     if rejection_rate <= 0.0:
@@ -115,20 +117,20 @@ def next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: Tensor | 
     def replaced(v: np.ndarray) -> np.ndarray:
         """Replacements of different rejected draft tokens in turn, because the replacement must not depend on which one it was."""
         tokens = np.resize(draft_tokens, len(v))
-        return verdicts(rule, handed, node, tokens, np.full(len(v), LAST), v)[1]
+        return run_rule(rule, handed, node, tokens, np.full(len(v), LAST), v)[1]
 
-    belief = _replacement(rule, handed, node)
-    replacement = recovered(replaced, handed.p[node] if belief is None else belief, SLACK)[0]
+    belief = _compute_replacement(rule, handed, node)
+    replacement = recover_distribution(replaced, handed.p[node] if belief is None else belief, SLACK)[0]
     return drawn * accepted + rejection_rate * replacement
 
 
-def acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, rng: np.random.Generator) -> Tensor:
+def measure_acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, rng: np.random.Generator) -> Tensor:
     """Acceptance probability of each draft token, (V,) float64: from the rule's own ``accepts``, for the whole vocabulary.
 
     ``verify`` is tested on the most probable draft tokens and on a few random ones. If it decides differently, all heavy ones are
     measured.
     """
-    believed = _believed(rule, handed, node)
+    believed = _compute_expected_edges(rule, handed, node)
     # A draft token outside the reported distribution is not a valid input.
     masses = torch.where(handed.q(node) > 0.0, drawn, 0.0).numpy()
     possible = np.flatnonzero(masses)
@@ -138,7 +140,7 @@ def acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, rng: np.
     asked = np.union1d(likely, rng.choice(possible, min(6, len(possible)), replace=False))
 
     def accepts(tokens: np.ndarray, u: np.ndarray) -> np.ndarray:
-        return verdicts(rule, handed, node, tokens, u, np.zeros(len(u)))[0]
+        return run_rule(rule, handed, node, tokens, u, np.zeros(len(u)))[0]
 
     edge = believed[asked].numpy()
     below, above = np.maximum(edge - SLACK, 0.0), np.minimum(edge + SLACK, LAST)
@@ -146,20 +148,20 @@ def acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, rng: np.
     if (answers[0] | (edge <= 0.0)).all() and (~answers[1] | (edge >= 1.0 - SLACK)).all():
         return believed
     asked = np.union1d(asked, np.flatnonzero(masses > HEAVY))
-    edges = bisected(lambda u: accepts(asked, u), len(asked))
+    edges = bisect_edges(lambda u: accepts(asked, u), len(asked))
     return believed.index_put((torch.from_numpy(asked),), torch.from_numpy(edges))
 
 
-def _believed(rule: Rule, handed: RuleInput, node: int) -> Tensor:
+def _compute_expected_edges(rule: Rule, handed: RuleInput, node: int) -> Tensor:
     """The random number at which ``accepts`` changes its answer, for each token."""
     p, q = handed.p[node], handed.q(node)
     known = (rule if isinstance(rule, TokenRule) else TokenRule()).condition_on(p)
-    if _replacement(rule, handed, node) is None:
+    if _compute_replacement(rule, handed, node) is None:
         return torch.ones_like(p)
-    return torch.from_numpy(bisected(lambda u: known.accepts(torch.from_numpy(u), p, q).numpy(), len(p), 40))
+    return torch.from_numpy(bisect_edges(lambda u: known.accepts(torch.from_numpy(u), p, q).numpy(), len(p), 40))
 
 
-def _replacement(rule: Rule, handed: RuleInput, node: int) -> Tensor | None:
+def _compute_replacement(rule: Rule, handed: RuleInput, node: int) -> Tensor | None:
     known = rule if isinstance(rule, TokenRule) else TokenRule()
     try:
         return known.replacement(handed.p[node], handed.q(node))
@@ -167,7 +169,7 @@ def _replacement(rule: Rule, handed: RuleInput, node: int) -> Tensor | None:
         return None
 
 
-def bisected(holds: Callable[[np.ndarray], np.ndarray], count: int, steps: int = STEPS) -> np.ndarray:
+def bisect_edges(holds: Callable[[np.ndarray], np.ndarray], count: int, steps: int = STEPS) -> np.ndarray:
     """(count,) the number up to which each of ``count`` conditions holds, to 2**-steps; exactly 0 for never and 1 for always."""
     never, always = ~holds(np.zeros(count)), holds(np.full(count, LAST))
     low, high = np.zeros(count), np.ones(count)
@@ -179,7 +181,7 @@ def bisected(holds: Callable[[np.ndarray], np.ndarray], count: int, steps: int =
     return np.where(always, 1.0, np.where(never, 0.0, (low + high) / 2))
 
 
-def recovered(ask: Ask, believed: Tensor, slack: float, points: int = 12) -> tuple[Tensor, bool]:
+def recover_distribution(ask: Ask, believed: Tensor, slack: float, points: int = 12) -> tuple[Tensor, bool]:
     """The distribution that ``ask`` draws from, (V,), and whether it is the expected one.
 
     believed  (V,) the expected distribution
@@ -188,13 +190,13 @@ def recovered(ask: Ask, believed: Tensor, slack: float, points: int = 12) -> tup
     expected, so is the distribution. Otherwise the edges are measured; between two of them the expected shape is used.
     """
     probs = believed.numpy() / float(believed.sum())
-    ends = _ends(probs, points)
+    ends = _choose_edge_ids(probs, points)
     edges = probs.cumsum()[ends]
     below, above = edges > slack, edges < 1.0 - slack
     answers = ask(np.concatenate((edges[below] - slack, edges[above] + slack)))
     if (answers[: below.sum()] <= ends[below]).all() and (answers[below.sum() :] > ends[above]).all():
         return torch.from_numpy(probs), True
-    edges = np.maximum.accumulate(bisected(lambda v: ask(v) <= ends, len(ends)))
+    edges = np.maximum.accumulate(bisect_edges(lambda v: ask(v) <= ends, len(ends)))
     masses = np.diff(edges, prepend=0.0, append=1.0)
     shape = np.zeros(len(probs))
     for part, mass in zip(np.split(np.arange(len(probs)), ends + 1), masses, strict=True):
@@ -204,7 +206,7 @@ def recovered(ask: Ask, believed: Tensor, slack: float, points: int = 12) -> tup
     return torch.from_numpy(shape), False
 
 
-def _ends(probs: np.ndarray, points: int) -> np.ndarray:
+def _choose_edge_ids(probs: np.ndarray, points: int) -> np.ndarray:
     """Ids after which to test an edge, sorted: both sides of the heaviest tokens, and quantiles of the distribution."""
     heaviest = np.argsort(-probs, kind="stable")[:points]
     shares = np.searchsorted(probs.cumsum(), (np.arange(points) + 0.5) / points)
@@ -212,7 +214,9 @@ def _ends(probs: np.ndarray, points: int) -> np.ndarray:
     return ends[(ends >= 0) & (ends < len(probs) - 1)]
 
 
-def drawn_distribution(proposer: Proposer, handed: RuleInput, node: int, beliefs: Sequence[Tensor]) -> tuple[Tensor, bool]:
+def measure_draft_distribution(
+    proposer: Proposer, handed: RuleInput, node: int, beliefs: Sequence[Tensor]
+) -> tuple[Tensor, bool]:
     """The distribution that the proposer draws the draft token at ``node`` from, (V,), measured by drawing again with other numbers.
 
     The proposer is called again after its round, so what it draws must be a pure function of rows and random numbers. That fails
@@ -226,12 +230,12 @@ def drawn_distribution(proposer: Proposer, handed: RuleInput, node: int, beliefs
 
     def ask(v: np.ndarray) -> np.ndarray:
         rows = [replace(handed.row, remaining=node + 2, draw=number) for number in range(len(v))]
-        chains = proposer.propose(rows, Script(lambda purpose, at: v if at == node else numbers[at])).tokens
+        chains = proposer.propose(rows, ScriptedRandomness(lambda purpose, at: v if at == node else numbers[at])).tokens
         seen.extend(chain[:node] == handed.tokens[:node] for chain in chains)
         return np.array([chain[node] if len(chain) > node else -1 for chain in chains])
 
     for belief in beliefs:
-        probs, as_believed = recovered(ask, belief, ROUNDING, points=4)
+        probs, as_believed = recover_distribution(ask, belief, ROUNDING, points=4)
         if not all(seen):
             return beliefs[0], False
         if as_believed:

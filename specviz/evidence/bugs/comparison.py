@@ -42,10 +42,13 @@ class DistanceCurve:
 
     def with_point(self, n: int, masses: np.ndarray, counts: Sequence[np.ndarray]) -> DistanceCurve:
         """With one more point: n samples of each decoder so far. masses: (C,) of the cells; counts: (C,) of each decoder."""
-        from specviz.statistics.total_variation import total_variation, tv_null_band  # scipy, which a record does without
+        from specviz.statistics.total_variation import (  # scipy, which a record does without
+            compute_null_band,
+            compute_total_variation,
+        )
 
         probs = masses / masses.sum()
-        band, (left, right) = tv_null_band(probs, n), (float(total_variation(one, probs)) for one in counts)
+        band, (left, right) = compute_null_band(probs, n), (float(compute_total_variation(one, probs)) for one in counts)
         return replace(
             self,
             n=(*self.n, n),

@@ -1,66 +1,215 @@
-"""The list of mutants: what each mistake (mistakes.py) does to the decoder, and the distributions of its stated distance."""
+"""Every published bug as a decoder: which argument of ``decode`` it replaces, its nearest decoder without the bug, and its tables.
+
+``BUGS["R5"].build(pair.open, settings)`` gives target, proposer, rule and randomness, for a pair of networks or for tables alike.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 
-from specviz.evidence.bugs import builders as build
-from specviz.evidence.bugs import randomness, rules
-from specviz.evidence.bugs.bug import TOY_P, TOY_Q, Build, Mutant, Table, TablePair
-from specviz.evidence.bugs.published import MISTAKES, Mistake
+from specviz.evidence.bugs import components, rules
+from specviz.evidence.bugs.components import (
+    BestOfDrawnProposer,
+    ChangedModel,
+    DroppingProposer,
+    MisreportingProposer,
+    RowBeforeModel,
+    concentrate_on_argmax,
+    round_probs_to_bfloat16,
+)
+from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
+from specviz.evidence.enumeration import Text, compute_text_tv, enumerate_output, enumerate_target
+from specviz.models.base import LanguageModel
+from specviz.models.table import TableModel
+from specviz.proposers.base import Proposer
+from specviz.proposers.draft import DraftModel
+from specviz.proposers.trees.budget import BudgetTree
+from specviz.proposers.trees.fixed import FixedTree
+from specviz.randomness import Randomness
+from specviz.settings import Settings
 from specviz.verification.block import BlockRule
+from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
+from specviz.verification.typical import TypicalRule
 
-THIRD = 1 / 3
+TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # as in docs/reference/mistakes.md
+SIBLINGS = 3
+DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is proposed
+COLDER = 0.5  # the temperature of a verifying pass over the requested one
+LEAST = 0.2  # R8: a drawn token whose own q is below this is discarded
+
+Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a LoadedPair's ``open`` is one
+Table = Callable[[Text], Sequence[float]]
+Probs = Sequence[float] | Table  # one distribution everywhere, or one for each prefix
+TablePair = tuple[Probs, Probs]  # of target and draft
+Wrapper = Callable[[Randomness], Randomness]
 
 
-def turning(*probs: float) -> Table:
-    """A table whose distribution is turned round by the last token, so that neighboring positions differ."""
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The first four arguments of ``decode``; ``randomness`` wraps the seed's own random numbers."""
 
-    def table(ids: tuple[int, ...]) -> tuple[float, ...]:
+    target: LanguageModel
+    proposer: Proposer
+    rule: Rule
+    randomness: Wrapper = lambda randomness: randomness
+
+
+Build = Callable[[Open, Settings], Components]  # calls its first argument once for each source, so that each has its own cache
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Bug(PublishedBug):
+    """A bug as a decoder. ``control`` builds the nearest decoder without it; ``toy`` has the distributions of its stated distance."""
+
+    build: Build
+    control: Build
+    toy: TablePair = (TOY_P, TOY_Q)
+
+    @property
+    def toy_tv(self) -> float:
+        """Its distance on the toy distributions, under its own settings and length; computed once."""
+        return _compute_toy_tv(self)
+
+
+@cache
+def _compute_toy_tv(bug: Bug) -> float:
+    return enumerate_tv(bug.build, open_tables(*bug.toy), bug.settings)
+
+
+def enumerate_tv(build: Build, open_pair: Open, settings: Settings, prompt: Sequence[int] = (0,)) -> float:
+    """Total variation between the exact distributions of what a decoder on table models writes and of what its target writes."""
+    made = build(open_pair, settings)
+    probs = enumerate_output(made.target, made.proposer, made.rule, prompt, settings.max_new_tokens, randomness=made.randomness)
+    return compute_text_tv(probs, enumerate_target(open_pair(settings)[0], prompt, settings.max_new_tokens))
+
+
+def open_tables(p: Probs, q: Probs) -> Open:
+    """Target and draft from two tables, opened as a pair is: warped by the settings. A plain distribution holds after every prefix."""
+    target, draft = (probs if callable(probs) else partial(_repeat, probs) for probs in (p, q))
+    vocabulary = len(target(()))
+    return lambda settings: (TableModel(target, vocabulary, settings), TableModel(draft, vocabulary, settings))
+
+
+def _repeat(probs: Sequence[float], ids: Text) -> Sequence[float]:
+    return probs
+
+
+def make_turning_table(*probs: float) -> Table:
+    """A table whose distribution is rotated by the last token, so that neighboring positions differ."""
+
+    def table(ids: Text) -> Sequence[float]:
         turn = ids[-1] if ids else 0
         return probs[turn:] + probs[:turn]
 
     return table
 
 
-TURNING = (turning(0.6, 0.3, 0.1), turning(0.2, 0.5, 0.3))
+def with_proposer(make: Callable[[LanguageModel, Open, Settings], Proposer], rule: Rule = TokenRule()) -> Build:  # noqa: B008
+    """The target with the proposer that ``make`` gives for the draft, and with this rule."""
+
+    def build(open_pair: Open, settings: Settings) -> Components:
+        target, draft = open_pair(settings)
+        return Components(target, make(draft, open_pair, settings), rule)
+
+    return build
 
 
-def _mutant(name: str, made: Build, control: Build, toy: TablePair = (TOY_P, TOY_Q)) -> Mutant:
-    words = {one.name: getattr(MISTAKES[name], one.name) for one in fields(Mistake)}
-    return Mutant(**words, build=made, control=control, toy=toy)
+build_correct = with_proposer(lambda draft, open_pair, settings: DraftModel(draft, settings.gamma))
+
+
+def with_target(change: Callable[[LanguageModel, Open, Settings], LanguageModel]) -> Build:
+    """The correct decoder, except that the rule receives the distributions of another target."""
+
+    def build(open_pair: Open, settings: Settings) -> Components:
+        made = build_correct(open_pair, settings)
+        return replace(made, target=change(made.target, open_pair, settings))
+
+    return build
+
+
+def with_rule(rule: Rule = TokenRule(), randomness: Wrapper = lambda randomness: randomness) -> Build:  # noqa: B008
+    """The correct decoder with another rule, and other random numbers."""
+    return lambda open_pair, settings: replace(build_correct(open_pair, settings), rule=rule, randomness=randomness)
+
+
+def drop_warpers(settings: Settings) -> Settings:
+    """The settings without temperature, top-k, top-p and min-p."""
+    return settings.without_cuts(temperature=1.0)
+
+
+def build_argmax_model(open_pair: Open, settings: Settings) -> LanguageModel:
+    """The draft, with all probability on its most likely token."""
+    return ChangedModel(open_pair(settings)[1], concentrate_on_argmax)
+
+
+def mix_greedy_and_softmax(open_pair: Open, settings: Settings) -> Components:
+    """Argmax wherever a token is drawn, softmax wherever one is compared: a bug at temperature 0 only."""
+    soft = drop_warpers(settings)
+    target, draft = open_pair(soft)
+    proposer = MisreportingProposer(build_argmax_model(open_pair, soft), draft, settings.gamma)
+    return Components(target, proposer, rules.GreedyEndingRule())
+
+
+def propose_siblings(rule: Rule) -> Build:
+    """The most likely tokens of the draft as siblings, under another rule."""
+    return with_proposer(lambda draft, open_pair, settings: FixedTree(draft, (SIBLINGS,), "top"), rule)
+
+
+def propose_greedily(rule: Rule) -> Build:
+    """A draft that proposes its most likely token."""
+    return with_proposer(lambda draft, open_pair, s: DraftModel(build_argmax_model(open_pair, s), s.gamma), rule)
+
+
+def _report(make: Callable[[LanguageModel, Open, Settings], tuple[LanguageModel, LanguageModel]]) -> Build:
+    """A proposer that draws from one model and reports another: ``make`` gives both."""
+    return with_proposer(lambda draft, open_pair, s: MisreportingProposer(*make(draft, open_pair, s), s.gamma))
+
+
+THIRD = 1 / 3
+TURNING = make_turning_table(0.6, 0.3, 0.1), make_turning_table(0.2, 0.5, 0.3)
+
+
+def _build_bug(name: str, build: Build, control: Build = build_correct, toy: TablePair = (TOY_P, TOY_Q)) -> Bug:
+    words = {one.name: getattr(PUBLISHED_BUGS[name], one.name) for one in fields(PublishedBug)}
+    return Bug(**words, build=build, control=control, toy=toy)
 
 
 _ROWS = (
-    _mutant("R1", build.argmax_reported_as_softmax, build.honest),
-    _mutant("R2", build.reported_before_the_cuts, build.honest),
-    _mutant("R3", build.greedy_inside_softmax, build.honest),
-    _mutant("R4", build.target_unwarped, build.honest),
-    _mutant("R5", build.with_rule(rules.FromTarget()), build.honest),
-    _mutant("R6", build.with_randomness(randomness.draft_again), build.honest),
-    _mutant("R7", build.with_randomness(randomness.same_at_every_position), build.honest),
-    _mutant("R8", build.unsure_draft_token_dropped, build.honest),
-    _mutant(
-        "R9", build.with_rule(rules.ByListPlace()), build.honest, toy=((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0))
-    ),  # as a cut leaves them
-    _mutant("R10", build.with_rule(rules.NotStrict()), build.honest, toy=((0.0, 1.0), (1.0, 0.0))),
-    _mutant("R11", build.target_row_before, build.honest, toy=TURNING),
-    _mutant("R16", build.drawn_in_half_precision, build.honest),
-    _mutant("R18", build.with_randomness(randomness.StuckAtZero), build.honest),
-    _mutant("R20", build.siblings(rules.DrawPerPath()), build.siblings(TokenRule())),
-    _mutant("R21", build.typical_acceptance, build.greedy_draft(TokenRule())),
-    _mutant("best-drawn", build.best_of_drawn, build.within_budget),
-    _mutant(
+    _build_bug("R1", _report(lambda draft, open_pair, s: (build_argmax_model(open_pair, s), draft))),
+    _build_bug("R2", _report(lambda draft, open_pair, s: (draft, open_pair(s.without_cuts())[1]))),
+    _build_bug("R3", mix_greedy_and_softmax),
+    _build_bug("R4", with_target(lambda target, open_pair, s: open_pair(drop_warpers(s))[0])),
+    _build_bug("R5", with_rule(rules.TargetReplacementRule())),
+    _build_bug("R6", with_rule(randomness=components.reuse_draft_numbers)),
+    _build_bug("R7", with_rule(randomness=components.reuse_acceptance_numbers)),
+    _build_bug("R8", with_proposer(lambda draft, open_pair, s: DroppingProposer(draft, s.gamma, LEAST))),
+    _build_bug("R9", with_rule(rules.ListResidualRule()), toy=((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0))),  # as after a cut
+    _build_bug("R10", with_rule(rules.NonStrictRule()), toy=((0.0, 1.0), (1.0, 0.0))),
+    _build_bug("R11", with_target(lambda target, open_pair, s: RowBeforeModel(target)), toy=TURNING),
+    _build_bug("R16", _report(lambda draft, open_pair, s: (ChangedModel(draft, round_probs_to_bfloat16), open_pair(s)[1]))),
+    _build_bug("R18", with_rule(randomness=components.ZeroAcceptanceRandomness)),
+    _build_bug("R20", propose_siblings(rules.DrawPerPathRule()), propose_siblings(TokenRule())),
+    _build_bug(
+        "R21", lambda open_pair, s: propose_greedily(TypicalRule(s.typical_epsilon))(open_pair, s), propose_greedily(TokenRule())
+    ),
+    _build_bug(
+        "best-drawn",
+        with_proposer(lambda draft, open_pair, s: BestOfDrawnProposer(draft, DRAWN, BEST)),
+        with_proposer(lambda draft, open_pair, s: BudgetTree(draft, (DRAWN,), "distinct", BEST)),  # as many, none dropped
+    ),
+    _build_bug(
         "R35",
-        build.with_rule(BlockRule(), randomness.by_position_alone),
-        build.with_rule(BlockRule()),
+        with_rule(BlockRule(), components.address_by_position),
+        with_rule(BlockRule()),
         toy=((THIRD, 2 * THIRD), (2 * THIRD, THIRD)),
     ),
-    _mutant("gate", build.reported_row_before, build.honest, toy=TURNING),
-    _mutant("pass-temperature", build.with_rule(rules.OtherTemperature(build.COLDER)), build.honest),
-    _mutant("kept-rest", build.with_rule(rules.KeepsTheRest()), build.honest, toy=TURNING),
-    _mutant("no-bonus", build.with_rule(rules.NoBonus()), build.honest),
+    _build_bug("gate", _report(lambda draft, open_pair, s: (draft, RowBeforeModel(open_pair(s)[1]))), toy=TURNING),
+    _build_bug("pass-temperature", with_rule(rules.OtherTemperatureRule(COLDER))),
+    _build_bug("kept-rest", with_rule(rules.KeepAfterRejectionRule()), toy=TURNING),
+    _build_bug("no-bonus", with_rule(rules.NoBonusRule())),
 )
 
-MUTANTS: dict[str, Mutant] = {mutant.id: mutant for mutant in _ROWS}
+BUGS: dict[str, Bug] = {bug.id: bug for bug in _ROWS}

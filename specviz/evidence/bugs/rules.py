@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.evidence.bugs.distributions import certain, reheated
+from specviz.evidence.bugs.components import change_temperature, concentrate_on_argmax
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.comparison_log import report_comparison
@@ -17,7 +17,7 @@ from specviz.verification.draw import draw_tokens
 from specviz.verification.token import EmptyResidualError, TokenRule
 
 
-class FromTarget(TokenRule):
+class TargetReplacementRule(TokenRule):
     """The replacement is drawn from p itself."""
 
     name, exact = "replacement from p", False
@@ -26,7 +26,7 @@ class FromTarget(TokenRule):
         return p
 
 
-class ByListPlace(TokenRule):
+class ListResidualRule(TokenRule):
     """The residual is subtracted between two shortened lists, place by place, whatever tokens stand there."""
 
     name, exact = "residual by place in a list", False
@@ -42,7 +42,7 @@ class ByListPlace(TokenRule):
         return torch.zeros_like(p).scatter_(0, possible, left / left.sum())
 
 
-class NotStrict(TokenRule):
+class NonStrictRule(TokenRule):
     """u * q <= p: a random number of 0 accepts a token that the target excludes."""
 
     name, exact = "not strict", False
@@ -51,7 +51,7 @@ class NotStrict(TokenRule):
         return report_comparison(u * q <= p, u, p, q)
 
 
-class DrawPerPath(TokenRule):
+class DrawPerPathRule(TokenRule):
     """Each sibling is compared with a target draw of its own: accepted with probability p(x), and p stays p for the next one."""
 
     name, exact = "one target draw per path", False
@@ -66,13 +66,13 @@ class DrawPerPath(TokenRule):
         return p
 
 
-class Greedy(TokenRule):
+class GreedyEndingRule(TokenRule):
     """The softmax comparison stays; what is drawn after it is an argmax."""
 
     name, exact = "argmax after a softmax comparison", False
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return certain(super().replacement(p, q))
+        return concentrate_on_argmax(super().replacement(p, q))
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         outcomes = super().verify(rows, tree, p, randomness)
@@ -82,10 +82,10 @@ class Greedy(TokenRule):
         if outcome.ending.kind != "bonus":
             return outcome
         probs = p[outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0]
-        return replace(outcome, ending=replace(outcome.ending, token=int(certain(probs).argmax())))
+        return replace(outcome, ending=replace(outcome.ending, token=int(concentrate_on_argmax(probs).argmax())))
 
 
-class OtherTemperature(TokenRule):
+class OtherTemperatureRule(TokenRule):
     """Draft tokens are judged, and replaced, by the target at another temperature. The bonus token has the right one.
 
     factor  that temperature over the one asked for, above 0
@@ -97,8 +97,8 @@ class OtherTemperature(TokenRule):
     def __init__(self, factor: float, scale: float | None = None):
         self.factor, self.scale = factor, scale
 
-    def condition_on(self, p: Tensor) -> OtherTemperature:
-        return OtherTemperature(self.factor, float(reheated(p, self.factor).max() / p.max() ** (1.0 / self.factor)))
+    def condition_on(self, p: Tensor) -> OtherTemperatureRule:
+        return OtherTemperatureRule(self.factor, float(change_temperature(p, self.factor).max() / p.max() ** (1.0 / self.factor)))
 
     def threshold(self, p: float, q: float) -> float:
         return super().threshold(self._reheated(p), q)
@@ -107,14 +107,14 @@ class OtherTemperature(TokenRule):
         return super().accepts(u, self._reheated(p), q)
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return super().replacement(reheated(p, self.factor), q)
+        return super().replacement(change_temperature(p, self.factor), q)
 
     def _reheated(self, p):
         assert self.scale is not None, "at() says which distribution is looked at"
         return self.scale * p ** (1.0 / self.factor)
 
 
-class NoBonus(TokenRule):
+class NoBonusRule(TokenRule):
     """No bonus token is added after a fully accepted draft."""
 
     name, exact = "no bonus", True
@@ -125,7 +125,7 @@ class NoBonus(TokenRule):
         return tuple(replace(o, ending=none) if o.ending.kind == "bonus" and o.accepted_path else o for o in outcomes)
 
 
-class KeepsTheRest(TokenRule):
+class KeepAfterRejectionRule(TokenRule):
     """A rejected draft token is replaced where it stands, and the draft tokens after it stay: they are tested as if they followed
     the replacement. Chains only."""
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from specviz.decoding.engine import decode, sample_target_only
 from specviz.errors import SettingsError, SpecvizError
-from specviz.evidence.analytic.along_text import Analytic, analytic
-from specviz.evidence.analytic.fresh import Alone, fresh_draft
+from specviz.evidence.analytic.along_text import AnalyticResult, check_along_text
+from specviz.evidence.analytic.fresh import OneTokenPasses, build_draft_reference
 from specviz.evidence.serving_setups.near_ties import measure_near_ties
 from specviz.evidence.serving_setups.records import LOSSY, REFERENCE, SETUPS, NearTies, SetupCheck, SetupComparison, SetupRow
 from specviz.evidence.serving_setups.targets import Ids, Places, ServedTarget, Source, TextExcerpt, open_setup, refuse_uncompared
@@ -201,7 +201,7 @@ def measure_distances(
 def _compute_distributions(source: Source, place: TextExcerpt) -> Tensor:
     """(L, V): the distribution before each token of a continuation, token by token."""
     opening, text = place
-    return Alone(source).distributions(opening + text[:-1], len(text))[0]
+    return OneTokenPasses(source).distributions(opening + text[:-1], len(text))[0]
 
 
 def check_setup(
@@ -213,13 +213,15 @@ def check_setup(
     places: Places,
     positions: int,
     on_progress: ProgressCallback,
-) -> Analytic:
+) -> AnalyticResult:
     """The decoder with draft tokens against the distribution that this setup means to keep, along the texts one after the other."""
     meant = ways[SETUPS[key].of].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
-    draft, fresh = pair.open(settings)[1], fresh_draft(pair, settings)
+    draft, fresh = pair.open(settings)[1], build_draft_reference(pair, settings)
     proposer = DraftModel(draft, settings.gamma)
-    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh, positions, on_progress)
+    return check_along_text(
+        way.open(settings), proposer, way.rule, settings, ids, OneTokenPasses(meant), fresh, positions, on_progress
+    )
 
 
 def time_setups(

@@ -1,4 +1,4 @@
-"""Serving setups, opened: each entry of setups.py as the arguments of ``decode``."""
+"""Serving setups as arguments of ``decode``, among them mistakes: a processor, scale or ban that depends on more than the prefix."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 import torch
+from torch import Tensor
 from transformers import (
     PreTrainedModel,
     RepetitionPenaltyLogitsProcessor,
@@ -14,13 +15,14 @@ from transformers import (
 )
 
 from specviz.errors import ModelError, UnsupportedModelError
-from specviz.evidence.bugs.serving import OncePerRound, OnDrawsAlone, OneScalePerPass, without
 from specviz.evidence.serving_setups.records import PENALTY, TOP_K, WORD
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.fast_llama.int8 import quantize_model
+from specviz.models.fast_llama.int8 import Int8Linear, quantize_model
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
 from specviz.models.processed import ProcessedModel
+from specviz.randomness import Prefix
 from specviz.settings import Settings
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
@@ -58,17 +60,17 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
         case "int8":
             return network(quantize_model(pair.target))
         case "int8-pass":
-            return network(quantize_model(pair.target, OneScalePerPass))
+            return network(quantize_model(pair.target, PassScaleLinear))
         case "top-k":
             return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
         case "ban":
             return behind(SuppressTokensLogitsProcessor(find_banned_tokens(pair)))
         case "ban-draws":
-            return replace(network(pair.target), rule=OnDrawsAlone(without(find_banned_tokens(pair))))
+            return replace(network(pair.target), rule=ProcessedDrawsRule(ban_tokens(find_banned_tokens(pair))))
         case "penalty":
             return behind(RepetitionPenaltyLogitsProcessor(PENALTY))
         case "penalty-once":
-            return behind(RepetitionPenaltyLogitsProcessor(PENALTY), OncePerRound)
+            return behind(RepetitionPenaltyLogitsProcessor(PENALTY), OncePerRoundModel)
         case _:
             raise KeyError(key)
 
@@ -100,3 +102,46 @@ def find_banned_tokens(pair: LoadedPair) -> list[int]:
     if not found:
         raise ModelError(f"No token of this pair is the word “{WORD}”.")
     return found
+
+
+class OncePerRoundModel(ProcessedModel):
+    """The processor is given the committed text alone, whatever draft tokens stand before a distribution: it forgets what the draft itself repeats."""
+
+    def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
+        return [row.ids] * (len(tree.tokens[index]) + 1)
+
+
+class PassScaleLinear(Int8Linear):
+    """One scale for all tokens of a pass, as ``torch.ao.quantization.quantize_dynamic`` has it: draft tokens change how the prefix is rounded."""
+
+    def scales(self, tokens: Tensor) -> Tensor:
+        return tokens.abs().amax().view(1, 1)
+
+
+class ProcessedDrawsRule(TokenRule):
+    """Draft tokens are judged by the distribution as it was; what the target draws itself, replacement and bonus, comes from the changed one.
+
+    change  (V,) float64 -> (V,), both distributions
+    """
+
+    name, title = "processor on the draws alone", "processor on the draws alone (lossy)"
+    exact = False
+
+    def __init__(self, change: Callable[[Tensor], Tensor]):
+        self.change = change
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return super().replacement(self.change(p), q)
+
+    def bonus(self, p: Tensor) -> Tensor:
+        return self.change(p)
+
+
+def ban_tokens(ids: Sequence[int]) -> Callable[[Tensor], Tensor]:
+    """The distribution in which some tokens are impossible."""
+
+    def change(probs: Tensor) -> Tensor:
+        left = probs.index_fill(-1, torch.tensor(ids, device=probs.device), 0.0)
+        return left / left.sum(-1, keepdim=True)
+
+    return change

@@ -12,7 +12,7 @@ from specviz.models.hub.client import find_cache_folder, never
 from specviz.models.hub.files import ModelListing, find_revision_file
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.records import write
-from specviz.statistics.finding import size_in_words
+from specviz.statistics.finding import format_bytes
 
 EVERY = 0.1  # seconds between two reports
 SPARE = 50_000_000  # bytes of disk that a download leaves free
@@ -78,6 +78,6 @@ def find_free_disk() -> int:
 def _refuse_full_disk(needed: int) -> None:
     if needed > (free := find_free_disk()):
         raise ModelError(
-            f"The download needs {size_in_words(needed)} of disk, and {size_in_words(free)} are free in '{find_cache_folder()}'. "
+            f"The download needs {format_bytes(needed)} of disk, and {format_bytes(free)} are free in '{find_cache_folder()}'. "
             "Make room, or name another folder for downloads in HF_HUB_CACHE."
         )

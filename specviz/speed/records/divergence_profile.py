@@ -15,7 +15,7 @@ import numpy as np
 from specviz.records import decimal_places
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.word_kinds import KINDS
-from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.trace import Distribution
 
 TOP_SHARES = (0.01, 0.05, 0.10)  # of the tokens
@@ -146,7 +146,7 @@ def _estimate_share(value: float, again: Sequence[np.ndarray], place: int, count
 
 def _draw_resamples(sizes: Sequence[int]) -> Iterator[np.ndarray]:
     """Places of RESAMPLES resamples, drawn with replacement (Efron 1979): of whole texts if there are MIN_TEXTS, since a text's tokens depend on each other."""
-    rng, edges = generator(0, Use.RESAMPLED), np.concatenate([[0], np.cumsum(sizes)])
+    rng, edges = make_generator(0, RandomUse.RESAMPLED), np.concatenate([[0], np.cumsum(sizes)])
     for _ in range(RESAMPLES):
         if len(sizes) >= MIN_TEXTS:
             yield np.concatenate([np.arange(edges[one], edges[one + 1]) for one in rng.integers(0, len(sizes), len(sizes))])

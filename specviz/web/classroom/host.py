@@ -413,7 +413,7 @@ def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings, hall
 def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: RoomSession) -> dict[str, Any]:
     """A decoder that may make a mistake: what it writes, and what it may be. The choice is this server's, by no seed that anyone sees."""
     from specviz.classroom import drawing
-    from specviz.evidence.bugs.published import MISTAKES
+    from specviz.evidence.bugs.published import PUBLISHED_BUGS
     from specviz.web.mistakes.state import GAME, HIDEABLE
 
     luck = secrets.SystemRandom()
@@ -428,12 +428,12 @@ def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Ro
     samples = server_workers.run_in_worker(
         drawing.voted_on, pair, under, given, lambda share, *_: ticket.tick(), "a decoder to vote on"
     )
-    options_ = [{"name": MISTAKES[one].name, "wrong": MISTAKES[one].wrong} for one in offered]
+    options_ = [{"name": PUBLISHED_BUGS[one].name, "wrong": PUBLISHED_BUGS[one].description} for one in offered]
     options_.append({"name": "no mistake", "wrong": "The decoder is exact."})
     return {
         "settings": under.to_record(), "labels": list(exact.labels), "options": options_, "answer": answer, "mistake": mistake,
         "cells": {"shown": {"whole": exact.cells.shown.whole.tolist(), "masses": exact.cells.shown.masses.tolist()}},
-        "counts": exact.cells.shown.counts(samples).tolist(), "n": len(samples),
+        "counts": exact.cells.shown.count_samples(samples).tolist(), "n": len(samples),
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
 from specviz.export.manifest import build_drafting_options
 from specviz.settings import SAMPLING_FIELDS, Settings
-from specviz.statistics.finding import p_in_a_table
+from specviz.statistics.finding import format_p_for_table
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 from specviz.web.sampling.words import (
     PageVerdict,
@@ -92,10 +92,10 @@ def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> 
     """The plan as rows, with what each test found."""
     looks = [look for (look,) in result.looks] + [None] * (len(plan) - len(result.looks))
     return [
-        {"samples": f"{one['n']:,}", "level of each test": p_in_a_table(one["level"]), "most cells": one["cells"],
+        {"samples": f"{one['n']:,}", "level of each test": format_p_for_table(one["level"]), "most cells": one["cells"],
          "detects a distance of": f"{found.detectable_tv:.2g}" if found else f"about {one['sees']:.2g}",
-         "chi-square p": p_in_a_table(found.tests[0].p_value) if found else "",
-         "G p": p_in_a_table(found.tests[1].p_value) if found else "", "found": FOUND.get(found.verdict, found.verdict) if found else "not reached"}
+         "chi-square p": format_p_for_table(found.tests[0].p_value) if found else "",
+         "G p": format_p_for_table(found.tests[1].p_value) if found else "", "found": FOUND.get(found.verdict, found.verdict) if found else "not reached"}
         for found, one in zip(looks, plan, strict=True)
     ]  # fmt: skip
 
@@ -175,7 +175,7 @@ def describe_files(report: Mapping[str, Any]) -> str:
 def build_report_tests_table(report: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every test of a report as a row."""
     return [
-        {"test": test["name"], "p-value": p_in_a_table(test['p_value']), "corrected": p_in_a_table(test['adjusted_p']),
+        {"test": test["name"], "p-value": format_p_for_table(test['p_value']), "corrected": format_p_for_table(test['adjusted_p']),
          "detects a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
         for test in report["tests"]
     ]  # fmt: skip

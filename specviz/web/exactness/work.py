@@ -112,9 +112,8 @@ def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sam
 def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     model_loading.wait_for_libraries(ticket)
-    from specviz.evidence.sample_files.against_weights import report_file
-    from specviz.evidence.sample_files.reading import parse_samples
-    from specviz.evidence.sample_files.two_files import compare_files
+    from specviz.evidence.sample_file_reports import compare_files, report_file
+    from specviz.evidence.sample_files import parse_samples
 
     settings = exam.question.settings
     files = [parse_samples(one.content, Path(one.name).name[:80], report_part(ticket, 0.0, 0.3, "Reading")) for one in uploads]
@@ -143,7 +142,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
     from specviz.audit.endpoint import Endpoint
     from specviz.audit.sampling_request import SamplingRequest
     from specviz.audit.target import AuditTarget, add_server_records, prepare_target
-    from specviz.evidence.sample_files.reading import read_samples
+    from specviz.evidence.sample_files import read_samples
 
     settings = exam.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}

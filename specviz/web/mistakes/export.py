@@ -33,8 +33,9 @@ def build_session_package(trial: BugState) -> Package:
         for name, one in zip(case.names, pair, strict=True)
     ]
     mistake = None
-    if found := case.known:
-        mistake = {key: getattr(found, key) for key in ("id", "name", "wrong", "thread")} | {"decoder": case.names[case.wrong[1]]}
+    if bug := case.bug:
+        words_of_bug = {"id": bug.id, "name": bug.name, "wrong": bug.description, "thread": bug.thread}
+        mistake = words_of_bug | {"decoder": case.names[case.wrong_decoder[1]]}
     said = build_facts(
         case.settings, trial.models, "mistakes", case.link(),
         [] if case.is_hidden else [build_verify_command(case.settings, case.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
 from specviz.evidence.bugs.comparison import RULES, BugResult
-from specviz.evidence.bugs.published import MISTAKES, Mistake
+from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
 from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
@@ -25,9 +25,9 @@ GAME = {
     "max_new_tokens": 3,
 }  # of a hidden mistake; they tell nothing about it
 HIDEABLE = tuple(
-    one.id
-    for one in MISTAKES.values()
-    if one.tier == "sampled" and one.shared and one.settings.temperature == 1.0 and one.settings.top_k is None
+    bug.id
+    for bug in PUBLISHED_BUGS.values()
+    if bug.can_be_sampled and bug.on_shared_distributions and bug.settings.temperature == 1.0 and bug.settings.top_k is None
 )
 
 
@@ -39,10 +39,10 @@ class BugQuestion:
     mistake: str = FIRST
 
     def __post_init__(self) -> None:
-        if self.mistake != HIDDEN and self.mistake not in MISTAKES:
-            raise SettingsError("mistake", self.mistake[:60], f"{HIDDEN} or one of {', '.join(MISTAKES)}")
+        if self.mistake != HIDDEN and self.mistake not in PUBLISHED_BUGS:
+            raise SettingsError("mistake", self.mistake[:60], f"{HIDDEN} or one of {', '.join(PUBLISHED_BUGS)}")
         settings = replace(self.settings, uniforms={})
-        settings = replace(settings, **GAME) if self.is_hidden else MISTAKES[self.mistake].under(settings)
+        settings = replace(settings, **GAME) if self.is_hidden else PUBLISHED_BUGS[self.mistake].apply_settings(settings)
         object.__setattr__(self, "settings", settings)
 
     @property
@@ -50,8 +50,8 @@ class BugQuestion:
         return self.mistake == HIDDEN
 
     @property
-    def wrong(self) -> tuple[str | None, int]:
-        """The mistake that is made (None: none is) and which of the two decoders makes it. A game's seed alone decides."""
+    def wrong_decoder(self) -> tuple[str | None, int]:
+        """The bug (None: there is none) and which of the two decoders has it. The seed of a game decides."""
         if not self.is_hidden:
             return self.mistake, 1
         stream = random.Random(f"hidden {self.settings.seed}")
@@ -60,27 +60,27 @@ class BugQuestion:
 
     @property
     def wrong_index(self) -> int | None:
-        """The decoder that makes a mistake; None where neither does."""
-        mistake, arm = self.wrong
-        return arm if mistake else None
+        """The decoder that has a bug; None where neither has."""
+        bug, place = self.wrong_decoder
+        return place if bug else None
 
     @property
     def answer(self) -> str:
-        """The guess that is right."""
-        mistake, arm = self.wrong
-        return GUESSES[arm] if mistake else "neither"
+        """The right guess."""
+        return "neither" if self.wrong_index is None else GUESSES[self.wrong_index]
 
     @property
-    def known(self) -> Mistake | None:
-        return MISTAKES.get(self.wrong[0] or "")
+    def bug(self) -> PublishedBug | None:
+        return PUBLISHED_BUGS.get(self.wrong_decoder[0] or "")
 
     @property
-    def shared(self) -> bool:
-        return self.known.shared if self.known else True
+    def on_shared_distributions(self) -> bool:
+        """Whether both decoders can be sampled on shared distributions."""
+        return self.bug is None or self.bug.on_shared_distributions
 
     @property
     def most(self) -> int:
-        return SIZES[-1] if self.shared else MOST_SLOW
+        return SIZES[-1] if self.on_shared_distributions else MOST_SLOW
 
     @property
     def names(self) -> tuple[str, str]:
@@ -113,13 +113,11 @@ class BugState(SamplingState):
     empty = BugResult()
 
     def recorded(self) -> BugSamplesRecord | None:
-        found, asked = load_recorded_samples(), self.question
-        same = (
-            found is not None
-            and asked.mistake == found.mistakes.mistake
-            and has_same_samples(asked.settings, found.mistakes.settings)
-        )
-        return found.mistakes if same else None
+        if (records := load_recorded_samples()) is None:
+            return None
+        record = records.mistakes
+        is_same = self.question.mistake == record.mistake and has_same_samples(self.question.settings, record.settings)
+        return record if is_same else None
 
     def reset_findings(self) -> None:
         super().reset_findings()
@@ -138,8 +136,8 @@ class BugState(SamplingState):
 
     def find_rejection(self, result: BugResult) -> InterimTest | None:
         """The first test that rejected the mistake."""
-        mistake, arm = self.question.wrong
-        return next((pair[arm] for pair in result.looks if mistake and pair[arm].verdict == "rejected"), None)
+        place = self.question.wrong_index
+        return next((pair[place] for pair in result.looks if place is not None and pair[place].verdict == "rejected"), None)
 
     def record_guess(self, guess: str) -> None:
         """The first guess counts."""

@@ -102,13 +102,14 @@ def show_quiz(trial: BugState) -> None:
 def show_buttons(trial: BugState) -> None:
     case, n, coming = trial.question, trial.result.n, trial.next_test
     over = case.is_hidden and trial.is_revealed
+    can_be_sampled = case.bug is None or case.bug.can_be_sampled
     with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
-        if not case.is_hidden and words.can_sampling_show(case.known) and not trial.first_rejection:
+        if not case.is_hidden and can_be_sampled and not trial.first_rejection:
             session.show_work_button(
                 st, trial, "Sample until it is detected", "mistakes-until", work.draw_until_detected, disabled=not coming
             )
         else:
-            asked = "Sample anyway, to" if not (case.is_hidden or words.can_sampling_show(case.known)) else "Sample to"
+            asked = "Sample anyway, to" if not (case.is_hidden or can_be_sampled) else "Sample to"
             label = f"{asked} {coming:,}" if coming else "All samples drawn"
             kind = "primary" if case.is_hidden and not over else "secondary"
             session.show_work_button(st, trial, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)
@@ -191,7 +192,7 @@ def show_folds(trial: BugState, curve: comparison.DistanceCurve) -> None:
     show_tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
     with st.expander("When this page tests, and what each test found"):
         st.markdown(
-            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(case, result.toy)}"
+            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(case.bug, result.toy)}"
         )
         if result.looks and trial.is_revealed:
             elements.show_dataframe(words.build_tests_table(trial))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from specviz.evidence.bugs.comparison import DistanceCurve, TextPair, compare_acceptance_rates
-from specviz.evidence.bugs.published import MISTAKES, Mistake
+from specviz.evidence.bugs.published import PUBLISHED_BUGS, UNSAMPLED_TIERS, PublishedBug
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
-from specviz.statistics.finding import p_in_a_table
+from specviz.statistics.finding import format_p_for_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
 from specviz.web.mistakes.state import BugQuestion, BugState
@@ -25,105 +25,61 @@ from specviz.web.sampling.words import (
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
 
-UNSEEN = {  # of mistakes that sampling cannot show: the verdict, and what shows them instead
-    "enumerated": ("Sampling hardly shows this mistake on real text.",
-                   "Enumeration detects it: all outcomes of the rule on small tables are added up, one by one."),
-    "analytic": ("This mistake is too small for a million samples.",
-                 "A computation detects it: the decoder’s distribution of the next token, compared with a fresh pass of the target."),
-    "injected random number": ("Sampling never shows this mistake.",
-                               "The random number would have to be exactly 0. Setting that number by hand detects it."),
-    "tokens per pass": ("Sampling cannot show this mistake.",
-                        "The text keeps the target’s distribution. Compare the tokens per target pass instead."),
-}  # fmt: skip
-PLAIN = {  # names that need no symbol, of the page's list
-    "R2": "draft token judged before the cuts",
-    "R5": "replacement from the wrong distribution",
-    "R35": "random numbers used a second time",
-    "gate": "draft distribution of the next position",
-}
-MAKERS = {
-    "vllm": "vLLM",
-    "vllm-ascend": "vLLM Ascend",
-    "sglang": "SGLang",
-    "Medusa's default": "Medusa",
-    "Medusa nucleus mode": "Medusa",
-}
-
 
 def order_bugs() -> list[str]:
-    """All mistakes: those reported in real projects first, and last those that sampling cannot show."""
-    return sorted(MISTAKES, key=lambda name: (not can_sampling_show(MISTAKES[name]), MISTAKES[name].thread == "derived"))
-
-
-def can_sampling_show(mistake: Mistake) -> bool:
-    """Whether sampling can show it."""
-    return mistake.tier not in UNSEEN
+    """All bugs: those reported in real projects first, and last those that sampling cannot show."""
+    return sorted(PUBLISHED_BUGS, key=lambda name: (not (bug := PUBLISHED_BUGS[name]).can_be_sampled, bug.thread == "derived"))
 
 
 def title_bug(name: str) -> str:
     """An entry of the list: the mistake, and where it was made."""
-    if name not in MISTAKES:
+    if name not in PUBLISHED_BUGS:
         return "A hidden mistake: which decoder is wrong?"
-    mistake = MISTAKES[name]
-    parts = [
-        name_bug(mistake),
-        f"in {' and '.join(made)}" if (made := list_projects(mistake)[: 2 if can_sampling_show(mistake) else 1]) else "",
-    ]
-    return " · ".join(filter(None, [*parts, "" if can_sampling_show(mistake) else "not shown by sampling"]))
+    bug = PUBLISHED_BUGS[name]
+    projects = " and ".join(bug.projects[: 2 if bug.can_be_sampled else 1])
+    parts = name_bug(bug), f"in {projects}" if projects else "", "" if bug.can_be_sampled else "not shown by sampling"
+    return " · ".join(filter(None, parts))
 
 
-def name_bug(mistake: Mistake) -> str:
-    name = PLAIN.get(mistake.id, mistake.name)
+def name_bug(bug: PublishedBug) -> str:
+    name = bug.title or bug.name
     return name[0].upper() + name[1:]
 
 
-def describe_bug(mistake: Mistake) -> str:
+def describe_bug(bug: PublishedBug) -> str:
     """What goes wrong, with the page's apostrophes."""
-    return mistake.wrong.replace("'", "’")
-
-
-def list_projects(mistake: Mistake) -> list[str]:
-    """Projects in which it was found; none where nobody reported it."""
-    if mistake.thread == "derived":
-        return []
-    if mistake.thread == "common":
-        return ["many decoders"]
-    found = [
-        words.partition("#")[0].rpartition("/")[2] if link else words.removesuffix(", examples/speculative")
-        for words, link in mistake.threads
-    ]
-    return list(dict.fromkeys(MAKERS.get(one, one) for one in found if not one.startswith("examples")))
+    return bug.description.replace("'", "’")
 
 
 def build_lede() -> str:
-    made = sum(one.thread != "derived" for one in MISTAKES.values())
-    return f"Choose one of {len(MISTAKES)} wrong rules, {made} of them found in real decoders. See what it writes, and after how many samples a test detects it."
+    made = sum(one.thread != "derived" for one in PUBLISHED_BUGS.values())
+    return f"Choose one of {len(PUBLISHED_BUGS)} wrong rules, {made} of them found in real decoders. See what it writes, and after how many samples a test detects it."
 
 
-def describe_source(mistake: Mistake) -> str:
+def describe_source(bug: PublishedBug) -> str:
     """Who reported it, with links, as markdown; the words come from this package alone."""
-    if mistake.thread == "derived":
+    if bug.thread == "derived":
         return "Not seen in a real decoder so far."
-    if mistake.thread == "common":
+    if bug.thread == "common":
         return "A common mistake, found in many decoders."
-    return "Reported in " + ", ".join(f"[{words}]({link})" if link else words for words, link in mistake.threads) + "."
+    return "Reported in " + ", ".join(f"[{words}]({link})" if link else words for words, link in bug.threads) + "."
 
 
-def describe_question(case: BugQuestion) -> str:
-    """What is wrong, and who reported it."""
-    mistake = case.known
-    said = f"**{name_bug(mistake)}.** {describe_bug(mistake)} {describe_source(mistake)}"
-    if not mistake.shared:
-        said += f" Sampling it takes the full decoder, so this page draws at most {case.most:,} samples."
-    return said
+def describe_question(question: BugQuestion) -> str:
+    """What is wrong, and who reported it; empty where it is hidden."""
+    if (bug := question.bug) is None or question.is_hidden:
+        return ""
+    sentence = f"**{name_bug(bug)}.** {describe_bug(bug)} {describe_source(bug)}"
+    if not bug.on_shared_distributions:
+        sentence += f" Sampling it takes the full decoder, so this page draws at most {question.most:,} samples."
+    return sentence
 
 
-def describe_enumeration(case: BugQuestion, toy: float) -> str:
-    """How far the mistake is from the target on small tables, where every outcome is added up; empty where that says nothing."""
-    if toy:
-        return f"In a worked example with few tokens, where every outcome is added up, this mistake moves {format_percent(toy)} of the probability."
-    if case.known and case.known.tier in ("injected random number", "tokens per pass"):
-        return "In a worked example with few tokens, where every outcome is added up, this mistake moves no probability."
+def describe_enumeration(bug: PublishedBug | None, toy: float) -> str:
+    """How far the bug is from the target on small tables, where every outcome is added up; empty where that says nothing."""
+    moved = f"{format_percent(toy)} of the" if toy else "no"
+    if toy or (bug and bug.tier in ("injected random number", "tokens per pass")):
+        return f"In a worked example with few tokens, where every outcome is added up, this mistake moves {moved} probability."
     return ""
 
 
@@ -136,8 +92,8 @@ def build_verdict(trial: BugState) -> PageVerdict:
         return _build_game_verdict(trial)
     if rejected:
         return PageVerdict("rejected", _announce_detection(rejected), _explain_detection(trial, rejected))
-    if not can_sampling_show(case.known):
-        return _build_unshown_verdict(trial)
+    if case.bug and not case.bug.can_be_sampled:
+        return _build_unshown_verdict(trial, case.bug)
     if early := build_early_verdict(trial, "Sample, and watch the distance of the wrong rule part from that of the right one."):
         return early
     if result.n == result.same:
@@ -155,13 +111,11 @@ def build_verdict(trial: BugState) -> PageVerdict:
     )
 
 
-def _build_unshown_verdict(trial: BugState) -> PageVerdict:
+def _build_unshown_verdict(trial: BugState, bug: PublishedBug) -> PageVerdict:
     """The verdict on a mistake that sampling cannot show, which samples confirm."""
-    words, instead = UNSEEN[trial.question.known.tier]
-    looks = trial.shown.looks
-    return PageVerdict(
-        "unshown", words, f"{instead} As expected, {count_samples(looks[-1][1].n)} show no difference." if looks else instead
-    )
+    tier, looks = UNSAMPLED_TIERS[bug.tier], trial.shown.looks
+    confirmation = f" As expected, {count_samples(looks[-1][1].n)} show no difference." if looks else ""
+    return PageVerdict("unshown", tier["verdict"], tier["instead"] + confirmation)
 
 
 def _announce_detection(found: InterimTest) -> str:
@@ -170,7 +124,7 @@ def _announce_detection(found: InterimTest) -> str:
 
 def _explain_detection(trial: BugState, found: InterimTest) -> str:
     """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
-    looks, right = trial.shown.looks, 1 - trial.question.wrong[1]
+    looks, right = trial.shown.looks, 1 - trial.question.wrong_decoder[1]
     said, place = describe_rejection(found), SIZES.index(found.n)
     if place:
         said += f" At {SIZES[place - 1]:,} samples the test did not reject it yet."
@@ -199,7 +153,7 @@ def _build_game_verdict(trial: BugState) -> PageVerdict:
     case, found = trial.question, trial.first_rejection
     good = trial.guess == case.answer
     mark, answer = ("consistent", "Right.") if good else ("rejected", "No.")
-    if not case.known:
+    if not case.bug:
         return PageVerdict(
             mark,
             f"{answer} Neither is wrong: both follow the target’s distribution.",
@@ -213,15 +167,15 @@ def _build_game_verdict(trial: BugState) -> PageVerdict:
     return PageVerdict(
         mark,
         f"{answer} Decoder {case.answer} is wrong.",
-        f"{name_bug(case.known)}: {describe_bug(case.known)} {describe_source(case.known)} {seen}; you answered after {trial.guessed_at:,}.",
+        f"{name_bug(case.bug)}: {describe_bug(case.bug)} {describe_source(case.bug)} {seen}; you answered after {trial.guessed_at:,}.",
     )
 
 
 def describe_curve(curve: DistanceCurve, trial: BugState) -> str:
     """The sentence of meaning under the curve."""
-    known, same, n = trial.question.known if trial.is_revealed else None, trial.shown.same, trial.shown.n
+    bug, same, n = trial.question.bug if trial.is_revealed else None, trial.shown.same, trial.shown.n
     said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
-    if known and not can_sampling_show(known):
+    if bug and not bug.can_be_sampled:
         return f"{said} So does that of this mistake, as far as samples can tell."
     said += " That of a wrong one levels off."
     if not n or trial.question.is_hidden:
@@ -239,8 +193,8 @@ def describe_acceptance(trial: BugState) -> str:
     """The lesson of the second picture."""
     speeds, case = trial.shown.speeds, trial.question
     counted = f"Counted on {speeds[0].texts} longer texts of each."
-    mistake, arm = case.wrong
-    if not trial.is_revealed or not mistake:
+    arm = case.wrong_index
+    if not trial.is_revealed or arm is None:
         return f"A higher acceptance rate is faster, but does not say which decoder is correct. {counted}"
     right, wrong = speeds[1 - arm], speeds[arm]
     way = compare_acceptance_rates(right, wrong)
@@ -255,7 +209,7 @@ def describe_acceptance(trial: BugState) -> str:
 
 
 def describe_cells(trial: BugState) -> str:
-    arm = trial.shown.arms[trial.question.wrong[1]]
+    arm = trial.shown.arms[trial.question.wrong_decoder[1]]
     beyond, bars = len(arm.rows.outside), len(arm.rows.probs)
     if not beyond:
         said = "So far sampling noise explains every bar of the wrong rule."
@@ -269,7 +223,7 @@ def describe_cells(trial: BugState) -> str:
 def build_tests_table(trial: BugState) -> list[dict[str, str]]:
     """Every test of both decoders as a row."""
     return [
-        {"samples": f"{one.n:,}", "decoder": name, "test": test.name, "p-value": p_in_a_table(test.p_value), "level": p_in_a_table(test.alpha),
+        {"samples": f"{one.n:,}", "decoder": name, "test": test.name, "p-value": format_p_for_table(test.p_value), "level": format_p_for_table(test.alpha),
          "found": "a difference" if test.rejected else "no difference"}
         for pair in trial.shown.looks for name, one in zip(trial.question.names, pair, strict=True) for test in one.tests
     ]  # fmt: skip

@@ -40,7 +40,7 @@ def prepare(trial: BugState, ticket: Ticket) -> SamplingBench:
 
 def _start_result(case: BugQuestion, bench: SamplingBench, ticket: Ticket) -> BugResult:
     """What is known before anything is sampled. The same for all visitors who ask the same."""
-    from specviz.evidence.bugs.registry import MUTANTS
+    from specviz.evidence.bugs.registry import BUGS
     from specviz.evidence.session import write_texts
 
     texts, speeds = [], []
@@ -58,7 +58,7 @@ def _start_result(case: BugQuestion, bench: SamplingBench, ticket: Ticket) -> Bu
         pairs=() if case.is_hidden else find_first_differences(bench.pair.decode, *texts),
         alike=(sum(left == right for left, right in zip(*texts, strict=True)), TEXTS),
         speeds=tuple(speeds),
-        toy=0.0 if case.is_hidden else MUTANTS[case.mistake].toy_tv,
+        toy=0.0 if case.is_hidden else BUGS[case.mistake].toy_tv,
         curve=DistanceCurve(case.names, None),
     )
 
@@ -73,7 +73,7 @@ def draw_samples(trial: BugState, ticket: Ticket, count: int, before: int = 0) -
             curve = bench.session.extend_curve(curve)
         return {"curve": curve, "same": result.same + same}
 
-    work.draw(trial, ticket, count, SHARD if case.shared else SLOW_SHARD, POINTS, bench.draw, more, before)
+    work.draw(trial, ticket, count, SHARD if case.on_shared_distributions else SLOW_SHARD, POINTS, bench.draw, more, before)
 
 
 def draw_to_next_test(trial: BugState, ticket: Ticket) -> None:
@@ -94,11 +94,11 @@ def make_specs(case: BugQuestion, ids: tuple[int, ...]) -> list[SamplingSpec]:
     from specviz.evidence.decoder import ENGINE, SHARED
     from specviz.evidence.session import SamplingSpec
 
-    mode, (mistake, wrong) = SHARED if case.shared else ENGINE, case.wrong
+    mode, (bug, wrong) = SHARED if case.on_shared_distributions else ENGINE, case.wrong_decoder
     specs = []
     for arm, label in enumerate(case.names):
-        has_bug = arm == wrong and mistake is not None
-        name = PLAIN if case.is_hidden and not has_bug else mistake or PLAIN
+        has_bug = arm == wrong and bug is not None
+        name = PLAIN if case.is_hidden and not has_bug else bug or PLAIN
         seed = (case.settings.seed + arm) % 2**63 if case.is_hidden else case.settings.seed
         settings = replace(case.settings, seed=seed)
         specs.append(SamplingSpec(name, mode, settings, ids, without_bug=not has_bug, label=label))

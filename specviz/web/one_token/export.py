@@ -41,7 +41,7 @@ def describe_origin(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -
 def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
     """Everything worked out by the production rule; a recorded position has its overlap and residual from the trace."""
     wait_for_libraries()
-    from specviz.evidence.enumeration.four_rules import accounted, four_rules
+    from specviz.evidence.four_rules import account_for_tokens, compare_four_rules
 
     query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}
     if place and not state["p"]:
@@ -50,8 +50,8 @@ def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, st
     else:
         preset = PRESETS[state["preset"]]
         p, q = (state["p"], state["q"]) if state["p"] else ([x / GRID for x in probs] for probs in (preset.p, preset.q))
-        columns = accounted(p, q)
-        rules = tuple((TEXTS["rules"][one.rule]["title"], one.first, one.both, one.error) for one in four_rules(p, q))
+        columns = account_for_tokens(p, q)
+        rules = tuple((TEXTS["rules"][one.rule]["title"], one.first, one.both, one.error) for one in compare_four_rules(p, q))
         query |= {key: write_distribution(tuple(round(GRID * x) for x in probs)) for key, probs in (("p", p), ("q", q))}
     size = len(columns["p"])
     slots = place["slots"] if place and len(place["slots"]) == size else [None] * size

@@ -9,7 +9,7 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import parse_pair_name
-from specviz.statistics.finding import size_in_words
+from specviz.statistics.finding import format_bytes
 from specviz.web.common import pairs, session
 from specviz.web.common.elements import show_notes
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
@@ -130,7 +130,7 @@ def show_own_pair(state: PairPickerState, fold: str) -> None:
             st, state, "Check", f"{NAME}-check", work.check_pair, wanted, disabled=bool(problem) or not wanted.whole
         )
         if state.found is not None and state.found.ready and state.found.download_bytes:
-            label = f"Download {size_in_words(state.found.download_bytes)}"
+            label = f"Download {format_bytes(state.found.download_bytes)}"
             session.show_work_button(st, state, label, f"{NAME}-download", work.download_pair, wanted, type="primary")
         if state.is_usable:
             st.button("Use this pair", key=f"{NAME}-use", type="primary", on_click=use_pair, args=(state, wanted.name, fold))

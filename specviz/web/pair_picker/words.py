@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from specviz.statistics.finding import size_in_words
+from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
     from specviz.speed.preflight import ModelCheck, Preflight
@@ -23,7 +23,7 @@ def build_check_rows(found: Preflight) -> list[dict[str, str]]:
         "context": [_describe_context(one) for one in both],
         "weights stored in": [one.stored or UNKNOWN for one in both],
         "to download": [_describe_download(one) for one in both],
-        "memory": [size_in_words(one.memory_bytes) if one.memory_bytes else UNKNOWN for one in both],
+        "memory": [format_bytes(one.memory_bytes) if one.memory_bytes else UNKNOWN for one in both],
         "license": [one.license or ("not said by a folder" if one.folder else UNKNOWN) for one in both],
         "revision": [_describe_revision(one) for one in both],
     }
@@ -48,10 +48,10 @@ def summarize_check(found: Preflight) -> list[str]:
     if found.target.tokens is not None and found.draft.tokens is not None and not found.differ:
         said.append("Both models have one tokenizer.")
     needed = (
-        f"{size_in_words(found.memory_bytes)} of memory needed" if found.memory_bytes is not None else "Memory needed: not known"
+        f"{format_bytes(found.memory_bytes)} of memory needed" if found.memory_bytes is not None else "Memory needed: not known"
     )
-    host = "" if found.device == "cpu" else f", {size_in_words(found.host_bytes)} in the system"
-    said.append(f"{needed}; {size_in_words(found.free_bytes)} free on this {found.device}{host}. Numbers are {found.dtype}.")
+    host = "" if found.device == "cpu" else f", {format_bytes(found.host_bytes)} in the system"
+    said.append(f"{needed}; {format_bytes(found.free_bytes)} free on this {found.device}{host}. Numbers are {found.dtype}.")
     if (time := found.expected) is not None:
         one, block, draft = (1e3 * each.value for each in (time.one, time.block, time.draft))
         said.append(
@@ -89,9 +89,9 @@ def _describe_download(one: ModelCheck) -> str:
     if one.total_bytes is None or one.download_bytes is None:
         return UNKNOWN
     return (
-        f"{size_in_words(one.download_bytes)} of {size_in_words(one.total_bytes)}"
+        f"{format_bytes(one.download_bytes)} of {format_bytes(one.total_bytes)}"
         if one.download_bytes
-        else f"all {size_in_words(one.total_bytes)} here"
+        else f"all {format_bytes(one.total_bytes)} here"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from specviz.errors import CancelledError
 from specviz.jobs.queue import Ticket
-from specviz.statistics.finding import size_in_words
+from specviz.statistics.finding import format_bytes
 from specviz.web.jobs import model_loading
 from specviz.web.pair_picker.state import PairPickerState, PairRequest
 
@@ -59,7 +59,7 @@ def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -
     try:
         download_models(
             found.listings,
-            lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {size_in_words(done)} of {size_in_words(total)}"),
+            lambda done, total: ends.tick(done / max(total, 1), f"Downloading: {format_bytes(done)} of {format_bytes(total)}"),
             ends.cancelled,
         )
     except CancelledError as cancelled:

@@ -301,12 +301,12 @@ def _compare_tree(comparison: MethodComparison) -> Situation:
 
 def _compare_sample_sizes() -> Situation:
     """How many samples a distance needs; the formula of statistics/power.py."""
-    from specviz.statistics.power import detectable_tv, draws_needed  # scipy, which other pages do without
+    from specviz.statistics.power import count_draws_needed, find_detectable_tv  # scipy, which other pages do ban_tokens
 
-    needed = draws_needed(ERROR, CELLS - 1)
+    needed = count_draws_needed(ERROR, CELLS - 1)
     enough = _round_to_two_digits(needed)
     sizes = {"few": enough // 100, "some": enough // 10, "enough": enough, "many": 100 * enough}
-    detected = {name: detectable_tv(CELLS - 1, n) for name, n in sizes.items()}
+    detected = {name: find_detectable_tv(CELLS - 1, n) for name, n in sizes.items()}
     bars = {f"{n:,} samples": (detected[name], format_probability(detected[name])) for name, n in sizes.items()}
     title, line = (
         f"smallest total variation that is detected {100 * POWER:.0f} times in 100",

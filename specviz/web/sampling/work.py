@@ -112,9 +112,9 @@ class SamplingBench:
         """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""
         empty = "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
         one = ""
-        if self.session.cells.shown.certain:
+        if self.session.cells.shown.is_certain:
             one = "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
-        elif not self.session.cells.shown.tells:
+        elif not self.session.cells.shown.can_show_difference:
             one = "No continuation is likely enough for a bar of its own, so the picture shows one bar for all. The test groups them in other cells."
         return tuple(filter(None, (empty, other, self._sharing(settings), one)))
 

@@ -12,8 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.classroom.records import GAMMA, KINDS, derive_task_seed
 from specviz.errors import SettingsError
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, check_certificate, read_certificate
-from specviz.evidence.certificate.redraw import redraw
+from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.settings import Settings
 from specviz.web.classroom import words, work
 from specviz.web.classroom.export import build_offer
@@ -184,7 +183,7 @@ def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms,
     file.write_bytes(work.build_certificate_file(FreeTicket(), hall, hall.store.task(room.code)))
     record = read_certificate(file)
     assert record["answers"][0]["n"] == 100
-    lines = [*check_certificate(record), *redraw(record, page_pair, lambda label: lambda *_: None)]
+    lines = [*check_certificate(record), *redraw_certificate(record, page_pair, lambda label: lambda *_: None)]
     assert {line.state for line in lines} >= {CONFIRMED} and ALTERED not in {line.state for line in lines}
 
 

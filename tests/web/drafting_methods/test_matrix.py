@@ -7,14 +7,14 @@ import json
 import pytest
 
 from specviz.errors import TraceError
-from specviz.evidence.matrix.table import examine
+from specviz.evidence.matrix import evaluate_matrix
 from specviz.settings import Settings
 from specviz.web.drafting_methods import rule_matrix as figures
 
 
 @pytest.fixture(scope="module")
 def record(pair) -> dict:
-    found = examine(pair, Settings(prompt="Once upon"), 0.3, ["draft", "uniform", "token", "typical"])
+    found = evaluate_matrix(pair, Settings(prompt="Once upon"), 0.3, ["draft", "uniform", "token", "typical"])
     return figures.read_matrix(json.dumps(found.to_record()))
 
 
@@ -45,21 +45,21 @@ def test_a_cell_that_is_not_as_it_should_be_is_called_wrong(record):
 
 
 def test_blank_cells_have_their_reason(pair):
-    found = examine(pair, Settings(prompt="Once upon"), 0.3, ["tree-top", "block"])
+    found = evaluate_matrix(pair, Settings(prompt="Once upon"), 0.3, ["tree-top", "block"])
     rows = figures.list_blanks(found.to_record())
     assert rows == [{"blank because": "The block rule judges chains only.", "cells": "Tree of top tokens (block rule)"}]
 
 
 def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
-    from specviz.evidence.matrix.table import lines
+    from specviz.evidence.matrix import list_lines
     from specviz.speed.records.methods import DRAFTING_METHODS
     from specviz.web.drafting_methods.state import load_matrix
 
     record = load_matrix()
-    named = [figures.LINES[line] for line in lines()]
+    named = [figures.LINES[line] for line in list_lines()]
     assert len(set(named)) == len(named) and {one.name for one in DRAFTING_METHODS.values()} & set(named)
     page = figures.build_matrix_html(record)
-    for line in lines():
+    for line in list_lines():
         assert f"<th scope='row'>{figures.LINES[line]}</th>" in page and f"<th scope='row'>{line}</th>" not in page
     for row in figures.list_blanks(record):
         why = row["blank because"]
@@ -87,13 +87,13 @@ def test_a_page_without_a_record_shows_no_fold(monkeypatch, tmp_path):
 
 
 def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_line_and_rule():
-    from specviz.evidence.matrix.table import COLUMNS, lines
+    from specviz.evidence.matrix import COLUMNS, list_lines
     from specviz.verification.registry import RULES
     from specviz.web.drafting_methods.state import load_matrix
 
     found = load_matrix()
     assert found["right"] and all(cell["right"] for cell in found["cells"])
-    wanted = {(line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
+    wanted = {(line, rule, column) for line in list_lines() for rule in RULES for column in COLUMNS}
     assert {(cell["line"], cell["rule"], cell["column"]) for cell in found["cells"]} == wanted
     assert "follow the target’s distribution" in figures.describe_matrix(found) and "Unexpected" not in figures.describe_matrix(
         found

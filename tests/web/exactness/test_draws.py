@@ -28,14 +28,14 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
         work.draw_samples(clicks, FreeTicket(), count)
     question, bench = clicks.question, clicks.bench
     whole = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 1000)
-    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.counts(whole).tolist()
+    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.count_samples(whole).tolist()
     assert clicks.result.arms[0].counts == tuple(bench.session.tallies[0].shown.tolist())
     assert (clicks.result.n, clicks.result.engine) == (1000, 100)
     assert [found.n for (found,) in clicks.result.looks] == [100, 1000]
     first = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 100)
-    assert clicks.result.looks[0][0].counts == tuple(bench.session.cells.tests[0].counts(first).tolist())
+    assert clicks.result.looks[0][0].counts == tuple(bench.session.cells.tests[0].count_samples(first).tolist())
     other = build_decoder("target", pair, question.settings, bench.ids).sample_target(1000)
-    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.counts(other).tolist()
+    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.count_samples(other).tolist()
 
 
 def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pair):
@@ -100,7 +100,7 @@ def test_a_proposer_without_shared_distributions_runs_through_the_engine_however
     assert "--proposer tree --tree 2-1" in words.build_command(one)
     ids = pair.encode("Once upon")
     samples = build_decoder("speculative", pair, one.question.settings, ids).sample(ENGINE, 0, 300)
-    assert list(one.result.arms[0].counts) == one.bench.session.cells.shown.counts(samples).tolist()
+    assert list(one.result.arms[0].counts) == one.bench.session.cells.shown.count_samples(samples).tolist()
 
 
 def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
@@ -128,7 +128,9 @@ def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pai
     one = exam()
     work.prepare(one, FreeTicket())
     cold = build_decoder("target", pair, replace(one.question.settings, temperature=0.7), one.bench.ids).sample(SHARED, 0, 10_000)
-    found = sequential.run_interim_test(2, one.bench.session.cells.tests[2], one.bench.session.cells.tests[2].counts(cold), "")
+    found = sequential.run_interim_test(
+        2, one.bench.session.cells.tests[2], one.bench.session.cells.tests[2].count_samples(cold), ""
+    )
     rejected = ((found.to_interim(),),)
     one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
     assert words.build_verdict(one).mark == "rejected"

@@ -13,7 +13,7 @@ from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.results import ROWS, CellShares
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
-from specviz.statistics.total_variation import cell_band
+from specviz.statistics.total_variation import compute_cell_bands
 from specviz.web.exactness import export, words
 from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState, SampleUpload
 from specviz.web.exactness.work import examine_files
@@ -96,7 +96,7 @@ def test_of_many_cells_the_heaviest_are_shown_with_bands_for_all():
     cells = [{"begins": [number], "whole": True, "mass": 0.025, "count": 25} for number in range(40)]
     shown = CellShares.from_report({"decoder": "a file", "pieces": {}, "answers": [{"n": 1000, "cells": cells}]})
     assert len(shown.rows.labels) == ROWS and shown.left_out == pytest.approx((40 - ROWS) * 0.025)
-    low, high = cell_band([0.025] * 40, 1000, 1 - 0.01 / 40)
+    low, high = compute_cell_bands([0.025] * 40, 1000, 1 - 0.01 / 40)
     assert (shown.low, shown.high, shown.outside) == (tuple(low), tuple(high), ())
 
 

@@ -37,14 +37,14 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
     work.draw_samples(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
     right, wrong = (build_decoder(name, pair, case.settings, bench.ids).sample(SHARED, 0, 1000) for name in ("speculative", "R5"))
-    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.counts(right).tolist()
-    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.counts(wrong).tolist()
+    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.count_samples(right).tolist()
+    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.count_samples(wrong).tolist()
     assert one.result.same == int((right.tokens == wrong.tokens).all(1).sum())
     assert one.result.curve.n == (10, 20, 50, 100, 200, 500, 1000)
     probs = bench.session.cells.shown.masses / bench.session.cells.shown.masses.sum()
-    apart = np.abs(bench.session.cells.shown.counts(wrong) / 1000 - probs).sum() / 2
+    apart = np.abs(bench.session.cells.shown.count_samples(wrong) / 1000 - probs).sum() / 2
     assert one.result.curve.tv[-1][1] == pytest.approx(apart)
-    judged = sequential.run_interim_test(1, bench.session.cells.tests[1], bench.session.cells.tests[1].counts(wrong), "")
+    judged = sequential.run_interim_test(1, bench.session.cells.tests[1], bench.session.cells.tests[1].count_samples(wrong), "")
     assert one.result.looks[1][1].verdict == judged.verdict
 
 
@@ -122,7 +122,7 @@ def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready, ticks):
 def test_seeds_hide_every_answer_and_every_mistake_that_samples_can_show():
     cases = [BugQuestion(replace(BASE, seed=seed), HIDDEN) for seed in range(200)]
     assert {case.answer for case in cases} == {"A", "B", "neither"}
-    assert {case.wrong[0] for case in cases} - {None} == set(HIDEABLE) and len(HIDEABLE) >= 6
+    assert {case.wrong_decoder[0] for case in cases} - {None} == set(HIDEABLE) and len(HIDEABLE) >= 6
     assert all(replace(case.settings, seed=0) == replace(cases[0].settings, seed=0) for case in cases), "settings tell nothing"
 
 
@@ -137,12 +137,12 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     curve = one.result.picture(None)
     assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
     said = words.build_verdict(one)
-    assert one.question.known.name not in said.words + said.seen + words.describe_acceptance(one)
+    assert one.question.bug.name not in said.words + said.seen + words.describe_acceptance(one)
     one.record_guess("A")
     one.record_guess("B")
     assert one.guess == "A", "the first guess counts"
     said = words.build_verdict(one)
-    assert said.words == "No. Decoder B is wrong." and words.describe_bug(one.question.known) in said.seen
+    assert said.words == "No. Decoder B is wrong." and words.describe_bug(one.question.bug) in said.seen
     assert said.seen.endswith("you answered after 1,000.")
 
 

@@ -16,8 +16,8 @@ from specviz.errors import SettingsError
 from specviz.evidence import sequential
 from specviz.evidence.bugs import comparison
 from specviz.evidence.bugs.comparison import BugResult, DistanceCurve, DraftingCounts
-from specviz.evidence.bugs.published import MISTAKES, TIERS
-from specviz.evidence.bugs.registry import MUTANTS
+from specviz.evidence.bugs.published import PUBLISHED_BUGS, TIERS, UNSAMPLED_TIERS
+from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares
 from specviz.figures.cell_shares import CLEAR
@@ -49,20 +49,22 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
 
 
 def test_mistakes_in_words_and_mutants_are_the_same_list():
-    assert list(MISTAKES) == list(MUTANTS)
-    assert all(MUTANTS[name].wrong == one.wrong and MUTANTS[name].shared == one.shared for name, one in MISTAKES.items())
+    assert list(PUBLISHED_BUGS) == list(BUGS)
+    assert all(
+        BUGS[name].description == one.description and BUGS[name].settings == one.settings for name, one in PUBLISHED_BUGS.items()
+    )
 
 
 def test_threads_lead_to_github_where_they_name_one():
-    links = dict(MISTAKES["R8"].threads)
+    links = dict(PUBLISHED_BUGS["R8"].threads)
     assert links["vllm-project/vllm#43522"] == "https://github.com/vllm-project/vllm/issues/43522"
-    assert MISTAKES["R7"].threads == (
+    assert PUBLISHED_BUGS["R7"].threads == (
         ("feifeibear/LLMSpeculativeSampling", "https://github.com/feifeibear/LLMSpeculativeSampling"),
     )
-    assert MISTAKES["R5"].threads == (("common", ""),)
-    assert "Not seen in a real decoder" in words.describe_source(MISTAKES["gate"]) and "many decoders" in words.describe_source(
-        MISTAKES["R5"]
-    )
+    assert PUBLISHED_BUGS["R5"].threads == (("common", ""),)
+    assert "Not seen in a real decoder" in words.describe_source(
+        PUBLISHED_BUGS["gate"]
+    ) and "many decoders" in words.describe_source(PUBLISHED_BUGS["R5"])
 
 
 @pytest.mark.parametrize("mistake", ("R4", HIDDEN))
@@ -79,14 +81,16 @@ def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():
 
 
 def test_every_tier_that_sampling_cannot_see_has_a_sentence():
-    assert set(words.UNSEEN) == set(TIERS) - {"sampled"}
-    for name, one in MISTAKES.items():
+    assert set(UNSAMPLED_TIERS) == set(TIERS) - {"sampled"}
+    for name, one in PUBLISHED_BUGS.items():
         said = words.describe_question(BugQuestion(BASE, name))
-        assert words.describe_bug(one) in said and words.can_sampling_show(one) is (one.tier not in words.UNSEEN)
-        if not words.can_sampling_show(one):
+        assert words.describe_bug(one) in said and one.can_be_sampled is (one.tier == "sampled")
+        if not one.can_be_sampled:
             before = words.build_verdict(trial(name))
-            assert before.mark == "unshown" and (before.words, before.seen) == words.UNSEEN[one.tier], "nothing is promised"
-        assert ("at most" in said) is (not one.shared)
+            assert before.mark == "unshown" and {"verdict": before.words, "instead": before.seen} == UNSAMPLED_TIERS[one.tier], (
+                "nothing is promised"
+            )
+        assert ("at most" in said) is (not one.on_shared_distributions)
     assert (BugQuestion(BASE, "R8").most, BugQuestion(BASE, "R5").most) == (MOST_SLOW, SIZES[-1])
 
 
@@ -190,10 +194,10 @@ def test_what_can_hide_inside_a_cell_is_said():
 def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_cannot_show():
     names = words.order_bugs()
     titles = {name: words.title_bug(name) for name in names}
-    assert sorted(names) == sorted(MISTAKES) and len(set(titles.values())) == len(names)
+    assert sorted(names) == sorted(PUBLISHED_BUGS) and len(set(titles.values())) == len(names)
     assert not any(re.search(r"\bR\d|\(", one) for one in titles.values())
     assert titles["R6"].endswith("in vLLM") and titles["R10"].endswith("in SGLang · not shown by sampling")
-    shown = [words.can_sampling_show(MISTAKES[name]) for name in names]
+    shown = [PUBLISHED_BUGS[name].can_be_sampled for name in names]
     assert shown == sorted(shown, reverse=True) and not shown[-1]
 
 

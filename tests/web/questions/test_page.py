@@ -13,7 +13,7 @@ from specviz.figures.pages import ALL, PAGES
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS
-from specviz.statistics.power import detectable_tv
+from specviz.statistics.power import find_detectable_tv
 from specviz.web.one_token.payload import list_positions
 from specviz.web.one_token.state import read_state
 from specviz.web.questions.figures import Bar, BarPicture, build_comparison
@@ -173,7 +173,7 @@ def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_
 def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_not():
     for option in ASKED["samples"].options:
         n = int(option.text.removeprefix("About ").rstrip(".").replace(",", ""))
-        seen = detectable_tv(CELLS - 1, n)
+        seen = find_detectable_tv(CELLS - 1, n)
         if option.right:
             assert 0.95 * ERROR < seen < 1.05 * ERROR
         else:

@@ -41,19 +41,19 @@ class RuleResult:
 TwoTokenRule = Callable[[Probs, Probs], Callable[[int, int], PairOutcome]]
 
 
-def token_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
+def build_token_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """Each draft token by itself: min(1, p/q), then the residual. Leviathan et al. 2023, Algorithm 1."""
     accept = [acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
-    left = _residual(p, q)
-    return lambda a, b: PairOutcome(_one_by_one(accept[a], accept[b]), left, left)
+    left = _compute_residual(p, q)
+    return lambda a, b: PairOutcome(_combine_acceptance(accept[a], accept[b]), left, left)
 
 
-def block_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
+def build_block_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """Both draft tokens together. Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2.
 
     Weights, thresholds and what is left after the first token are those of verification.block_rule.
     """
-    after_none = _residual(p, q)
+    after_none = _compute_residual(p, q)
     after_each = torch.tensor([p] * 3, dtype=torch.float64)  # the target after the prefix and after each of the two
     drawn_from = torch.tensor([q] * 2, dtype=torch.float64)
 
@@ -66,41 +66,41 @@ def block_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     return way
 
 
-def greedy_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
+def build_greedy_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """The draft proposes its most likely token, so its distribution is one-hot: accepted with p of that token."""
-    sure = _one_hot(q.index(max(q)), len(q))
-    return token_rule(p, sure)
+    sure = _build_one_hot(q.index(max(q)), len(q))
+    return build_token_outcomes(p, sure)
 
 
-def compare_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
+def build_compare_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """The target draws its own token, and the draft token is accepted where both agree: the token rule with a one-hot q."""
 
     def way(a: int, b: int) -> PairOutcome:
-        lefts = [_residual(p, _one_hot(x, len(p))) for x in (a, b)]
-        return PairOutcome(_one_by_one(acceptance_probability(p[a], 1.0), acceptance_probability(p[b], 1.0)), *lefts)
+        lefts = [_compute_residual(p, _build_one_hot(x, len(p))) for x in (a, b)]
+        return PairOutcome(_combine_acceptance(acceptance_probability(p[a], 1.0), acceptance_probability(p[b], 1.0)), *lefts)
 
     return way
 
 
 RULES: dict[str, tuple[TwoTokenRule, bool]] = {  # the rule, and whether its draft tokens are the draft's most likely token
-    "block": (block_rule, False),
-    "token": (token_rule, False),
-    "greedy": (greedy_rule, True),
-    "compare": (compare_rule, False),
+    "block": (build_block_outcomes, False),
+    "token": (build_token_outcomes, False),
+    "greedy": (build_greedy_outcomes, True),
+    "compare": (build_compare_outcomes, False),
 }
 
 
-def four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[RuleResult, ...]:
+def compare_four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[RuleResult, ...]:
     """Every rule on the same pair; p and q sum to 1."""
     p, q = list(p), list(q)
     found = []
     for name, (rule, greedy) in RULES.items():
-        drafted = _one_hot(q.index(max(q)), len(q)) if greedy else q
-        found.append(_enumerated(name, rule(p, q), p, drafted))
+        drafted = _build_one_hot(q.index(max(q)), len(q)) if greedy else q
+        found.append(_enumerate_pairs(name, rule(p, q), p, drafted))
     return tuple(found)
 
 
-def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
+def account_for_tokens(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
     """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), accepted, replaced; each (K,).
 
     accepted + replaced is p. accepted is the mass q min(1, p/q), replaced the rejection rate 1 - beta times the residual
@@ -118,7 +118,7 @@ def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
     return {"p": p, "q": q, "overlap": accepted, "residual": left, "accepted": accepted, "replaced": replaced}
 
 
-def _enumerated(name: str, way: Callable[[int, int], PairOutcome], p: Probs, q: Probs) -> RuleResult:
+def _enumerate_pairs(name: str, way: Callable[[int, int], PairOutcome], p: Probs, q: Probs) -> RuleResult:
     size = len(p)
     probs = [[0.0] * size for _ in range(size)]
     first = both = 0.0
@@ -139,15 +139,15 @@ def _enumerated(name: str, way: Callable[[int, int], PairOutcome], p: Probs, q: 
     return RuleResult(name, first, both, error)
 
 
-def _one_by_one(a: float, b: float) -> tuple[float, float, float]:
+def _combine_acceptance(a: float, b: float) -> tuple[float, float, float]:
     return 1.0 - a, a * (1.0 - b), a * b
 
 
-def _one_hot(token: int, size: int) -> Probs:
+def _build_one_hot(token: int, size: int) -> Probs:
     return [float(i == token) for i in range(size)]
 
 
-def _residual(p: Probs, q: Probs) -> Probs:
+def _compute_residual(p: Probs, q: Probs) -> Probs:
     """The production residual; where p equals q nothing is ever rejected, and any distribution will do."""
     try:
         return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()

@@ -21,7 +21,7 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.errors import MAX_SHOWN, EvidenceError, SettingsError
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import SAMPLING_FIELDS, Settings
-from specviz.statistics.finding import plural
+from specviz.statistics.finding import format_count
 
 LARGEST = 200 * 2**20  # bytes of a file
 LINES = 2_000_000  # of a file, blank ones included: each costs memory many times its length
@@ -93,9 +93,9 @@ def parse_samples(content: bytes, name: str, on_progress: ProgressCallback = ign
             on_progress(number / len(lines))
         if not line.strip():
             continue
-        sample = _sample(line, f"'{name}', line {number}")
+        sample = _parse_line(line, f"'{name}', line {number}")
         first = first or sample
-        _same(first, sample, f"'{name}', line {number}")
+        _check_same_kind(first, sample, f"'{name}', line {number}")
         found.append((number, sample))
     if first is None:
         raise EvidenceError(f"'{name}' holds no samples.")
@@ -106,11 +106,11 @@ def parse_samples(content: bytes, name: str, on_progress: ProgressCallback = ign
     )
 
 
-def _sample(line: bytes, where: str) -> dict[str, Any]:
+def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     if len(line) > LINE:
         raise EvidenceError(f"{where} is too long: {len(line):,} bytes, at most {LINE:,} are read.")
     try:
-        record = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_without_doubles, parse_constant=_no_number)
+        record = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:  # Python's own bounds on depth and on digits are among them
         raise EvidenceError(f"{where} is not valid JSON; perhaps it is cut off ({str(error)[:MAX_SHOWN]}).") from error
     if not isinstance(record, dict) or not isinstance(record.get("prompt"), str):
@@ -118,7 +118,7 @@ def _sample(line: bytes, where: str) -> dict[str, Any]:
     stop, settings = record.get("stop"), record.get("settings")
     if not isinstance(stop, str | None) or not isinstance(settings, dict | None):
         raise EvidenceError(f'{where}: "stop" must be text and "settings" an object.')
-    _storable([record["prompt"], record.get("text"), stop, settings], settings, where)
+    _check_storable([record["prompt"], record.get("text"), stop, settings], settings, where)
     if (settings or {}).get("uniforms"):
         raise EvidenceError(f"{where} was drawn with random numbers chosen by hand: such a run is an illustration, not a sample.")
     if (tokens := record.get("tokens")) is not None:
@@ -133,7 +133,7 @@ def _sample(line: bytes, where: str) -> dict[str, Any]:
     return {"prompt": record["prompt"], "sample": content, "length": len(tokens), "stop": stop or "", "settings": plain}
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys are different: of two equal ones, two readers may take different values."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -141,11 +141,11 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(text: str) -> Any:
+def _reject_constant(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _storable(texts: list[Any], settings: dict[str, Any] | None, where: str) -> None:
+def _check_storable(texts: list[Any], settings: dict[str, Any] | None, where: str) -> None:
     """Raises where a text or the settings could not be written again: half a character, a number that is not finite, too deep or long."""
     try:
         json.dumps(texts, ensure_ascii=False, allow_nan=False).encode()
@@ -162,7 +162,7 @@ def _storable(texts: list[Any], settings: dict[str, Any] | None, where: str) -> 
         raise EvidenceError(f'{where}: "settings" may be {DEPTH} levels deep and {SETTINGS_MAX:,} characters long at most.')
 
 
-def _same(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
+def _check_same_kind(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
     if sample["prompt"] != first["prompt"]:
         raise EvidenceError(f"{where} has another prompt than the first sample: all samples must continue the same text.")
     if isinstance(sample["sample"], str) != isinstance(first["sample"], str):
@@ -175,7 +175,7 @@ def _same(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
         )
 
 
-def to_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
+def convert_to_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
     """The samples as token ids, truncated to ``settings.max_new_tokens``, ready to be tested against a distribution.
 
     If a sample says that it ended by itself but has no end-of-sequence token, the token is added, provided that there is only one.
@@ -187,7 +187,7 @@ def to_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_
             "with each other."
         )
     if len(file.samples) < FEWEST:
-        raise EvidenceError(f"'{file.name}' holds {plural(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
+        raise EvidenceError(f"'{file.name}' holds {format_count(len(file.samples), 'sample')}; at least {FEWEST} are needed.")
     refuse_other_settings(file, settings)
     length = settings.max_new_tokens
     tokens = np.full((len(file.samples), length), NONE, dtype=np.int32)
@@ -195,12 +195,12 @@ def to_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_
         where = f"'{file.name}', line {line}"
         if sample and max(sample) >= vocabulary:
             raise EvidenceError(f"{where} holds the id {max(sample)}, outside the vocabulary of {vocabulary} tokens.")
-        ids = _truncated(sample[:length], stop, length, eos_token_ids, where)
+        ids = _truncate(sample[:length], stop, length, eos_token_ids, where)
         tokens[row, : len(ids)] = ids
     return Samples(tokens, settings.to_record(), file.name)
 
 
-def _truncated(sample: Sequence[int], stop: str, length: int, eos_token_ids: frozenset[int], where: str) -> Sequence[int]:
+def _truncate(sample: Sequence[int], stop: str, length: int, eos_token_ids: frozenset[int], where: str) -> Sequence[int]:
     end = next((place for place, token in enumerate(sample) if token in eos_token_ids), None)
     if end is not None:
         if end + 1 < len(sample):
@@ -215,7 +215,7 @@ def _truncated(sample: Sequence[int], stop: str, length: int, eos_token_ids: fro
             f"{where} ended by itself; it must include its last token, because {len(eos_token_ids)} different tokens can end a text."
         )
     raise EvidenceError(
-        f"{where} has {plural(len(sample), 'token')} and the stop reason {stop[:MAX_SHOWN]!r}; {length} are needed, "
+        f"{where} has {format_count(len(sample), 'token')} and the stop reason {stop[:MAX_SHOWN]!r}; {length} are needed, "
         f'or the reason "stop". Collect longer samples, or ask for a smaller length.'
     )
 
@@ -270,6 +270,6 @@ def refuse_repeats(file: SampleFile, log_chance: Sequence[float] | None = None) 
     )
 
 
-def names(files: Iterable[SampleFile]) -> str:
+def join_names(files: Iterable[SampleFile]) -> str:
     """Names of files, for a sentence."""
     return " and ".join(f"'{file.name}'" for file in files)

@@ -1,0 +1,195 @@
+"""Models, proposers and random numbers that differ from what the decoder relies on. ``rules`` has the rules that do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specviz.evidence.enumeration import Address
+from specviz.models.base import LanguageModel
+from specviz.proposers.draft import DraftModel
+from specviz.proposers.trees.fixed import FixedTree
+from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
+from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.warp import first_argmax, one_hot
+
+
+class ChangedModel:
+    """Another source's distributions, (B, N + 1, V), each put through ``change``."""
+
+    def __init__(self, source: LanguageModel, change: Callable[[Tensor], Tensor]):
+        self.source, self.change = source, change
+        self.vocabulary, self.context = source.vocabulary, source.context
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        return self.change(self.source.distributions(rows, tree))
+
+
+def concentrate_on_argmax(probs: Tensor) -> Tensor:
+    """The one-hot distribution on the most likely token: what an argmax draws from."""
+    return one_hot(first_argmax(probs), probs.shape[-1])
+
+
+def round_probs_to_bfloat16(probs: Tensor) -> Tensor:
+    """The distribution as bfloat16 holds it, eight bits to a mass, rescaled."""
+    rounded = probs.to(torch.bfloat16).double()
+    return rounded / rounded.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+
+
+def change_temperature(probs: Tensor, factor: float) -> Tensor:
+    """The distribution at ``factor`` times its temperature: masses to the power 1 / factor, rescaled.
+
+    probs   (..., V) float64. Tokens of probability 0 keep it, so what a cut removed stays removed
+    factor  not 0. Infinity makes all other tokens alike; a negative one makes the least likely of them the likeliest
+    """
+    return torch.where(probs > 0.0, probs.log() / factor, -torch.inf).softmax(-1)
+
+
+class RowBeforeModel:
+    """Another source's distributions, one row too early: after ids it gives what belongs after ids[:-1]. A text of one token keeps its own.
+
+    The source is asked about a tree whose root is the last token of the prefix, so its cache works as usual.
+    """
+
+    def __init__(self, source: LanguageModel):
+        self.source, self.vocabulary, self.context = source, source.vocabulary, source.context
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        late = [int(len(row.ids) > 1) for row in rows]
+        shorter = [replace(row, ids=row.ids[:-1]) if shift else row for row, shift in zip(rows, late, strict=True)]
+        tokens = [row.ids[-1:] * shift + tree.tokens[i] for i, (row, shift) in enumerate(zip(rows, late, strict=True))]
+        parents = [(ROOT,) * shift + tuple(one + shift for one in tree.parents[i]) for i, shift in enumerate(late)]
+        grown = replace(tree, tokens=tuple(tokens), parents=tuple(parents))
+        distributions = self.source.distributions(shorter, grown)
+        result = distributions[:, : tree.widest + 1].clone()
+        for index, shift in enumerate(late):
+            for node, parent in enumerate(tree.parents[index]):
+                result[index, node + 1] = distributions[index, parent + 1 + shift]
+        return result
+
+
+class MisreportingProposer(DraftModel):
+    """Draws its chain from one source and reports the distributions of another.
+
+    draft    drawn from
+    claimed  reported to the rule in ``q``, prefix by prefix; also read by the sampler of many continuations
+    """
+
+    name = "misreporting"
+
+    def __init__(self, draft: LanguageModel, claimed: LanguageModel, gamma: int):
+        super().__init__(draft, gamma)
+        self.claimed = claimed
+
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        tree = super().propose(rows, randomness)
+        said = self.claimed.distributions(rows, tree)
+        return replace(tree, q=tuple(said[i, : len(tokens)] if tokens else None for i, tokens in enumerate(tree.tokens)))
+
+
+class DroppingProposer(DraftModel):
+    """Ends its chain before the first drawn token whose own q is below ``least``: that token is looked at and thrown away."""
+
+    name = "dropping"
+
+    def __init__(self, draft: LanguageModel, gamma: int, least: float):
+        super().__init__(draft, gamma)
+        self.least = least
+
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        tree = super().propose(rows, randomness)
+        return select_nodes(tree, [range(self._until_dropped(tree, index)) for index in range(len(rows))], self.name)
+
+    def _until_dropped(self, tree: DraftTree, index: int) -> int:
+        unsure = (node for node, token in enumerate(tree.tokens[index]) if float(tree.q[index][node, token]) < self.least)
+        return next(unsure, len(tree.tokens[index]))
+
+
+class BestOfDrawnProposer(FixedTree):
+    """Draws siblings without replacement and proposes the ``nodes`` of them that the draft finds most likely; the others are
+    looked at and thrown away."""
+
+    name = "best of drawn"
+
+    def __init__(self, draft: LanguageModel, width: int, nodes: int):
+        super().__init__(draft, (width,), "distinct")
+        self.nodes = nodes
+
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        tree = super().propose(rows, randomness)
+        return select_nodes(tree, [self._best(tree, index) for index in range(len(rows))], self.name)
+
+    def _best(self, tree: DraftTree, index: int) -> list[int]:
+        """In the order they were drawn. The first sibling's distribution is the draft's own."""
+        tokens, q = tree.tokens[index], tree.q[index]
+        return sorted(sorted(range(len(tokens)), key=lambda node: -float(q[0, tokens[node]]))[: self.nodes])
+
+
+def select_nodes(tree: DraftTree, nodes: Sequence[Sequence[int]], source: str) -> DraftTree:
+    """A tree with these nodes of each row alone, parents among them, each with the distribution it was drawn from."""
+    places = [{ROOT: ROOT} | {node: place for place, node in enumerate(row)} for row in nodes]
+    return DraftTree(
+        tokens=tuple(tuple(tree.tokens[i][node] for node in row) for i, row in enumerate(nodes)),
+        parents=tuple(tuple(places[i][tree.parents[i][node]] for node in row) for i, row in enumerate(nodes)),
+        q=tuple(tree.q[i][list(row)] if row else None for i, row in enumerate(nodes)),
+        u_draft=tuple(tuple(tree.u_draft[i][node] for node in row) for i, row in enumerate(nodes)),
+        source=source,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReaddressedRandomness:
+    """The seed's random numbers under other addresses.
+
+    address  the address whose number is taken instead. Purpose and node may not depend on the start
+    """
+
+    address: Callable[[Purpose, int, int], Address]
+    randomness: StreamRandomness
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        moved = [self.address(purpose, row.start, node) for row in rows]
+        rows = [replace(row, start=start) for row, (_, start, _) in zip(rows, moved, strict=True)]
+        return self.randomness.take(moved[0][0], rows, moved[0][2], depth)
+
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
+        return self.randomness.stream(*self.address(purpose, start, node), first, count)
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroAcceptanceRandomness:
+    """Every random number that decides about acceptance is 0."""
+
+    randomness: StreamRandomness
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        return np.zeros(len(rows)) if purpose is Purpose.ACCEPT else self.randomness.take(purpose, rows, node, depth)
+
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
+        return np.zeros(count) if purpose is Purpose.ACCEPT else self.randomness.stream(purpose, start, node, first, count)
+
+
+def _draft_again(purpose: Purpose, start: int, node: int) -> Address:
+    return (Purpose.DRAFT if purpose is Purpose.RESIDUAL else purpose), start, node
+
+
+def _same_at_every_position(purpose: Purpose, start: int, node: int) -> Address:
+    return (purpose, 0, 0) if purpose is Purpose.ACCEPT else (purpose, start, node)
+
+
+def _by_position_alone(purpose: Purpose, start: int, node: int) -> Address:
+    return purpose, start + node, 0
+
+
+reuse_draft_numbers = partial(
+    ReaddressedRandomness, _draft_again
+)  # the number that drew the rejected draft token also draws its replacement
+reuse_acceptance_numbers = partial(
+    ReaddressedRandomness, _same_at_every_position
+)  # the generator is seeded again before each comparison
+address_by_position = partial(ReaddressedRandomness, _by_position_alone)  # of chains: where the round started is forgotten

@@ -1,1 +1,0 @@
-"""Certificates: reports that others can check by digests, by recomputed numbers, and by redrawn samples."""

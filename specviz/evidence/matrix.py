@@ -1,0 +1,472 @@
+"""Every proposer under every rule, on one prompt: does the output have the target's distribution?
+
+Each cell of the matrix is a decoder: a proposer, a rule, and sampling settings. Its samples come from ``engine.step`` on memoized
+distributions (models/memoized.py), so each distribution is computed once for thousands of samples. They are tested against the
+target's exact distribution; the false-alarm rate is that of the whole matrix. An exact rule gets as many samples as the planned
+distance needs. If the target is certain of one text, as at temperature 0, every sample must be that text.
+
+The expected result of a lossy rule is computed, not sampled: the target's mass of all texts that contain a token which the rule
+never writes, whatever is proposed. This is a lower bound of the rule's total variation from the target. If it is not 0, the rule
+must be rejected, with as many samples as half of it needs. If the target is certain of one text, the rule writes that text too,
+and the cell says "coincides".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from specviz.decoding.device.choice import choose_engine
+from specviz.decoding.methods import build_rule
+from specviz.decoding.sampler import iterate_rounds
+from specviz.decoding.samples import NONE, Coverage, Samples, count_events
+from specviz.errors import DamagedModelError, ModelError, SettingsError
+from specviz.evidence.partition import Partition, build_partition
+from specviz.evidence.results import NOTHING_TESTED, describe_unreached
+from specviz.evidence.tests import TestPlan, decide_verdict, run_tests
+from specviz.jobs.tasks import Executor, PairRef, allow_paths
+from specviz.models.base import LanguageModel
+from specviz.models.memoized import MemoizedPair
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair
+from specviz.models.pairs.renumbered import renumber_draft
+from specviz.models.paths import distributions_after
+from specviz.progress import ProgressCallback, ignore_progress
+from specviz.proposers.base import Proposer
+from specviz.proposers.registry import PROPOSERS
+from specviz.proposers.request import open_proposer
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
+from specviz.settings import Settings
+from specviz.statistics.finding import ALPHA, POWER
+from specviz.verification.draft_tree import DraftTree
+from specviz.verification.registry import RULES
+from specviz.verification.rule import Rule
+
+LENGTH = 2  # tokens of a sample, and depth of the drafts: no distribution after the second token affects either
+BATCH = 64  # rows of one step
+EQUAL = 64  # samples where all must be one text
+LEAST = 500  # samples of a lossy rule, whose distance needs few
+CERTAIN = 1e-9  # probability that rounding explains
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One decoder and its result.
+
+    verdict   consistent, rejected, coincides (a lossy rule where the target is certain of one text), blank, too few samples, or nothing tested
+    right     whether the verdict is the expected one
+    said      the result in a sentence; for a blank cell, why the combination makes no sense
+    n         number of samples
+    seen      smallest total variation that they would have shown
+    distance  total variation between samples and distribution on the cells
+    p_value   smallest p-value, corrected for all tests of the cell; None: nothing was tested
+    lost      for a lossy rule, the target's mass of the texts that it never writes, whatever is proposed
+    exercised what the samples exercised; None: not sampled
+    """
+
+    line: str
+    rule: str
+    column: str
+    verdict: str
+    right: bool
+    said: str
+    n: int = 0
+    seen: float | None = None
+    distance: float | None = None
+    p_value: float | None = None
+    lost: float | None = None
+    exercised: Coverage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixColumn:
+    """What all cells of one sampling setting share: the target's distribution, computed once.
+
+    remembering
+               the pair; it keeps the distributions after the first tokens
+    partition  cells of the target's distribution, for samples of an exact rule
+    certain    the only possible text, if there is only one
+    lost       as in Cell, for each lossy rule
+    """
+
+    name: str
+    settings: Settings
+    remembering: MemoizedPair
+    plan: TestPlan
+    partition: Partition
+    certain: tuple[int, ...] | None
+    lost: dict[str, float]
+
+
+def evaluate_cell(
+    column: MatrixColumn, line: str, more: Mapping[str, Any], rule_name: str, remembering: MemoizedPair, ids: Sequence[int]
+) -> MatrixCell:
+    """Sample and test one decoder. ``more``: settings of its line. Blank if the proposer or the rule refuses the combination."""
+    key, is_control = (line, rule_name, column.name), more["proposer"] == "none"
+    settings = replace(column.settings, rule=rule_name, seed=derive_seed(column.settings.seed, *key), **more)
+    try:
+        rule = build_rule(settings)
+        proposer = open_proposer(remembering, settings)[1]
+        first = proposer.propose(
+            [Prefix(tuple(ids), 0, settings.max_new_tokens, draw) for draw in range(8)], PhiloxRandomness(settings.seed)
+        )
+        if why := explain_blank(rule, proposer, first):
+            return MatrixCell(*key, "blank", True, why)
+        n = count_samples_needed(column, rule)
+        target = remembering.open(column.settings)[0]
+        samples = draw_samples(target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
+    except DamagedModelError:
+        raise
+    except (ModelError, SettingsError) as why:  # no heads for this pair; a rule that cannot judge such proposals
+        return MatrixCell(*key, "blank", True, str(why))
+    if column.certain is not None:
+        return judge_equality(key, rule, column.certain, samples, is_control)
+    return judge_samples(key, column, rule, samples, remembering, ids, is_control)
+
+
+def derive_seed(seed: int, *names: str) -> int:
+    """A seed for each cell, independent of which cells are asked for. No two cells share random numbers."""
+    return int.from_bytes(hashlib.sha256(repr((seed, *names)).encode()).digest()[:8]) >> 1
+
+
+def explain_blank(rule: Rule, proposer: Proposer, tree: DraftTree) -> str:
+    """Why a cell would show nothing, or ''."""
+    if not tree.widest:
+        return "" if rule.name == "token" else "nothing is drafted, so there is nothing to verify"
+    if getattr(proposer, "remembers", False):
+        return f"{LENGTH} tokens leave no past to adapt to: it drafts the same tokens as draft"
+    if rule.name == "k-seq" and tree.is_chain:
+        return "with one draft token at each position k-seq is the token rule, number by number"
+    return ""
+
+
+def count_samples_needed(column: MatrixColumn, rule: Rule) -> int:
+    """Number of samples: for an exact rule what the wanted distance needs, for a lossy rule at most that, and enough for half of
+    its known distance."""
+    if column.certain is not None:
+        return EQUAL
+    if rule.exact or not column.lost[rule.name]:
+        return column.plan.n
+    return min(column.plan.n, max(LEAST, replace(column.plan, tv=column.lost[rule.name] / 2).needed))
+
+
+def draw_samples(
+    target: LanguageModel,
+    proposer: Proposer,
+    rule: Rule,
+    settings: Settings,
+    ids: Sequence[int],
+    eos_token_ids: frozenset[int],
+    count: int,
+) -> Samples:
+    """Samples 0 to count - 1 of the decoder, round after round until each has LENGTH tokens: as many tokens each.
+
+    Samples with an even number may draft LENGTH tokens per round, those with an odd number one token less. So the bonus token
+    after a fully accepted draft is among the tested tokens. Samples that probably draft the same token, and later those of the same
+    text, run together: then a batch asks about fewer texts.
+    """
+    tokens, events = np.full((count, LENGTH), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int32)
+    randomness, prompt = CachedRandomness(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
+    arguments = (target, proposer, rule, randomness, eos_token_ids)
+    _, steps = choose_engine(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.max_new_tokens)
+    drafted = randomness.stream(Purpose.DRAFT, 0, 0)
+    rows = (Prefix(prompt, 0, settings.max_new_tokens - draw % 2, draw) for draw in np.argsort(drafted, kind="stable").tolist())
+    for results in iterate_rounds(rows, steps, eos_token_ids, BATCH, LENGTH, lambda row: row.ids):
+        for row, round_, after in results:
+            written = round_.committed[: LENGTH - row.start]
+            tokens[row.draw, row.start : row.start + len(written)] = written
+            events[row.draw] += count_events(round_, after is not None)
+    return Samples(tokens, settings.to_record(), rule.name, 0, events)
+
+
+@dataclass(slots=True)
+class CachedRandomness:
+    """Random numbers of ``count`` samples from ``first`` on. Each stream is generated once for all of them."""
+
+    randomness: PhiloxRandomness
+    first: int
+    count: int
+    cut: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        streams = {start: self.stream(purpose, start, node) for start in {row.start for row in rows}}
+        if len(rows) == 1:
+            place = rows[0].draw - self.first
+            return streams[rows[0].start][place : place + 1]
+        return np.array([streams[row.start][row.draw - self.first] for row in rows])
+
+    def stream(self, *address: int) -> np.ndarray:
+        if address not in self.cut:
+            self.cut[address] = self.randomness.stream(*address, self.first, self.count)
+        return self.cut[address]
+
+
+def judge_equality(
+    key: tuple[str, str, str], rule: Rule, text: tuple[int, ...], samples: Samples, is_control: bool = False
+) -> MatrixCell:
+    """The cell where the target is certain of one text: it is wrong unless every sample is that text."""
+    padded, n = np.array([*text, *[NONE] * (LENGTH - len(text))]), len(samples)
+    coverage, other = samples.coverage, int((samples.tokens != padded).any(1).sum())
+    verdict = decide_verdict(other > 0, True, coverage, is_control)
+    if other:
+        said = f"{other} of {n} samples are not the only text that the target writes"
+    else:
+        said = f"all {n} samples are the only text that the target writes"
+    if unreached := " ".join(describe_unreached(coverage, is_control)):
+        said = f"{said}. {unreached}"
+    if verdict == "consistent" and not rule.exact:
+        return MatrixCell(*key, "coincides", True, said, n, lost=0.0, exercised=coverage)
+    return MatrixCell(*key, verdict, verdict == "consistent", said, n, exercised=coverage)
+
+
+def judge_samples(
+    key: tuple[str, str, str],
+    column: MatrixColumn,
+    rule: Rule,
+    samples: Samples,
+    remembering: MemoizedPair,
+    ids: Sequence[int],
+    is_control: bool = False,
+) -> MatrixCell:
+    """The result of all tests, compared with what is expected of the rule."""
+    plan, cells, eos_token_ids = column.plan, column.partition, remembering.eos_token_ids
+    target, draft = remembering.open(column.settings)
+    if len(samples) < plan.n:
+        plan = TestPlan.for_samples(len(samples), LENGTH, column.lost[rule.name] / 2, plan.alpha)
+        cells = build_partition(target, ids, LENGTH, plan.cells, 5.0 / plan.n, eos_token_ids)
+    found = run_tests(plan, target, draft, ids, samples, "engine", eos_token_ids, partition=cells, is_control=is_control)
+    numbers = found.plan.n, found.detectable_tv, found.tv, min(found.adjusted)
+    if rule.exact:
+        is_right = found.verdict == "consistent"
+        return MatrixCell(*key, found.verdict, is_right, found.sentence, *numbers, exercised=samples.coverage)
+    lost = column.lost[rule.name]
+    # with lost = 0 the rule's distance is not known
+    is_right = found.verdict == "rejected" or (lost <= CERTAIN and found.verdict != NOTHING_TESTED)
+    said = f"Texts with probability {lost:.3f} under the target are never written. {found.sentence}"
+    return MatrixCell(*key, found.verdict, is_right, said, *numbers, lost, samples.coverage)
+
+
+COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
+INTERSECTION = "draft-intersection"  # the line whose draft has another tokenizer
+EFFORT = 20  # work of a cell with many samples, relative to one with few
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lines, each with its own settings
+    "draft": {
+        "draft": {},
+        "draft-intersection": {},
+        "draft-entropy": {"draft_length_policy": "entropy"},
+        "draft-gain": {"draft_length_policy": "gain"},
+    },
+    "tree": {
+        "tree-top": {"siblings": "top", "tree": "2-1"},
+        "tree-independent": {"siblings": "independent", "tree": "2-2", "tree_budget": 5},  # one node of two gets a second sibling
+        "tree-distinct": {"siblings": "distinct", "tree": "2-1"},
+    },
+    "medusa": {
+        "medusa-chain": {"siblings": "independent", "tree": "1-1"},
+        "medusa-tree": {"siblings": "distinct", "tree": "2-1"},
+    },
+    "eagle": {
+        "eagle-chain": {},
+        "eagle-tree": {"siblings": "distinct", "tree": "2-1"},
+    },
+    "lookahead": {"lookahead-chain": {"num_chains": 1}, "lookahead-tree": {"num_chains": 2}},
+}
+
+
+class MatrixCellKey(NamedTuple):
+    """A cell to be computed."""
+
+    column: str
+    line: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"cell {self.line}, {self.rule}, {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All cells. settings: pair, prompt and seed; tv: the total variation that exact cells must detect."""
+
+    settings: Settings
+    tv: float
+    cells: tuple[MatrixCell, ...]
+
+    @property
+    def right(self) -> bool:
+        """Whether every cell has the expected verdict."""
+        return all(cell.right for cell in self.cells)
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        rules = {name: build_rule(replace(self.settings, rule=name)) for name in RULES}
+        return {
+            "schema": "specviz-matrix-2",
+            "settings": self.settings.to_record(),
+            "length": LENGTH,
+            "tv": self.tv,
+            "alpha": ALPHA,
+            "power": POWER,
+            "rules": {name: {"title": rule.title, "exact": rule.exact} for name, rule in rules.items()},
+            "columns": COLUMNS,
+            "right": self.right,
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+
+
+def list_lines() -> dict[str, dict[str, Any]]:
+    """Name of each line -> its settings beside those of the matrix. Every registered proposer has a line."""
+    made: dict[str, dict[str, Any]] = {}
+    for proposer in PROPOSERS:
+        made |= {name: {"proposer": proposer} | more for name, more in VARIANTS.get(proposer, {proposer: {}}).items()}
+    return made
+
+
+def choose_lines_and_rules(only: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Lines and rules chosen by name. Each name is a line, a proposer or a rule; no name means all. Raises SettingsError."""
+    known = list_lines()
+    for name in only:
+        if name not in {*known, *PROPOSERS, *RULES}:
+            raise SettingsError("only", name, f"among {', '.join(dict.fromkeys((*known, *PROPOSERS, *RULES)))}")
+    rules = [name for name in RULES if name in only] or list(RULES)
+    wanted = [name for name, more in known.items() if name in only or more["proposer"] in only]
+    return wanted or list(known), rules
+
+
+def evaluate_matrix(
+    pair: LoadedPair,
+    settings: Settings,
+    tv: float,
+    only: Sequence[str] = (),
+    on_progress: ProgressCallback = ignore_progress,
+    executor: Executor | None = None,
+) -> Matrix:
+    """All cells, or the chosen ones. The samples do not depend on who draws them.
+
+    settings   prompt and seed; for workers also the pair, which each of them loads by name
+    tv         total variation that exact cells must detect
+    only       names, as in ``chosen``
+    on_progress  told the fraction of the work done, in [0, 1], and the last cell
+    executor   workers that compute the cells; None: this process
+    """
+    names, rules = choose_lines_and_rules(only)
+    jobs = [MatrixCellKey(column, line, rule) for column in COLUMNS for line in names for rule in rules]
+    if executor is None:
+        worker = CellEvaluator(pair, settings, tv)
+        cells: Iterable[tuple[MatrixCellKey, MatrixCell]] = ((job, worker.cell(job)) for job in jobs)
+    else:
+        cells = executor.run_all(CellsTask(PairRef.from_pair(pair, settings), settings, tv), jobs)
+    return Matrix(settings, tv, _collect_cells(cells, jobs, on_progress))
+
+
+def _collect_cells(
+    cells: Iterable[tuple[MatrixCellKey, MatrixCell]], jobs: list[MatrixCellKey], on_progress: ProgressCallback
+) -> tuple[MatrixCell, ...]:
+    """The cells in the order of their jobs, whatever the order in which they come."""
+    efforts = {job: EFFORT if COLUMNS[job.column].get("temperature") != 0.0 and job.rule != "typical" else 1 for job in jobs}
+    found, done = {}, 0
+    for job, cell in cells:
+        found[job] = cell
+        done += efforts[job]
+        on_progress(done / sum(efforts.values()), f"{cell.line}, {cell.rule}, {cell.column}")
+    return tuple(found[job] for job in jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class CellsTask:
+    """The cells as items of a task."""
+
+    pair: PairRef
+    settings: Settings
+    tv: float
+
+    def prepare(self) -> Callable[[MatrixCellKey, ProgressCallback], MatrixCell]:
+        allow_paths(self.settings)
+        worker = CellEvaluator(self.pair.load(), self.settings, self.tv)
+        return lambda job, on_progress: worker.cell(job)
+
+
+class CellEvaluator:
+    """Computes cells one after the other: a pair, a prompt, and what the cells of the current column share."""
+
+    def __init__(self, pair: LoadedPair, settings: Settings, tv: float):
+        self.pair, self.ids = pair, pair.encode(settings.prompt)
+        self.settings = replace(settings, gamma=LENGTH, max_new_tokens=LENGTH + 1)
+        n = TestPlan.for_distance(1, LENGTH, tv, self.alpha).needed
+        self.plan = TestPlan.for_distance(n, LENGTH, tv, self.alpha)
+        self.column: MatrixColumn | None = None
+
+    @cached_property
+    def foreign(self) -> LoadedPair:
+        """The pair with a draft of another tokenizer: its own if it has one, else its draft under other numbers.
+
+        Raises ModelError as ``renumbered``.
+        """
+        return self.pair if isinstance(self.pair, MappedPair) else renumber_draft(self.pair)
+
+    @property
+    def alpha(self) -> float:
+        """False-alarm rate of one cell: ALPHA divided by the number of cells of the whole matrix, whichever are asked for."""
+        return ALPHA / (len(list_lines()) * len(RULES) * len(COLUMNS))
+
+    def cell(self, job: MatrixCellKey) -> MatrixCell:
+        """A pure function of the job. In float32 a distribution depends a little on those of the same pass, so of earlier cells only
+        those are remembered that each column reads first, in the same passes."""
+        name, line, rule = job
+        if self.column is None or self.column.name != name:
+            self.column = self._column(name)
+        remembering = self.column.remembering
+        remembering.forget()
+        if line == INTERSECTION:
+            try:
+                remembering = self._remembering(self.foreign)
+            except ModelError as why:
+                return MatrixCell(line, rule, name, "blank", True, str(why))
+        return evaluate_cell(self.column, line, list_lines()[line], rule, remembering, self.ids)
+
+    def _remembering(self, pair: LoadedPair) -> MemoizedPair:
+        """No distribution after the second token affects a sample."""
+        return MemoizedPair(pair, longest=len(self.ids) + LENGTH - 1)
+
+    def _column(self, name: str) -> MatrixColumn:
+        """The target's distribution in cells, from separate passes: not those that the samples come from. Target and draft read the
+        first tokens that are possible, as far as their memory allows: almost every sample of the column asks about them."""
+        settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
+        cells = build_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
+        likely = int(cells.masses.argmax())
+        sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
+        remembering, ids = self._remembering(self.pair), tuple(self.ids)
+        target = remembering.open(settings)[0]
+        probs = target.after([ids])[0]
+        likely_first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)]
+        remembering.forget()
+        remembering.keep(settings, [ids, *((*ids, token) for token in likely_first.tolist())])
+        lossy = [rule for name in RULES if not (rule := build_rule(replace(settings, rule=name))).exact]
+        lost = {
+            rule.name: 0.0 if sure else compute_unwritten_mass(remembering.open(settings)[0], ids, rule, eos_token_ids)
+            for rule in lossy
+        }
+        return MatrixColumn(name, settings, remembering, self.plan, cells, cells.names[likely] if sure else None, lost)
+
+
+def compute_unwritten_mass(target: LanguageModel, ids: Sequence[int], rule: Rule, eos_token_ids: frozenset[int]) -> float:
+    """The target's mass of all texts of LENGTH tokens with a token that the rule never writes at its place, in [0, 1]."""
+    lost, open_ = 0.0, {(): 1.0}
+    for place in range(LENGTH):
+        if not open_:
+            break
+        paths = np.array(sorted(open_), dtype=np.int64).reshape(len(open_), place)
+        grown = {}
+        for where, distributions in distributions_after(target, ids, paths):
+            for path, probs in zip(map(tuple, paths[where].tolist()), distributions, strict=True):
+                never = rule.find_impossible_tokens(probs)
+                lost += open_[path] * float(probs[never].sum())
+                written = (probs * ~never).nonzero()[:, 0].tolist() if place < LENGTH - 1 else ()
+                grown |= {(*path, token): open_[path] * float(probs[token]) for token in written if token not in eos_token_ids}
+        open_ = grown
+    return lost

@@ -1,1 +1,0 @@
-"""Test every drafting method under every acceptance rule, in one table."""

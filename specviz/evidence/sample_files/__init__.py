@@ -1,1 +1,0 @@
-"""Samples that any server has drawn, from files: against local weights, or two files against each other."""
