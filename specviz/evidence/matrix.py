@@ -173,10 +173,10 @@ def draw_samples(
     tokens, events = np.full((count, LENGTH), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int32)
     randomness, prompt = CachedRandomness(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
     arguments = (target, proposer, rule, randomness, eos_token_ids)
-    _, steps = choose_engine(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.max_new_tokens)
+    choice = choose_engine(settings.engine, *arguments, rows=min(count, BATCH), columns=len(prompt) + settings.max_new_tokens)
     drafted = randomness.stream(Purpose.DRAFT, 0, 0)
     rows = (Prefix(prompt, 0, settings.max_new_tokens - draw % 2, draw) for draw in np.argsort(drafted, kind="stable").tolist())
-    for results in iterate_rounds(rows, steps, eos_token_ids, BATCH, LENGTH, lambda row: row.ids):
+    for results in iterate_rounds(rows, choice.steps, eos_token_ids, BATCH, LENGTH, lambda row: row.ids):
         for row, round_, after in results:
             written = round_.committed[: LENGTH - row.start]
             tokens[row.draw, row.start : row.start + len(written)] = written
