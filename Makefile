@@ -5,8 +5,10 @@ HOST ?= localhost
 # An address that others can reach needs MODE=hosted, or MODE=local on a network you trust (docs/how-to/hosting.md).
 MODE ?=
 BIN := .venv/bin
-# Two workers for two cores, a file of tests at a time, in the order of tests/conftest.py: the longest first.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three workers for two cores, since tests wait for servers and subprocesses a quarter of their time; a file of tests at a time, in the
+# order of tests/conftest.py: the longest first. A browser is busy all the time, so its tests have two.
+WORKERS ?= 3
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-browser test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean
@@ -18,10 +20,11 @@ run: .venv/ready ## serve the app at http://localhost:8501 (PORT=8600, HOST=0.0.
 	$(if $(MODE),SPECVIZ_MODE=$(MODE) )$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST)
 
 test: .venv/ready-test ## the fast tests, without a browser
-	$(PYTEST) -m "not slow and not gpu and not browser"
+	$(PYTEST) -m "not slow and not gpu and not browser" --ignore=tests/browser
 
+test-browser: WORKERS = 2
 test-browser: .venv/ready-test ## the tests of the pages in a browser
-	$(PYTEST) -m "browser and not slow"
+	$(PYTEST) -m "browser and not slow" tests/browser
 
 # Then the proofs on tables whose every number is moved by one unit in the last place, as other processors round.
 test-all: .venv/ready-test ## the fast tests and those of minutes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -13,19 +14,30 @@ os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"specviz-tes
 
 import pytest
 
-# Files that take longest, and with a pytest process for each core are to be begun first: browsers, then seconds of CPU time downwards.
+gc.set_threshold(50_000, 20, 100)  # cycles are collected after each file; by default a tenth of the tests' time goes into that
+
+# What takes longest is begun first: single files, then folders by the seconds that a file of theirs takes.
 LONGEST = (
+    "tests/browser/test_classroom.py",
+    "tests/browser/test_accessibility.py",
     "tests/browser/",
-    "tests/export/",
-    "tests/cli/",
+    "tests/audit/test_command.py",
+    "tests/evidence/test_matrix.py",
+    "tests/export/test_matplotlib_adapter.py",
+    "tests/test_without_app.py",
+    "tests/test_threads.py",
+    "tests/decoding/",
+    "tests/audit/",
+    "tests/verification/test_fixed_counts.py",
     "tests/evidence/",
+    "tests/cli/",
     "tests/web/",
     "tests/models/",
-    "tests/statistics/",
+    "tests/proposers/",
 )
 
 
-BROWSER = ("tests/e2e/", "tests/browser/")  # every test in them drives a browser
+BROWSER = "tests/browser/"  # every test in it drives a browser
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,6 +51,14 @@ def pytest_itemcollected(item):
 def pytest_collection_modifyitems(items):
     """Whole files keep together and their tests in order; with --dist loadfile a process then takes the next file of this order."""
     items.sort(key=lambda item: next((n for n, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """What a file leaves behind (models, figures) is exempt from later garbage collections, which would scan it again and again."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish():

@@ -294,15 +294,7 @@ def test_type_checkers_see_the_arguments_the_callback_and_the_results(tmp_path):
     """The package says with py.typed that its types count; without it a checker takes everything of it for Any."""
     assert (ROOT / "specviz" / "py.typed").read_bytes() == b""
     (tmp_path / "use.py").write_text(USE)
-    command = [
-        "-m",
-        "mypy",
-        "--config-file",
-        str(ROOT / "pyproject.toml"),
-        "--cache-dir",
-        str(tmp_path),
-        str(tmp_path / "use.py"),
-    ]
+    command = ["-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "use.py")]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line]
     assert lines == ["9", "10", "11", "12"], done.stdout + done.stderr

@@ -12,6 +12,13 @@ import torch
 from specviz.models.pairs.pair import LoadedPair
 
 
+@cache
+def next_probs(model: torch.nn.Module, ids: tuple[int, ...]) -> np.ndarray:
+    """(V,) float64, the model's distribution of the token after ``ids``; computed once for all servers."""
+    with torch.no_grad():
+        return model(torch.tensor([ids])).logits[0, -1].double().softmax(-1).numpy()
+
+
 def of_pair(
     pair: LoadedPair, bent: Callable[[np.ndarray], np.ndarray] = lambda probs: probs, deepest: int = 10
 ) -> dict[str, Any]:
@@ -20,13 +27,8 @@ def of_pair(
     Beyond ``deepest`` tokens a text is continued as if it ended there: what comes later is in no test, and costs passes.
     """
 
-    @cache
-    def after(ids: tuple[int, ...]) -> np.ndarray:
-        with torch.no_grad():
-            return pair.target(torch.tensor([ids])).logits[0, -1].double().softmax(-1).numpy()
-
     def probs(ids: Sequence[int]) -> np.ndarray:
-        return bent(after(tuple(ids[:deepest])))
+        return bent(next_probs(pair.target, tuple(ids[:deepest])))
 
     (end,) = pair.eos_token_ids
     return {

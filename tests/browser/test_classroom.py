@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import at_rest
 from tests.browser.conftest import laptop, serving
-from tests.browser.test_accessibility import found
+from tests.browser.test_accessibility import found, found_in_both_schemes
 from tools.processes import free_port
 
 SMALLEST = """() => {
@@ -167,11 +167,10 @@ def tab_to(page: Page, name: str, role: str = "button") -> None:
     raise AssertionError(f"Tab does not come to {name}")
 
 
-def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(own, browser):
+def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(server, browser):
     """Which mistake? and Race at 390 pixels; what was sent is told, and the class's findings too."""
-    address = own.start()
     teacher, keys = laptop(browser.new_context()), laptop(browser.new_context(viewport={"width": 390, "height": 844}))
-    link, _ = open_room(teacher, address)
+    link, _ = open_room(teacher, server)
     keys.goto(link.removesuffix("/wall"))
     expect(keys.get_by_role("heading", name="You are in")).to_be_visible()
     begin(teacher, "Which mistake?")
@@ -204,10 +203,9 @@ def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(own, brows
     assert [one.mistakes for one in (teacher, keys)] == [[]] * 2
 
 
-def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(own, browser):
-    address = own.start()
+def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(server, browser):
     teacher, late = laptop(browser.new_context()), phone_of(browser)
-    link, _ = open_room(teacher, address)
+    link, _ = open_room(teacher, server)
     teacher.get_by_role("button", name="Close the door").click()
     expect(teacher.get_by_text("The door is closed.")).to_be_visible()
     late.goto(link.removesuffix("/wall"))
@@ -217,22 +215,21 @@ def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(own, brow
     expect(late.locator("#line")).to_be_empty()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_desk_wall_and_phone_have_no_serious_finding(browser, server, scheme):
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=scheme, reduced_motion="reduce")
+def test_desk_wall_and_phone_have_no_serious_finding(browser, server):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme="light", reduced_motion="reduce")
     teacher, wall, student = laptop(context), laptop(context), laptop(context)
     link, _ = open_room(teacher, server)
     student.goto(link.removesuffix("/wall"))
     expect(student.get_by_role("heading", name="You are in")).to_be_visible()
     at_rest(teacher)
-    assert found(teacher) == []
+    assert found_in_both_schemes(teacher) == []
     begin(teacher, "Sample")
     student.get_by_role("button", name="Draw your first sample").click()
     has(student, 1)
     wall.goto(link)
     expect(wall.get_by_role("img", name=re.compile("1 sample"))).to_be_visible()
     at_rest(teacher)
-    assert {name: found(page) for name, page in (("desk", teacher), ("wall", wall), ("phone", student))} == {
+    assert {name: found_in_both_schemes(page) for name, page in (("desk", teacher), ("wall", wall), ("phone", student))} == {
         "desk": [],
         "wall": [],
         "phone": [],

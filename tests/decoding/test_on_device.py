@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -84,15 +85,16 @@ def eagle(tmp_path_factory):
     BASE = replace(BASE, eagle=EAGLES.allow(random_head(tmp_path_factory.mktemp("eagle") / "head")))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def both(pair_folders) -> Callable[..., tuple[Any, Any]]:
     """What a function of a pair gives on the CPU and on the device. In float64, because in float32 a last digit can become a token."""
     name = "|".join(map(str, pair_folders))
+    load = cache(load_pair)
 
     def answers(work: Callable[[Any], Any], kind: str = "float64") -> tuple[Any, Any]:
-        here = work(load_pair(name, "cpu", kind))
+        here = work(load(name, "cpu", kind))
         with fake_device():
-            return here, work(load_pair(name, "cuda", kind))
+            return here, work(load(name, "cuda", kind))
 
     return answers
 

@@ -31,9 +31,14 @@ def texts_of(drawn):
     return [one for one in drawn.texts if one.get_text()]
 
 
-@pytest.mark.parametrize(("round_", "step"), MOTIONS)
+@pytest.mark.parametrize(
+    ("round_", "step"), [one if one[0] == 0 or one in KINDS.values() else pytest.param(*one, marks=pytest.mark.slow) for one in MOTIONS]
+)
 def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, step):
-    """No word leaves the slide or lies on another, and the least letters have 24 pixels on a screen of 1920."""
+    """No word leaves the slide or lies on another, and the least letters have 24 pixels on a screen of 1920.
+
+    The fast tests draw the first round and a motion of each kind.
+    """
     drawn = slides.draw_slide(PAYLOAD, round_, step)
     drawn.draw_without_rendering()
     assert drawn.get_figwidth() / drawn.get_figheight() == pytest.approx(16 / 9, rel=1e-3)
