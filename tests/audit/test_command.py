@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
+from specviz.audit import preflight
 from specviz.audit.collect import compute_first_seed
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
@@ -20,6 +21,12 @@ from tests.audit.server import serving
 
 ASKED = ("--prompt", "Once upon", "--max-new-tokens", "2", "--samples", "500", "--min-tv", "0.5")
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+
+
+@pytest.fixture(autouse=True)
+def few_hot_draws(monkeypatch):
+    """Half as many draws before each audit show that these servers filter nothing; tests/audit/test_preflight.py has the whole number."""
+    monkeypatch.setattr(preflight, "HOT_DRAWS", 150)
 
 
 @pytest.fixture

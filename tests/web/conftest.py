@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from specviz.web.hosting.options import ServerOptions, load_options
+from tests.fresh import scan_packages_once
 
+scan_packages_once()
 _STATES = itertools.count()
 
 

@@ -13,7 +13,7 @@ from specviz.web.exactness import words, work
 from specviz.web.exactness.state import SERVER, SOURCES, ExactnessQuestion, ExactnessState, list_sources
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
-from tests.audit.test_command import bent
+from tests.audit.test_command import bent, few_hot_draws  # noqa: F401 a fixture
 from tests.web.common.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 
 BASE = Settings(prompt="Once upon", max_new_tokens=2)

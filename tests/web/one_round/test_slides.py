@@ -32,7 +32,8 @@ def texts_of(drawn):
 
 
 @pytest.mark.parametrize(
-    ("round_", "step"), [one if one[0] == 0 or one in KINDS.values() else pytest.param(*one, marks=pytest.mark.slow) for one in MOTIONS]
+    ("round_", "step"),
+    [one if one[0] == 0 or one in KINDS.values() else pytest.param(*one, marks=pytest.mark.slow) for one in MOTIONS],
 )
 def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, step):
     """No word leaves the slide or lies on another, and the least letters have 24 pixels on a screen of 1920.
