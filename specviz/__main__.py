@@ -19,34 +19,15 @@ from specviz.cli.common.parser import CommandParser, UsageError
 from specviz.cli.common.progress import set_quiet
 from specviz.errors import SpecvizError, is_out_of_memory
 from specviz.process import bound_spin
+from specviz.records import load_toml
 
 DISK = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
 }
 LIBRARIES = ("numpy", "scipy", "torch", "transformers", "streamlit", "plotly", "matplotlib")
-COMMANDS = {  # name -> summary; the module of a command has its name, with _ between two words
-    "app": "serve the pages in the browser",
-    "decode": "decode one text and show where each token came from",
-    "verify": "draw many short samples and test them against the target's exact distribution",
-    "compare": "test whether two files of samples have the same distribution; needs no weights",
-    "matrix": "test every drafting method under every acceptance rule, in one table",
-    "audit": "collect samples of a running server and test whether what it does is exact",
-    "check": "check a certificate: recompute what follows from its counts, and draw its samples again if the models are available",
-    "bench": "measure speed side by side: target-only, speculative, transformers' assisted generation",
-    "bench curves": "measure what passes over more tokens, trees and rows cost, and what follows",
-    "bench policies": "measure each policy that sets the draft length against the best fixed length",
-    "bench samples": "measure how many samples a second each way of sampling gives",
-    "bench shapes": "measure passes of models of given shapes at random weights",
-    "plan": "predict tokens per target pass, speed-up and the best gamma on a text of yours",
-    "study": "find which simple statistic of two models predicts the acceptance rate",
-    "pairs": "list pairs of public models and which fit this machine",
-    "pairs check": "check a pair of your own before its weights are there",
-    "pairs download": "check a pair of your own and download what is missing",
-    "train": "train the storybook pair on a text file",
-    "worksheet": "write a worksheet for a class, one round by hand, and its key, as PDF",
-    "site": "write the static edition: pages of recorded runs as plain files, without a server",
-    "record": "record what the pages show first: a finished round, the drafting methods, a passage both ways, or plans",
-}
+COMMANDS: dict[str, str] = load_toml("commands")[
+    "commands"
+]  # name -> summary; the module of a command has its name, _ for a space
 USAGE = "usage: specviz COMMAND [options]\n\nExact speculative decoding on real models.\n\ncommands:\n"
 EXAMPLES = """
 examples:

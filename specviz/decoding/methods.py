@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specviz.proposers.registry import PROPOSERS, find_form
-from specviz.settings import DRAFTING_FIELDS, SETTINGS, Settings
+from specviz.settings import DEFAULTS, DRAFTING_FIELDS, FASTEST_GAMMA, SETTINGS, Settings
 from specviz.verification.registry import RULES, refuse_unmet
 from specviz.verification.rule import Rule
 
@@ -21,7 +21,8 @@ def build_rule(settings: Settings) -> Rule:
 def find_unread(settings: Settings) -> dict[str, list[str]]:
     """The drafting settings that are not the default and have no effect: name -> the methods and rules that would read it."""
     read = {"proposer", "rule", *PROPOSERS.find(settings.proposer).reads, *RULES.find(settings.rule).reads}
-    unread = [name for name in DRAFTING_FIELDS if name not in read and getattr(settings, name) != SETTINGS[name].default]
+    defaults = {name: (SETTINGS[name].default,) for name in DRAFTING_FIELDS} | {"gamma": (DEFAULTS.gamma, FASTEST_GAMMA)}
+    unread = [name for name, values in defaults.items() if name not in read and getattr(settings, name) not in values]
     if not unread:
         return {}
     reads = {name: entry.reads for name, entry in PROPOSERS.load_all().items()}

@@ -56,7 +56,10 @@ def build_decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     plain, record = Settings().to_record(), settings.to_record()
     words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json", *format_options(settings.pair)]
     words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.max_new_tokens, "--seed", settings.seed]
-    words += build_sampling_options({name: value for name, value in record.items() if value != plain[name]})
+    changed = {name: value for name, value in record.items() if value != plain[name]}
+    if "gamma" in changed and "gamma" in _find_unread(settings):
+        del changed["gamma"]
+    words += build_sampling_options(changed)
     words += build_drafting_options(record)
     words += [word for key in ("device", "dtype") if models.get(key) for word in (f"--{key}", models[key])]
     words += [word for uniform in record["uniforms"] for word in ("--uniform", uniform)]
@@ -81,11 +84,15 @@ def build_drafting_options(record: Mapping[str, Any]) -> list[str]:
     """
     found = find_drafting_changes(record)
     if {*found} - {"proposer", "rule"}:
-        from specviz.decoding.methods import find_unread
-
         known = {name: value for name, value in update_names(record).items() if name in DRAFTING_FIELDS}
-        unread = find_unread(Settings(**known))
+        unread = _find_unread(Settings(**known))
         found = {name: value for name, value in found.items() if name not in unread}
     if is_sized_by_curve(found.get("proposer", "")) and not {"tree", "tree_budget"} & found.keys():
         found["tree"] = SHAPE
     return [word for name, value in found.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def _find_unread(settings: Settings) -> Mapping[str, list[str]]:
+    from specviz.decoding.methods import find_unread  # here, because it needs torch
+
+    return find_unread(settings)

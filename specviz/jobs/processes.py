@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -34,8 +34,8 @@ _starting = threading.Lock()
 class SharedJobStatus:
     """A JobStatus in memory that both processes see. Each number has one writer."""
 
-    def __init__(self, share: Any, cancelled: Any):
-        self._share, self._cancelled = share, cancelled
+    def __init__(self, share_value: Any, cancelled_value: Any):
+        self._share, self._cancelled = share_value, cancelled_value
 
     share = property(lambda self: self._share.value, lambda self, share: setattr(self._share, "value", share))
     cancelled = property(lambda self: self._cancelled.value, lambda self, number: setattr(self._cancelled, "value", number))
@@ -53,8 +53,9 @@ class ProcessWorker:
         self.nice, self.threads = nice, threads
         self.pid: int | None = None
         self.process: BaseProcess | None = None
-        self.connection: Connection | None = None
-        self.jobs_sent, self.cancelled_at = 0, None
+        self.connection: Connection  # set by ``start``
+        self.jobs_sent = 0
+        self.cancelled_at: float | None = None
 
     @property
     def is_worn_out(self) -> bool:
@@ -97,7 +98,7 @@ class ProcessWorker:
         now = time.monotonic()
         if self.cancelled_at is None:
             self.status.cancelled, self.cancelled_at = self.jobs_sent, now
-        elif now - self.cancelled_at > CANCEL_TIMEOUT:
+        elif now - self.cancelled_at > CANCEL_TIMEOUT and self.process is not None:
             self.process.kill()
 
     def kill(self) -> None:
@@ -108,7 +109,7 @@ class ProcessWorker:
             self.connection.close()
 
 
-def create_worker_context() -> BaseContext:
+def create_worker_context() -> SpawnContext | ForkServerContext:
     """How worker processes are started. A fork of this process would copy the locks of its threads.
 
     On Linux they are forked from a process that has only imported the libraries, so they share them in memory and start at once.
@@ -144,17 +145,17 @@ def _run_worker(connection: Connection, folder: str, status: SharedJobStatus, ni
     while True:
         task, item, urgent = connection.recv()
         number += 1
+        result: Any = None
+        failure: Exception | None = None
         try:
-            if urgent or not nice:
-                message = runner.run(number, task, item), None
-            else:
-                message = nice_thread.submit(runner.run, number, task, item).result(), None
+            is_quick = urgent or not nice
+            result = runner.run(number, task, item) if is_quick else nice_thread.submit(runner.run, number, task, item).result()
         except (CancelledError, ClusterError) as error:
-            message = None, error
+            failure = error
         except Exception:  # as text, because not every error can be sent
-            message = None, RuntimeError(traceback.format_exc())
-        connection.send(message)
-        del message
+            failure = RuntimeError(traceback.format_exc())
+        connection.send((result, failure))
+        del result
         process.trim_memory()
 
 

@@ -116,6 +116,10 @@ class Ticket:
         self._reason = sentence
         self.cancel()
 
+    def _describe_stop(self) -> tuple[str, str]:
+        """State and sentence of a cancelled job."""
+        return ("failed", self._reason) if self._reason else ("stopped", "")
+
     def discard(self) -> None:
         """Cancel the job, and mark its result as no longer of use."""
         self.is_discarded = True
@@ -309,10 +313,7 @@ class FairQueue:
                     ticket._thread.start()
                 except (RuntimeError, MemoryError):  # the system has no thread left; the place must not be lost with it
                     self._working.remove(ticket)
-                    ticket.ended_at = time.monotonic()
-                    ticket.state, ticket.sentence = "failed", MEMORY_FULL
-                    ticket.ended.set()
-                    self.on_end(ticket)
+                    self._end(ticket, "failed", MEMORY_FULL)
             ticket._called.set()
 
     def _next(self) -> Ticket | None:
@@ -329,10 +330,7 @@ class FairQueue:
         """Remove a waiting job. One that has started is woken and ends by itself."""
         self._waiting.remove(ticket)
         if not ticket.has_started:
-            ticket.ended_at = time.monotonic()
-            ticket.state, ticket.sentence = ("failed", ticket._reason) if ticket._reason else ("stopped", "")
-            ticket.ended.set()
-            self.on_end(ticket)
+            self._end(ticket, *ticket._describe_stop())
         ticket._called.set()
 
     def _vacate_place(self, ticket: Ticket) -> None:
@@ -341,24 +339,26 @@ class FairQueue:
             ticket._worked += time.monotonic() - ticket._since
 
     def _run(self, ticket: Ticket) -> None:
+        state, sentence = "done", ""
         try:
             ticket.result = ticket._work(ticket)
-            end = "done"
         except CancelledError:
-            end, ticket.sentence = ("failed", ticket._reason) if ticket._reason else ("stopped", "")
+            state, sentence = ticket._describe_stop()
         except SpecvizError as error:
-            end, ticket.sentence = "failed", str(error)
+            state, sentence = "failed", str(error)
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("queued work failed")
-            end = "failed"
-            ticket.sentence = f"The computation failed ({type(error).__name__}). Earlier results are still here."
-            if is_out_of_memory(error):
-                ticket.sentence = MEMORY_FULL
+            failed = f"The computation failed ({type(error).__name__}). Earlier results are still here."
+            state, sentence = "failed", MEMORY_FULL if is_out_of_memory(error) else failed
         with self._lock:
             self._vacate_place(ticket)
-            ticket.ended_at = time.monotonic()
-            ticket.state = end
+            ticket.state = state
             self._fill()
+        self._end(ticket, state, sentence)
+        process.trim_memory()
+
+    def _end(self, ticket: Ticket, state: str, sentence: str) -> None:
+        ticket.ended_at = time.monotonic()
+        ticket.state, ticket.sentence = state, sentence
         ticket.ended.set()
         self.on_end(ticket)
-        process.trim_memory()

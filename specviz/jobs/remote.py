@@ -61,6 +61,7 @@ def run_remote(where: str | None, function: Callable[..., Any], settings: Settin
     if where is None:
         return function(settings, *arguments)
     with open_pool(where, settings.device) as pool:
+        assert pool is not None, "a cluster has workers"
         return pool.run(CommandTask(function, settings), arguments)
 
 

@@ -38,7 +38,10 @@ class Worker(Protocol):
     """One worker, or the place where the next one starts. Only the thread that serves it calls these methods."""
 
     pid: int | None  # process id on the worker's machine; None: no worker is ready
-    is_worn_out: bool  # whether it has run so many jobs that a new process should replace it
+
+    @property
+    def is_worn_out(self) -> bool:
+        """Whether it has run so many jobs that a new process should replace it."""
 
     def start(self) -> None:
         """Begin to start a worker process, in place of an earlier one. The first message it sends is its process id."""
@@ -96,11 +99,6 @@ class WorkerPool:
         self.is_closed = False
         self.failure: Exception | None = None
 
-    @property
-    def pids(self) -> list[int]:
-        """Process ids of the workers that are ready."""
-        return [worker.pid for worker in self.workers if worker.pid is not None]
-
     def run(self, task: Task, item: Any, on_progress: ProgressCallback = ignore_progress, urgent: bool = False) -> Any:
         """Run a task on one item, before all waiting jobs if ``urgent``, and return the result.
 
@@ -139,15 +137,17 @@ class WorkerPool:
     def _collect(self, jobs: Sequence[Job], on_poll: Callable[[], None] = lambda: None) -> Iterator[Job]:
         """Yield the jobs as they finish. Raises the error of the first that fails, and ClusterError where there are no workers."""
         try:
-            for _ in jobs:
-                while True:
-                    with suppress(Empty):
-                        job = jobs[0].finished.get(timeout=RESULT_POLL)
-                        break
+            done = 0
+            while done < len(jobs):
+                try:
+                    job = jobs[0].finished.get(timeout=RESULT_POLL)
+                except Empty:
                     self._check()
                     on_poll()
+                    continue
                 if job.error is not None:
                     raise job.error
+                done += 1
                 yield job
         finally:
             for job in jobs:

@@ -101,14 +101,14 @@ def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypat
     assert 0 < size < found.weights[0].size
     monkeypatch.setattr(downloads, "fetch_file", real)
     code, _, _ = check("--no-probe", command="download")
-    assert code == 0 and hub.ranges == [f"bytes={size}-"] and list_model("owner/draft").complete
+    assert code == 0 and hub.ranges == [f"bytes={size}-"] and list_model("owner/draft").download_bytes == 0
 
 
 def test_a_wrong_content_is_one_sentence(check, hub):
     hub.repos["owner/draft"].wrong = {WEIGHTS}
     code, _, err = check("--no-probe", command="download")
     assert code == 2 and f"'{WEIGHTS}' of 'owner/draft' arrived with another content" in err and "Traceback" not in err
-    assert not list_model("owner/draft").complete
+    assert not list_model("owner/draft").download_bytes == 0
 
 
 @pytest.mark.parametrize(

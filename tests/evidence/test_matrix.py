@@ -50,6 +50,7 @@ from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 from specviz.verification.typical import TypicalRule
 from specviz.verification.warp import one_hot
+from tests.jobs.fake_workers import list_pids
 from tests.proposers.test_eagle import random_head
 from tests.tables import model
 from tests.tables import pair as tables
@@ -267,7 +268,7 @@ def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_f
         def on_progress(share, name):
             seen.append(share)
             if not killed:
-                killed.append(executor.pids[0])
+                killed.append(list_pids(executor)[0])
                 os.kill(killed[0], signal.SIGKILL)
 
         shared = evaluate_matrix(pair, settings, TV, only, on_progress, executor)

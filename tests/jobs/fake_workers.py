@@ -76,3 +76,8 @@ class FakeWorker:
 
 def _die() -> Any:
     raise WorkerDiedError
+
+
+def list_pids(pool) -> list[int]:
+    """Process ids of the workers of a pool that are ready."""
+    return [worker.pid for worker in pool.workers if worker.pid is not None]

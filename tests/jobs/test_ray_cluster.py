@@ -28,6 +28,7 @@ from specviz.jobs.remote import RemoteCaller, open_pool
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
 from specviz.speed.study import StudySize, run_study
+from tests.jobs.fake_workers import list_pids
 
 pytestmark = [
     pytest.mark.slow,
@@ -138,11 +139,11 @@ def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, 
 
         def kill(share):
             if share > 0.2 and not killed:
-                killed.append(executor.pids[0])
+                killed.append(list_pids(executor)[0])
                 os.kill(killed[0], signal.SIGKILL)
 
         found = drawn(pair, settings, executor, kill)
-        assert killed and killed[0] not in executor.pids
+        assert killed and killed[0] not in list_pids(executor)
     assert len(found) == SAMPLES and np.array_equal(found, drawn(pair, settings))
 
 
@@ -153,7 +154,7 @@ def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
 
         def kill(share, name):
             if not killed:
-                killed.append(executor.pids[0])
+                killed.append(list_pids(executor)[0])
                 os.kill(killed[0], signal.SIGKILL)
 
         found = evaluate_matrix(pair, settings, 0.4, only, kill, executor)
@@ -169,7 +170,7 @@ def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path)
 
         def kill(share):
             if not killed:
-                killed.append(executor.pids[0])
+                killed.append(list_pids(executor)[0])
                 os.kill(killed[0], signal.SIGKILL)
 
         found = run_study(*arguments, on_progress=kill, resume=tmp_path / "cells", executor=executor)
@@ -196,7 +197,7 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_cancelled_shard_ends_wi
             alone = build_decoder(work.name, pair, settings, ids).sample(work.mode, 100, 5_000).tokens
             assert np.array_equal(tokens, alone), work.name
 
-        before, shares = set(executor.pids), []
+        before, shares = set(list_pids(executor)), []
 
         def leave(share):
             shares.append(share)
@@ -210,4 +211,4 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_cancelled_shard_ends_wi
         again = list(
             executor.run_all(SamplingTask(caller.pair_refs[settings.pair, "cpu", "auto"], works[0]), [ShardRange(0, 50)])
         )
-        assert len(again[0][1]) == 50 and set(executor.pids) == before
+        assert len(again[0][1]) == 50 and set(list_pids(executor)) == before

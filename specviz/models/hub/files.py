@@ -24,16 +24,8 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SMALL = frozenset(  # configuration and tokenizer, as transformers names them
     {
         *(CONFIG, INDEX, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
-        *(
-            "added_tokens.json",
-            "vocab.json",
-            "vocab.txt",
-            "merges.txt",
-            "tokenizer.model",
-            "spiece.model",
-            "sentencepiece.bpe.model",
-        ),
-        *("chat_template.jinja", "chat_template.json"),
+        *("added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model"),
+        *("sentencepiece.bpe.model", "chat_template.jinja", "chat_template.json"),
     }
 )
 VOCABULARIES = frozenset(
@@ -71,10 +63,6 @@ class ModelListing:
         return sum(file.size for file in self.files)
 
     @property
-    def weight_bytes(self) -> int:
-        return sum(file.size for file in self.weights)
-
-    @property
     def here_bytes(self) -> int:
         """Bytes on this machine now, of a download that ended early too."""
         return sum(store.count_arrived(file) if (store := self.store) else file.size for file in self.files)
@@ -83,12 +71,6 @@ class ModelListing:
     def download_bytes(self) -> int:
         """Bytes that are still to come."""
         return self.total_bytes - self.here_bytes
-
-    @property
-    def complete(self) -> bool:
-        """Whether every file is here."""
-        store = self.store
-        return store is None or all(store.has_file(file) for file in self.files)
 
 
 def list_model(place: str, weights: tuple[str, ...] | None = None, is_cancelled: Callable[[], bool] = never) -> ModelListing:
@@ -143,18 +125,16 @@ def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, is_can
     store = ModelCache(name.repo, str(info.sha))
     there = {}
     for one in info.siblings or ():
-        file = ModelFile(
-            one.rfilename, one.size if one.size is not None else -1, one.lfs.sha256 if one.lfs else one.blob_id or ""
-        )
+        size = -1 if one.size is None else one.size
+        file = ModelFile(one.rfilename, size, one.lfs.sha256 if one.lfs else one.blob_id or "")
         if file.known:
             there[file.name] = ModelFile(file.name, file.size, file.digest, store.has_file(file))
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model that transformers reads: {CONFIG} is missing.")
     small = _select_config_files(there, weights)
     read = _select_weights(place, there, weights, lambda: fetch_file(store, there[INDEX], is_cancelled=is_cancelled))
-    return ModelListing(
-        place, store.snapshot, name.repo, revision, store.commit, _read_license(info), bool(info.gated), small, read
-    )
+    hub = (name.repo, revision, store.commit, _read_license(info), bool(info.gated))
+    return ModelListing(place, store.snapshot, *hub, small, read)
 
 
 def _list_cached(place: str, name: HubName, weights: tuple[str, ...] | None) -> ModelListing | None:
@@ -219,7 +199,6 @@ def describe_pickled(names: Iterable[str]) -> str:
 
 
 def _read_license(info: ModelInfo) -> str | None:
-    said = getattr(info.card_data, "license", None) if info.card_data is not None else None
-    if said is None:
-        said = next((tag.removeprefix("license:") for tag in info.tags or () if tag.startswith("license:")), None)
-    return said if isinstance(said, str) else None
+    tags = (tag.removeprefix("license:") for tag in info.tags or () if tag.startswith("license:"))
+    license = getattr(info.card_data, "license", None) or next(tags, None)
+    return license if isinstance(license, str) else None

@@ -48,19 +48,19 @@ def test_a_folder_that_exists_is_a_folder_even_if_it_is_called_like_a_hub_name(h
     monkeypatch.chdir(tmp_path)
     shutil.copytree(pair_folders[0], tmp_path / "owner" / "model@v1")
     found = list_model("owner/model@v1")
-    assert (found.repo, found.complete, hub.asked) == (None, True, [])
+    assert (found.repo, found.download_bytes, hub.asked) == (None, 0, [])
 
 
 def test_a_listing_says_sizes_hashes_commit_and_license_and_fetches_no_weights(hub, pair_folders):
     repo = hub.add("owner/model", pair_folders[0])
     found = list_model("owner/model@v1.0")
     assert (found.repo, found.revision, found.commit) == ("owner/model", "v1.0", repo.revisions["v1.0"])
-    assert (found.license, found.gated, found.complete, found.here_bytes) == ("mit", False, False, 0)
+    assert (found.license, found.gated, found.here_bytes) == ("mit", False, 0)
     assert [file.name for file in found.weights] == [WEIGHTS]
     assert {file.name: file.size for file in found.files}.items() <= {p.name: p.stat().st_size for p in repo.files()}.items()
     assert all(file.known and not file.here for file in found.files)
     assert load_config(found).vocab_size == len(load_tokenizer(found)) == 300
-    assert hub.contents() == [] and found.download_bytes == found.weight_bytes
+    assert hub.contents() == [] and found.download_bytes == sum(file.size for file in found.weights)
 
 
 def test_what_is_not_read_is_not_listed(hub, pair_folders, tmp_path):
@@ -173,6 +173,6 @@ def test_a_branch_that_moved_is_the_new_commit(hub, pair_folders):
     load_model("owner/model", *CPU)
     second = hub.add("owner/model", pair_folders[1]).revisions["main"]
     found = list_model("owner/model")
-    assert first != second and found.commit == second and not found.complete
+    assert first != second and found.commit == second and found.download_bytes > 0
     fetch_config_files(found)
     assert json.loads((found.folder / "config.json").read_text()) == json.loads((pair_folders[1] / "config.json").read_text())

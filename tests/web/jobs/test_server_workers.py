@@ -16,6 +16,7 @@ from specviz.jobs.tasks import PairRef
 from specviz.settings import Settings
 from specviz.web.jobs import cache, server_workers
 from tests.fresh import ROOT
+from tests.jobs.fake_workers import list_pids
 
 SETTINGS = Settings(prompt="a", max_new_tokens=2, gamma=2)
 
@@ -103,7 +104,7 @@ def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monke
     with server_workers.open_workers():
         server_workers.start_workers(settings)
         pool = server_workers._caller.pool
-        assert server_workers._caller.is_ready and len(set(pool.pids)) == pool.size
+        assert server_workers._caller.is_ready and len(set(list_pids(pool))) == pool.size
         there = server_workers.run_in_worker(draw_together, pair, settings, given, lambda share: None, "samples")
         assert all((one.tokens == other.tokens).all() for one, other in zip(here, there, strict=True))
         bad = (
