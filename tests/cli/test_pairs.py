@@ -108,7 +108,7 @@ def test_a_wrong_content_is_one_sentence(check, hub):
     hub.repos["owner/draft"].wrong = {WEIGHTS}
     code, _, err = check("--no-probe", command="download")
     assert code == 2 and f"'{WEIGHTS}' of 'owner/draft' arrived with another content" in err and "Traceback" not in err
-    assert not list_model("owner/draft").download_bytes == 0
+    assert list_model("owner/draft").download_bytes > 0
 
 
 @pytest.mark.parametrize(
