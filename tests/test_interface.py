@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -274,6 +275,7 @@ def test_importing_the_package_imports_no_torch():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+PUBLIC = ("__init__.py", "py.typed", "interface.py", "options.py", "settings.py", "trace.py", "progress.py")
 USE = """
 import specviz
 
@@ -291,11 +293,16 @@ seen: specviz.Trace = pair.trace("a")
 
 
 def test_type_checkers_see_the_arguments_the_callback_and_the_results(tmp_path):
-    """The package says with py.typed that its types count; without it a checker takes everything of it for Any."""
-    assert (ROOT / "specviz" / "py.typed").read_bytes() == b""
+    """The package says with py.typed that its types count; without it a checker takes everything of it for Any.
+
+    Only the modules of the public surface are checked: with everything that they import mypy takes a minute.
+    """
+    for name in PUBLIC:
+        (tmp_path / "specviz" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / "specviz" / name, tmp_path / "specviz" / name)
     (tmp_path / "use.py").write_text(USE)
-    command = ["-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "use.py")]
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = ["-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path), "use.py"]
+    done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
     lines = [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line]
     assert lines == ["9", "10", "11", "12"], done.stdout + done.stderr
 

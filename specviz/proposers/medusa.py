@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specviz.errors import SettingsError
-from specviz.models.attachments.heads import Heads, find_heads
+from specviz.models.attachments.heads import HEADS, Heads, load_heads
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import HiddenStateProposer, Proposer
 from specviz.proposers.registry import register_proposer
@@ -63,7 +63,7 @@ class HeadDistributions:
 
 @register_proposer("medusa", title="Medusa heads", form=tree_form, reads=("tree", "siblings", "tree_budget", "heads"))
 def _build_medusa(request: DraftingRequest) -> Proposer:
-    heads = find_heads(request.pair, request.settings.heads)
+    heads = HEADS.find(request.pair.name, request.pair.target, request.settings.heads, load_heads)
     return build_heads_proposer(request.target, heads, request.settings)
 
 

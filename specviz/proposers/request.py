@@ -7,7 +7,7 @@ from typing import cast
 
 import torch
 
-from specviz.models.attachments.eagle import find_eagle_head
+from specviz.models.attachments.eagle import EAGLES, load_eagle
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import LoadedPair
@@ -37,9 +37,9 @@ class DraftingRequest:
     def open_eagle_head(self, without_cuts: bool = False) -> LanguageModel:
         """Open the EAGLE head over this target. without_cuts: at temperature 1 without cuts, whatever the settings say.
 
-        Raises as ``find_eagle_head``.
+        Raises as ``Attachment.find``.
         """
-        head = find_eagle_head(self.pair.name, self.pair.target, self.settings.eagle)
+        head = EAGLES.find(self.pair.name, self.pair.target, self.settings.eagle, load_eagle)
         return self.pair.open_head(
             head, cast(CachedModel, self.target), remove_cuts(self.settings) if without_cuts else self.settings
         )

@@ -23,7 +23,7 @@ from specviz.evidence.analytic.fresh import UncachedDraftHead
 from specviz.evidence.decoder import build_decoder
 from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import eagle as stored
-from specviz.models.attachments.eagle import WEIGHTS, find_eagle_head, load_eagle, save_eagle
+from specviz.models.attachments.eagle import EAGLES, WEIGHTS, load_eagle, save_eagle
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.pairs.loading import load_pair
@@ -173,7 +173,11 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
     """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it."""
     settings = Settings(proposer="eagle", eagle=admitted, max_new_tokens=50, **more)
     target, proposer = open_proposer(double, settings)
+<<<<<<< HEAD
     fresh = UncachedDraftHead(double.target, find_eagle_head(double.name, double.target, admitted), settings, double.vocabulary)
+=======
+    fresh = FreshHead(double.target, EAGLES.find(double.name, double.target, admitted, load_eagle), settings, double.vocabulary)
+>>>>>>> d22d3d8f (attachments: one way to find what is attached; the types of the surface are checked by themselves)
     ids, accepted = double.encode(PROMPT), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         below = paths(round_)
@@ -193,8 +197,13 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
 def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double, admitted):
     """The same text as prefix, and as prefix and draft token, has two distributions; a round later the first is meant."""
     settings = Settings(proposer="eagle", eagle=admitted)
+<<<<<<< HEAD
     head = find_eagle_head(double.name, double.target, admitted)
     fresh = UncachedDraftHead(double.target, head, settings, double.vocabulary)
+=======
+    head = EAGLES.find(double.name, double.target, admitted, load_eagle)
+    fresh = FreshHead(double.target, head, settings, double.vocabulary)
+>>>>>>> d22d3d8f (attachments: one way to find what is attached; the types of the surface are checked by themselves)
     ids = double.encode(PROMPT)
     split, whole = (fresh.distributions(ids, count)[0][-1] for count in (3, 1))
     assert float((split - whole).abs().sum()) > 0.01
@@ -311,8 +320,8 @@ def test_the_shipped_head_keeps_the_distribution_along_unseen_text_and_saves_pas
 def test_a_pair_of_the_catalog_brings_its_head_and_others_are_told_how_to(pair, folder, monkeypatch):
     entry = PairEntry("test", "Test", "", "", shipped=False, note="", eagle=folder)
     monkeypatch.setitem(PAIRS, "test", entry)
-    assert find_eagle_head("test", pair.target) is find_eagle_head("test", pair.target), "read once"
-    with pytest.raises(ModelError, match="no EAGLE head of its own: name a folder of one with --eagle DIR"):
+    assert EAGLES.find("test", pair.target, "", load_eagle) is EAGLES.find("test", pair.target, "", load_eagle), "read once"
+    with pytest.raises(ModelError, match="no EAGLE head of its own: name a folder with --eagle DIR"):
         open_proposer(pair, Settings(proposer="eagle"))
 
 

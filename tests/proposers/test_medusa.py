@@ -19,7 +19,7 @@ from specviz.errors import ModelError, SettingsError
 from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.folder import ResidualBlock
-from specviz.models.attachments.heads import WEIGHTS, Heads, find_heads, load_heads, save_heads
+from specviz.models.attachments.heads import HEADS, WEIGHTS, Heads, load_heads, save_heads
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.table import TableModel
 from specviz.proposers.base import HiddenStateProposer
@@ -157,7 +157,7 @@ def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, s
     """Cached = uncached after every round, whatever was accepted: q of the first draft token against the library's own forward pass."""
     settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, max_new_tokens=60)
     target, proposer = open_proposer(pair, settings)
-    heads, ids, kept = find_heads(pair, admitted), pair.encode("Once upon a time"), set()
+    heads, ids, kept = HEADS.find(pair.name, pair.target, admitted, load_heads), pair.encode("Once upon a time"), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         if round_.proposals:
             with torch.inference_mode():
@@ -211,9 +211,9 @@ def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbors_do_not_mind(p
 def test_a_pair_of_the_catalog_brings_its_heads_and_others_are_told_how_to(pair, folder, monkeypatch):
     entry = PairEntry("test", "Test", "", "", shipped=False, note="", heads=str(folder))
     monkeypatch.setitem(PAIRS, "test", entry)
-    assert len(find_heads(replace(pair, name="test"))) == COUNT
-    assert find_heads(replace(pair, name="test")) is find_heads(replace(pair, name="test")), "read once"
-    with pytest.raises(ModelError, match="no Medusa heads of its own: name a folder of heads with --heads DIR"):
+    assert len(HEADS.find("test", pair.target, "", load_heads)) == COUNT
+    assert HEADS.find("test", pair.target, "", load_heads) is HEADS.find("test", pair.target, "", load_heads), "read once"
+    with pytest.raises(ModelError, match="no Medusa heads of its own: name a folder with --heads DIR"):
         open_proposer(pair, Settings(proposer="medusa"))
 
 
@@ -247,7 +247,7 @@ def test_decode_takes_heads_by_their_folder(pair_folders, folder, tmp_path, caps
     assert main(["decode", *places, "--proposer", "medusa", "--heads", str(tmp_path)]) == 2
     assert "holds no Medusa heads: config.json and medusa_lm_head.safetensors are needed" in capsys.readouterr().err
     assert main(["decode", *places, "--proposer", "medusa"]) == 2
-    assert "has no Medusa heads of its own: name a folder of heads with --heads DIR" in capsys.readouterr().err
+    assert "has no Medusa heads of its own: name a folder with --heads DIR" in capsys.readouterr().err
 
 
 def test_a_tree_deeper_than_the_heads_is_refused_and_the_usual_one_is_cut(pair, admitted):

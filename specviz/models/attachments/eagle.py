@@ -22,7 +22,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig, PreTra
 from specviz.errors import DamagedModelError, ModelError, UnsupportedModelError
 from specviz.models.attachments.folder import CONFIG, Attachment, format_shape
 from specviz.models.fast_llama.products import Weights, multiply
-from specviz.models.pairs.catalog import PAIRS
 
 WEIGHTS = "model.safetensors"
 SIZES = {
@@ -61,18 +60,6 @@ class DraftHead:
         read = torch.cat([self.network.model.embed_tokens(ids), states], -1)
         mixed = multiply(read, self.projection)
         return mixed if self.bias is None else mixed + self.bias
-
-
-def find_eagle_head(name: str, target: PreTrainedModel, folder: str = "") -> DraftHead:
-    """A pair's draft head, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
-
-    Raises SettingsError for a folder that was not admitted, ModelError if the pair has no head of its own, and as ``load_eagle``.
-    """
-    entry = PAIRS.get(name)
-    place = EAGLES.choose_folder(folder, entry.eagle if entry else None)
-    if place is None:
-        raise ModelError(f"This pair has no EAGLE head of its own: name a folder of one with --eagle DIR. The pair is {name!r}.")
-    return EAGLES.load_once(target, place, load_eagle)
 
 
 def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:

@@ -20,7 +20,6 @@ from specviz.errors import ModelError, SettingsError, UnsupportedModelError
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, name_layer
 from specviz.models.fast_llama.layers import find_fast_weights
 from specviz.models.fast_llama.products import Weights, multiply
-from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import EXIT_LAYER_MAX, Settings
 
 WEIGHTS = "exit.safetensors"
@@ -58,8 +57,7 @@ def find_exit(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     layers = _count_layers(target)
     if settings.exit_layer is not None and settings.exit_layer >= layers:
         raise SettingsError("exit-layer", settings.exit_layer, f"from 1 to {layers - 1}: the target has {layers} layers")
-    entry = PAIRS.get(name)
-    if place := EXITS.choose_folder(settings.early_exit, entry.exit if entry else None):
+    if place := EXITS.choose_folder(name, settings.early_exit):
         trained = EXITS.load_once(target, place, load_exit)
         if settings.exit_layer in (None, trained.layer):
             return trained

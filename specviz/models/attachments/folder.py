@@ -23,6 +23,7 @@ from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.hub.download import download_models
 from specviz.models.hub.files import describe_pickled, list_model
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import expand_path, parse_hub_name
 
 CONFIG = "config.json"
@@ -86,13 +87,23 @@ class Attachment:
         download_models([listed])
         return listed.folder
 
-    def choose_folder(self, folder: str, own: str | None) -> str | None:
-        """The folder to read: an admitted one, else the pair's own. Raises SettingsError for a folder that was not admitted."""
+    def choose_folder(self, pair: str, folder: str) -> str | None:
+        """The folder to read: an admitted one, else the own of the pair of this name, if any. Raises SettingsError for any other."""
+        option = self.name.replace("_", "-")
         if folder and folder not in self.allowed:
-            option = self.name.replace("_", "-")
             allowed = f"left out to use the pair's own, or a folder named on the command line with --{option} DIR"
             raise SettingsError(option, folder[:60], allowed)
-        return folder or own
+        return folder or getattr(PAIRS.get(pair), self.name, None)
+
+    def find(self, pair: str, target: PreTrainedModel, folder: str, load: Callable[[Path, PreTrainedModel], T]) -> T:
+        """What is attached to a pair's target, read once: from an admitted folder, or from the pair's own if ``folder`` is empty.
+
+        Raises SettingsError for a folder that was not admitted, ModelError if the pair has none of its own, and as ``load``.
+        """
+        if (place := self.choose_folder(pair, folder)) is None:
+            option = self.name.replace("_", "-")
+            raise ModelError(f"This pair has no {self.what} of its own: name a folder with --{option} DIR. The pair is {pair!r}.")
+        return self.load_once(target, place, load)
 
     def load_once(self, target: PreTrainedModel, place: str, load: Callable[[Path, PreTrainedModel], T]) -> T:
         """What the folder holds for this target; read at the first call."""

@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +22,6 @@ from specviz.errors import ModelError
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, format_shape, name_layer
 from specviz.models.fast_llama.layers import find_fast_weights
 from specviz.models.fast_llama.products import Weights, multiply
-from specviz.models.pairs.catalog import PAIRS
-
-if TYPE_CHECKING:
-    from specviz.models.pairs.pair import LoadedPair
 
 WEIGHTS = "medusa_lm_head.safetensors"
 HEADS_MAX, LAYERS_MAX = 16, 8
@@ -61,20 +56,6 @@ class Heads:
         if count and all(matrix is self.outputs[0] for matrix in self.outputs):  # one product reads the shared matrix once
             return multiply(torch.cat(made, 1), self.outputs[0])
         return torch.cat([multiply(x, matrix) for x, matrix in zip(made, self.outputs, strict=False)], 1)
-
-
-def find_heads(pair: LoadedPair, folder: str = "") -> Heads:
-    """A pair's heads, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
-
-    Raises SettingsError for a folder that was not admitted, ModelError if the pair has no heads of its own, and as ``load_heads``.
-    """
-    entry = PAIRS.get(pair.name)
-    place = HEADS.choose_folder(folder, entry.heads if entry else None)
-    if place is None:
-        raise ModelError(
-            f"This pair has no Medusa heads of its own: name a folder of heads with --heads DIR. The pair is {pair.name!r}."
-        )
-    return HEADS.load_once(pair.target, place, load_heads)
 
 
 def load_heads(folder: Path, target: PreTrainedModel) -> Heads:

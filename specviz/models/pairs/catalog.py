@@ -17,14 +17,14 @@ class PairEntry:
     draft: str
     shipped: bool  # whether the files come with the project; their hashes are then checked before they are read
     note: str
-    # heads, exit, eagle: folders of Medusa heads, of an early exit and of an EAGLE head for the target; None: there are none
-    heads: str | None = None
-    exit: str | None = None
-    eagle: str | None = None
+    heads: str | None = None  # folder of Medusa heads for the target, if there is one
+    early_exit: str | None = None  # of an early exit
+    eagle: str | None = None  # of an EAGLE head
 
 
 _STORYBOOK = ASSETS / "models" / "storybook"
-_OWN = {kind: str(_STORYBOOK / kind) for kind in ("heads", "exit", "eagle") if (_STORYBOOK / kind).is_dir()}
+_FOLDERS = {"heads": "heads", "early_exit": "exit", "eagle": "eagle"}
+_OWN = {kind: str(_STORYBOOK / folder) for kind, folder in _FOLDERS.items() if (_STORYBOOK / folder).is_dir()}
 
 
 def _storybook(name: str, title: str, draft: str, note: str) -> PairEntry:
