@@ -172,7 +172,7 @@ def format_keyword_arguments() -> str:
     lines = [
         '"""Keyword arguments of the methods of ``specviz.Pair``: the settings, with their ranges and defaults.',
         "",
-        "Generated from the declarations in settings.py by ``python tools/generated_docs.py``; edit those.",
+        "Generated from settings.py and assets/settings.toml by ``python tools/generated_docs.py``; edit those.",
         '"""',
         "",
         "from __future__ import annotations",
@@ -184,13 +184,14 @@ def format_keyword_arguments() -> str:
         "class Options(TypedDict, total=False):",
         '    """Every field of ``Settings`` that is not of the pair."""',
         "",
-        "    uniforms: Mapping[tuple[int, str], float]",
-        "    # random numbers that you choose: (position, purpose) -> u in [0, 1)",
+        "    uniforms: Mapping[tuple[int, str], float]  # random numbers that you choose: (position, purpose) -> u in [0, 1)",
     ]
     for name, one in SETTINGS.items():
         if name not in PAIR_FIELDS:
-            lines.append(f"    {name}: {one.kind.__name__}{' | None' if one.optional else ''}")
-            lines += textwrap.wrap(one.description.replace("--", ""), 120, initial_indent="    # ", subsequent_indent="    # ")
+            field = f"    {name}: {one.kind.__name__}{' | None' if one.optional else ''}"
+            text = one.description.replace("--", "")
+            above = textwrap.wrap(text, 120, initial_indent="    # ", subsequent_indent="    # ")
+            lines += [f"{field}  # {text}"] if len(field) + len(text) <= 126 else [*above, field]
     return "\n".join(lines) + "\n"
 
 

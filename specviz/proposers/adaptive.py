@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,35 +25,34 @@ from specviz.verification.overlap import overlap
 from specviz.verification.warp import warp
 
 SHARPNESS, LEAST = 0.2, 0.3  # the entropy bound: its constant, and the value below which drafting stops
-ACCEPTANCE_MIN = (
-    0.3  # acceptance probability below which a draft token does not pay off, if a draft step costs a fifth of a target pass
-)
+ACCEPTANCE_MIN = 0.3  # below it a draft token does not pay off, if a draft step costs a fifth of a target pass
 CHECK_COST = 0.05  # cost of one more token in a target pass, in one-token passes
 BELIEF, WEIGHT = 0.8, 4.0  # prior acceptance rate of every position, and its weight in tests
 
 
-class LengthPolicy(Protocol):
-    """Decides how long a chain gets. ``remembers``: whether it uses past rounds, so that rows with the same text may differ."""
+@dataclass(frozen=True, slots=True)
+class LengthPolicy:
+    """Decides how long a chain gets; this one always wants gamma tokens."""
 
-    remembers: bool
+    gamma: int
+    remembers: ClassVar[bool] = False  # whether it uses past rounds, so that rows with the same text may differ
 
     def max_tokens(self, row: Prefix) -> int:
         """Most tokens that may be drawn, decided before the round begins."""
-        ...
+        return self.gamma
 
     def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
         """For each chain, whether to draw a token from its distribution. distributions (B, V) float64, not yet drawn from."""
-        ...
+        return [True] * len(chains)
 
 
 @dataclass(frozen=True, slots=True)
-class HeuristicPolicy:
+class HeuristicPolicy(LengthPolicy):
     """Two more after a round in which all draft tokens were accepted, one fewer after any other; between 1 and GAMMA_MAX.
 
     The schedule of transformers' assisted generation (``num_assistant_tokens_schedule="heuristic"``). It starts with gamma.
     """
 
-    gamma: int
     remembers = True
 
     def max_tokens(self, row: Prefix) -> int:
@@ -63,23 +62,14 @@ class HeuristicPolicy:
                 length = min(GAMMA_MAX, length + 2) if accepted == drafted else max(1, length - 1)
         return length
 
-    def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
-        return [True] * len(chains)
-
 
 @dataclass(frozen=True, slots=True)
-class EntropyPolicy:
+class EntropyPolicy(LengthPolicy):
     """Stop where 1 - sqrt(SHARPNESS * H(q)), a lower bound on the acceptance probability, falls below LEAST. H in nats.
 
     Agrawal et al. 2024, AdaEDL; their threshold adapts to the acceptance rate, ours is fixed. A round always drafts its first
     token.
     """
-
-    gamma: int
-    remembers = False
-
-    def max_tokens(self, row: Prefix) -> int:
-        return self.gamma
 
     def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
         bounds = 1.0 - (SHARPNESS * torch.special.entr(distributions).sum(-1)).clamp(min=0.0).sqrt()
@@ -87,14 +77,13 @@ class EntropyPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class GainPolicy:
+class GainPolicy(LengthPolicy):
     """The number of draft tokens with the most expected tokens per cost, given the row's acceptance rate at each position so far.
 
     E(g) = 1 + sum over j <= g of h_1 ... h_j, where h_j is the acceptance rate of tests at position j; the cost is 1 + g * step.
     With few tests h_j is near the rate over all positions, which is itself near BELIEF at first.
     """
 
-    gamma: int
     step: float  # cost of drafting and checking one more token, in one-token passes of the target; above 0
     remembers = True
 
@@ -114,24 +103,16 @@ class GainPolicy:
         overall = (sum(passed) + BELIEF * WEIGHT) / (sum(tested) + WEIGHT)
         return [(yes + overall * WEIGHT) / (of + WEIGHT) for yes, of in zip(passed, tested, strict=True)]
 
-    def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
-        return [True] * len(chains)
-
 
 @dataclass(frozen=True, slots=True)
-class CeilingPolicy:
+class CeilingPolicy(LengthPolicy):
     """Stop where the probability that the chain and one more draw are accepted, by the target, is below ACCEPTANCE_MIN.
 
     No real policy knows this probability, so it bounds all policies that stop before a draw. It calls the target once per draft
     token, so it shows how few draft tokens would do, but saves no time.
     """
 
-    gamma: int
     target: LanguageModel  # opened a second time, with its own cache
-    remembers = False
-
-    def max_tokens(self, row: Prefix) -> int:
-        return self.gamma
 
     def continues(self, chains: Sequence[TreeGrowth], distributions: Tensor) -> list[bool]:
         p = self.target.distributions([chain.row for chain in chains], assemble_tree(chains, "ceiling"))
