@@ -173,11 +173,9 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
     """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it."""
     settings = Settings(proposer="eagle", eagle=admitted, max_new_tokens=50, **more)
     target, proposer = open_proposer(double, settings)
-<<<<<<< HEAD
-    fresh = UncachedDraftHead(double.target, find_eagle_head(double.name, double.target, admitted), settings, double.vocabulary)
-=======
-    fresh = FreshHead(double.target, EAGLES.find(double.name, double.target, admitted, load_eagle), settings, double.vocabulary)
->>>>>>> d22d3d8f (attachments: one way to find what is attached; the types of the surface are checked by themselves)
+    fresh = UncachedDraftHead(
+        double.target, EAGLES.find(double.name, double.target, admitted, load_eagle), settings, double.vocabulary
+    )
     ids, accepted = double.encode(PROMPT), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         below = paths(round_)
@@ -197,13 +195,8 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
 def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double, admitted):
     """The same text as prefix, and as prefix and draft token, has two distributions; a round later the first is meant."""
     settings = Settings(proposer="eagle", eagle=admitted)
-<<<<<<< HEAD
-    head = find_eagle_head(double.name, double.target, admitted)
-    fresh = UncachedDraftHead(double.target, head, settings, double.vocabulary)
-=======
     head = EAGLES.find(double.name, double.target, admitted, load_eagle)
-    fresh = FreshHead(double.target, head, settings, double.vocabulary)
->>>>>>> d22d3d8f (attachments: one way to find what is attached; the types of the surface are checked by themselves)
+    fresh = UncachedDraftHead(double.target, head, settings, double.vocabulary)
     ids = double.encode(PROMPT)
     split, whole = (fresh.distributions(ids, count)[0][-1] for count in (3, 1))
     assert float((split - whole).abs().sum()) > 0.01

@@ -23,21 +23,9 @@ from torch import Tensor
 
 from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
-<<<<<<< HEAD
-from specviz.evidence.analytic.fresh import (
-    DraftReference,
-    OneTokenPasses,
-    UncachedDraftHead,
-    UncachedModel,
-    build_draft_reference,
-)
-from specviz.evidence.analytic.probes import LAST, RuleInput, measure_draft_distribution, measure_next_distribution
-from specviz.models.attachments.eagle import find_eagle_head
-=======
 from specviz.evidence.analytic.fresh import Alone, Fresh, FreshDraft, FreshHead, fresh_draft
 from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
 from specviz.models.attachments.eagle import EAGLES, load_eagle
->>>>>>> d22d3d8f (attachments: one way to find what is attached; the types of the surface are checked by themselves)
 from specviz.models.attachments.exits import find_exit
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
@@ -132,13 +120,8 @@ def check_pair_along_text(
     if settings.proposer == EARLY_EXIT:
         drafting: DraftReference = replace(fresh, exit_=find_exit(pair.name, pair.target, settings))
     elif settings.proposer == EAGLE:
-<<<<<<< HEAD
         drafting = UncachedDraftHead(
-            pair.target, find_eagle_head(pair.name, pair.target, settings.eagle), settings, pair.vocabulary
-=======
-        drafting = FreshHead(
             pair.target, EAGLES.find(pair.name, pair.target, settings.eagle, load_eagle), settings, pair.vocabulary
->>>>>>> d22d3d8f (attachments: one way to find what is attached; the types of the surface are checked by themselves)
         )
     else:
         drafting = build_draft_reference(pair, settings)
