@@ -23,8 +23,14 @@ from torch import Tensor
 
 from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
-from specviz.evidence.analytic.fresh import Alone, Fresh, FreshDraft, FreshHead, fresh_draft
-from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
+from specviz.evidence.analytic.fresh import (
+    DraftReference,
+    OneTokenPasses,
+    UncachedDraftHead,
+    UncachedModel,
+    build_draft_reference,
+)
+from specviz.evidence.analytic.probes import LAST, RuleInput, measure_draft_distribution, measure_next_distribution
 from specviz.models.attachments.eagle import EAGLES, load_eagle
 from specviz.models.attachments.exits import find_exit
 from specviz.models.base import LanguageModel
