@@ -160,7 +160,7 @@ def test_keys_of_rejected_draft_tokens_left_below_the_exit_are_seen(monkeypatch)
         return layers_apart(network_, model, 1), float((probs - fresh).abs().sum()) / 2
 
     assert max(told()) < 1e-4
-    monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRejected())
+    monkeypatch.setattr(LowerLayers, "_create_cache", lambda self: KeepsRejected())
     assert min(told()) > 1e-2
 
 

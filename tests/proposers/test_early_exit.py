@@ -66,7 +66,7 @@ def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, a
 
 
 def test_rejected_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
-    monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRejected())
+    monkeypatch.setattr(LowerLayers, "_create_cache", lambda self: KeepsRejected())
     found = check_pair_along_text(pair, EARLY, pair.encode(TEXT * 3), 20)
     assert not found.passed() and found.worst > 0.1
 
