@@ -15,7 +15,7 @@ import traceback
 from difflib import get_close_matches
 
 from specviz import __version__
-from specviz.cli.common.parser import CommandParser, UsageError
+from specviz.cli.common.parser import COMMANDS, CommandParser, UsageError
 from specviz.cli.common.progress import set_quiet
 from specviz.errors import SpecvizError, is_out_of_memory
 from specviz.process import bound_spin
@@ -25,9 +25,6 @@ DISK = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
 }
 LIBRARIES = ("numpy", "scipy", "torch", "transformers", "streamlit", "plotly", "matplotlib")
-COMMANDS: dict[str, str] = load_toml("commands")[
-    "commands"
-]  # name -> summary; the module of a command has its name, _ for a space
 USAGE = "usage: specviz COMMAND [options]\n\nExact speculative decoding on real models.\n\ncommands:\n"
 EXAMPLES = """
 examples:
@@ -78,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
 def build_parser(name: str) -> CommandParser:
     """The parser of a command."""
     module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
-    return CommandParser(name, COMMANDS[name], module.add_arguments, module.EXAMPLES, getattr(module, "NOTES", ""))
+    return CommandParser(name, module.add_arguments)
 
 
 def split_command(words: list[str]) -> tuple[str, list[str]]:
@@ -101,7 +98,7 @@ def _answer_without_command(words: list[str]) -> int:
         return 0
     if words and {*words} <= {"-h", "--help", "-v", "--verbose", "-q", "--quiet"} and {"-h", "--help"} & {*words}:
         wide = max(map(len, COMMANDS)) + 2
-        print(USAGE + "".join(f"  {name:<{wide}}{summary}\n" for name, summary in COMMANDS.items()) + EXAMPLES, end="")
+        print(USAGE + "".join(f"  {name:<{wide}}{one['summary']}\n" for name, one in COMMANDS.items()) + EXAMPLES, end="")
         return 0
     raise UsageError("A command is missing; --help lists the commands.")
 

@@ -35,9 +35,13 @@ FOUND, SURVIVED, BROKEN = "found", "SURVIVED", "NO ANSWER"
 class Mutant:
     """One small break.
 
-    name   what it does, in a few words; area  what it belongs to, such as rule, cache or statistics
-    file   from the top of the tree; old  text that stands there exactly once; new  what is put in its place
-    tests  files or ids of tests, as pytest takes them
+    Attributes:
+        name: What it does, in a few words.
+        area: What it belongs to, such as rule, cache or statistics.
+        file: From the top of the tree.
+        old: Text that stands there exactly once.
+        new: What is put in its place.
+        tests: Files or ids of tests, as pytest takes them.
     """
 
     name: str
@@ -47,7 +51,7 @@ class Mutant:
     new: str
     tests: tuple[str, ...]
 
-    def broken(self, tree: Path) -> str:
+    def break_text(self, tree: Path) -> str:
         """The file's text with the break in it. Raises ValueError where the old text does not stand there exactly once."""
         path = tree / self.file
         if not path.is_file():
@@ -86,35 +90,23 @@ def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
     """(pytest's exit code, the first test that failed or the end of what pytest said); code 1 for tests that do not end."""
     # without files of bytecode: one that was made within the same second would hide the break
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--durations=0",
-        "--tb=no",
-        *FAST_TESTS,
-        *tests,
-    ]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--durations=0", "--tb=no"]
+    command = [sys.executable, "-m", "pytest", *options, *FAST_TESTS, *tests]
     try:
         done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=TEST_TIMEOUT)
     except subprocess.TimeoutExpired:
         return 1, f"no end within {TEST_TIMEOUT} s"
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     failed = next((line.split()[1] for line in lines if line.startswith("FAILED")), None)
-    return done.returncode, failed or next(
-        (line for line in lines if line.startswith("ERROR")), lines[-1] if lines else done.stderr[-300:]
-    )
+    broken = next((line for line in lines if line.startswith("ERROR")), lines[-1] if lines else done.stderr[-300:])
+    return done.returncode, failed or broken
 
 
 def judge_mutant(tree: Path, one: Mutant, tests: Sequence[str]) -> tuple[str, str]:
     """(FOUND, SURVIVED or BROKEN, what was seen). A test must fail: code that cannot even be imported says nothing about the tests."""
     path = tree / one.file
     whole = path.read_text(encoding="utf-8")
-    path.write_text(one.broken(tree), encoding="utf-8")
+    path.write_text(one.break_text(tree), encoding="utf-8")
     try:
         code, said = run_tests(tree, tests)
     finally:
@@ -123,6 +115,7 @@ def judge_mutant(tree: Path, one: Mutant, tests: Sequence[str]) -> tuple[str, st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Break what the options choose; return the exit code."""
     parser = argparse.ArgumentParser(description="Break the code in one place at a time; say which breaks the fast tests find.")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="rows whose name or area contains one of these words")
     parser.add_argument("--full", action="store_true", help="run all fast tests for each row, not only those that concern it")
@@ -132,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen = [one for one in load_mutants() if not options.only or any(w in f"{one.name} {one.area}" for w in options.only)]
         for one in chosen:
-            one.broken(ROOT)
+            one.break_text(ROOT)
     except (ValueError, KeyError, TypeError) as error:
         print(f"code_mutants: {error}", file=sys.stderr)
         return 2

@@ -80,10 +80,11 @@ def format_command(name: str) -> str:
         if set(group) <= set(rest):
             shared.append(link)
             rest = {key: action for key, action in rest.items() if key not in group}
-    parts = ["\n".join(["```sh", *module.EXAMPLES, "```"]) + "\n"]
+    texts = COMMANDS[name.replace("-", " ")]
+    parts = ["\n".join(["```sh", *texts["examples"], "```"]) + "\n"]
     parts += [f"Options for {', '.join(shared)}{', and:' if rest else '.'}\n"] if shared else []
     parts += [format_table(list(rest.values()))] if rest else []
-    parts += [module.NOTES + "\n"] if hasattr(module, "NOTES") else []
+    parts += [texts["notes"] + "\n"] if "notes" in texts else []
     return "\n".join(parts)
 
 
@@ -100,7 +101,7 @@ def format_settings() -> str:
 
 
 def format_commands() -> str:
-    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {escape_cell(text)} |" for name, text in COMMANDS.items()]
+    rows = [f"| [`{name}`](#{name.replace(' ', '-')}) | {escape_cell(one['summary'])} |" for name, one in COMMANDS.items()]
     return "\n".join(["| command | what it does |", "|---|---|", *rows]) + "\n"
 
 

@@ -17,7 +17,7 @@ from specviz.errors import SpecvizError
 STOP_TIMEOUT = 20.0  # s that a server has to end by itself
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A port of 127.0.0.1 that nobody uses now."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -30,9 +30,7 @@ def run_server(
 ) -> Iterator[subprocess.Popen]:
     """The command, from when ``health`` (an address) answers with 200 until the block ends.
 
-    log       file for what it prints
-    patience  seconds that it has to answer
-    env       variables beside those of this process
+    log: file for what it prints; patience: seconds that it has to answer; env: variables beside those of this process.
 
     Raises SpecvizError with its last words if it ends or does not answer in time.
     """

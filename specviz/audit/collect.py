@@ -19,12 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
+from specviz.audit.profiles.answers import sum_counts
 from specviz.audit.profiles.base import SampledText, ServerAnswer
 from specviz.audit.profiles.recognition import (
     RecognizedServer,
@@ -39,7 +40,7 @@ from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceErro
 from specviz.evidence.sample_files import ENDED, LARGEST, LINE
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.records import Schema, list_versions, read_json
+from specviz.records import Schema, list_versions, read_json, record_key, to_json_fields
 from specviz.settings import check_whole
 from specviz.statistics.finding import format_count
 
@@ -55,18 +56,20 @@ DESCRIPTION = "the server's description of itself"
 ROUNDS_PER_TURN = 8  # rounds of requests that a server is asked before it is the other's turn
 SEED_REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBE_REGION = 2  # the region of the probes
-SINGLE_SEED_OFFSET, SINGLE_REQUESTS = (
-    SEED_REGION // 4,
-    4,
-)  # where in that region single samples begin that show a limit; how many are asked for
+SINGLE_SEED_OFFSET = SEED_REGION // 4  # place in that region of the requests of one sample that show a limit
+SINGLE_REQUESTS = 4  # number of these requests
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionSize:
     """How samples are collected.
 
-    samples  number in all; at_once  requests at a time; choices  samples of a request
-    seed     decides the seeds of all requests; arm  0 or 1, of two files that are compared
+    Attributes:
+        samples: Number in all.
+        at_once: Requests at a time.
+        choices: Samples of a request.
+        seed: Decides the seeds of all requests.
+        arm: 0 or 1, of two files that are compared.
     """
 
     samples: int
@@ -95,10 +98,13 @@ def compute_first_seed(seed: int, region: int) -> int:
 class CollectionCounts:
     """What the answers showed besides samples.
 
-    ended      samples that ended by themselves; stripped  those whose last token the server counted and did not give
-    uncounted  samples of which nothing tells how many tokens they have; alone  requests of one sample that were asked because of it,
-               and had all that they should
-    drafted, accepted  draft tokens, None where the server does not show them
+    Attributes:
+        ended: Samples that ended by themselves.
+        stripped: Of these, samples whose last token the server counted and did not give.
+        uncounted: Samples whose number of tokens is unknown.
+        alone: Requests of one sample that were sent because of it, and had as many tokens as they should.
+        drafted: Draft tokens; None where the server does not show them.
+        accepted: Accepted draft tokens; None where the server does not show them.
     """
 
     requests: int = 0
@@ -114,35 +120,48 @@ class CollectionCounts:
     late: int = 0
     seconds: float = 0.0
 
+    def add_drafted(self, drafted: float | None, accepted: float | None) -> None:
+        """Count draft tokens, where the server shows them."""
+        if drafted is not None:
+            self.drafted = (self.drafted or 0) + int(drafted)
+        if accepted is not None:
+            self.accepted = (self.accepted or 0) + int(accepted)
+
 
 @dataclass(slots=True)
 class CollectionRecord:
-    """The file beside a sample file: who answered what. Its fields are JSON-ready."""
+    """The file beside a sample file: who answered what."""
 
     url: str
     profile: str
     about: dict[str, Any]
-    identity: list[str]
-    manner: dict[str, Any]
+    sampling: dict[str, Any] = field(metadata=record_key("manner"))
     request: dict[str, Any]
     seed: int
     arm: int
     asked: int
     at_once: int
     choices: int
-    traps: list[dict[str, Any]]
+    checks: list[dict[str, Any]] = field(metadata=record_key("traps"))
     began: str
+    identity: list[str] = field(default_factory=list)
     ended: str = ""
     samples: int = 0
-    seen: dict[str, Any] = field(default_factory=dict)
+    counts: CollectionCounts = field(default_factory=CollectionCounts, metadata=record_key("seen"))
     refusals: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=list_versions)
 
     @property
     def drafted(self) -> bool | None:
         """Whether drafting was seen at work; None where this server does not show it."""
-        count = self.seen.get("drafted")
-        return None if count is None else count > 0
+        return None if self.counts.drafted is None else self.counts.drafted > 0
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> CollectionRecord:
+        """Read the JSON of a record, also of an earlier version that counted less."""
+        names = {one.metadata.get("key", one.name): one.name for one in fields(cls)}
+        values = {names[key]: value for key, value in record.items()}
+        return cls(**values | {"counts": CollectionCounts(**values["counts"])})
 
 
 def record_path(path: Path) -> Path:
@@ -154,16 +173,18 @@ def read_record(path: Path) -> CollectionRecord | None:
     """What stands beside a sample file; None if nothing does. Raises TraceError for anything else."""
     if not record_path(path).exists():
         return None
-    return SCHEMA.build(read_json(record_path(path), SCHEMA.what), lambda record: CollectionRecord(**record))
+    return SCHEMA.build(read_json(record_path(path), SCHEMA.what), CollectionRecord.from_record)
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionJob:
     """One file to be filled.
 
-    server   as ``recognize_server`` found it, with the settled profile
-    path     of the sample file
-    checks   of the preflight; refusals  fields that the server does not take: both for the record
+    Attributes:
+        server: As ``recognize_server`` found it, with the settled profile.
+        path: Of the sample file.
+        checks: Of the preflight.
+        refusals: Fields that the server does not take: both for the record.
     """
 
     endpoint: Endpoint
@@ -178,7 +199,7 @@ class CollectionJob:
 def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback = ignore_progress) -> list[CollectionRecord]:
     """Fill the sample files of one server or of two, in turn, up to ``size.samples``, from where an earlier call left them.
 
-    on_progress  called with the share of all samples that is there, several times a second; what it raises ends the work
+    on_progress: called with the share of all samples that is there, several times a second; what it raises ends the work.
 
     Raises EndpointError where a server fails, gives fewer tokens than asked, or is not the one that it was; SettingsError for a file
     of other questions. What was collected until then is in the files.
@@ -187,7 +208,7 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
     last = max(job.size.samples for job in jobs)
     every = ROUNDS_PER_TURN * max(job.size.at_once * job.size.choices for job in jobs) if len(jobs) > 1 else last
 
-    def told() -> None:
+    def report_progress() -> None:
         share = sum(run.lines for run in runs) / sum(job.size.samples for job in jobs)
         there = " and ".join(f"{run.lines:,}" for run in runs)
         on_progress(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}")
@@ -199,11 +220,11 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
             for number, until in enumerate(range(every, last + every, every)):
                 for run in runs if number % 2 == 0 else runs[::-1]:
                     with _name_server(run, runs):
-                        run.run_turn(until, told)
+                        run.run_turn(until, report_progress)
             for run in runs:
                 with _name_server(run, runs):
                     run.check_identity()
-            told()
+            report_progress()
     except OSError as error:
         raise SettingsError("out", str(jobs[0].path.parent), f"files that can be written ({error.strerror})") from error
     except SpecvizError:
@@ -230,43 +251,43 @@ class _CollectionRun:
     """One file, open for one call of ``collect``. Nothing is written or asked before it is entered."""
 
     def __init__(self, job: CollectionJob):
-        self.endpoint, self.server, self.sampling, self.size, self.path = (
-            job.endpoint,
-            job.server,
-            job.sampling,
-            job.size,
-            job.path,
-        )
+        self.job, self.endpoint, self.sampling, self.size, self.path = job, job.endpoint, job.sampling, job.size, job.path
         self.profile = job.server.profile
-        sampling, size, path = job.sampling, job.size, job.path
-        line_bytes = len(_format_line(sampling, SampledText((2**31,) * sampling.max_tokens, "", "length"), SEED_REGION * 4))
-        if line_bytes * size.samples > LARGEST or line_bytes > LINE:
+        line_bytes = len(
+            _format_line(self.sampling, SampledText((2**31,) * self.sampling.max_tokens, "", "length"), SEED_REGION * 4)
+        )
+        if line_bytes * self.size.samples > LARGEST or line_bytes > LINE:
             allowed = f"at most {LARGEST // line_bytes:,} with a prompt and a length like this: the file would be larger than {LARGEST >> 20} MB"
-            raise SettingsError("samples", size.samples, allowed)
-        before = _read_earlier(path, job.server, sampling, size)
-        self.lines, last = count_kept_lines(path)
-        self.number = 0 if last is None else (last - size.first_seed) // size.choices + 1
+            raise SettingsError("samples", self.size.samples, allowed)
+        before = _read_earlier(job)
+        self.lines, last = count_kept_lines(self.path)
+        self.number = 0 if last is None else (last - self.size.first_seed) // self.size.choices + 1
+        self.counts = before.counts if before else CollectionCounts()
         self.record = CollectionRecord(
             url=job.endpoint.url,
             profile=self.profile.name,
             about=job.server.about,
-            identity=before.identity if before else [],
-            manner=sampling.to_record(),
-            request=dict(self.profile.build_body(sampling, size.first_seed, size.choices)),
-            seed=size.seed,
-            arm=size.arm,
-            asked=size.samples,
-            at_once=size.at_once,
-            choices=size.choices,
-            traps=[asdict(check) for check in job.checks],
+            sampling=self.sampling.to_record(),
+            request=dict(self.profile.build_body(self.sampling, self.size.first_seed, self.size.choices)),
+            seed=self.size.seed,
+            arm=self.size.arm,
+            asked=self.size.samples,
+            at_once=self.size.at_once,
+            choices=self.size.choices,
+            checks=[asdict(check) for check in job.checks],
             began=before.began if before else _format_now(),
+            identity=before.identity if before else [],
             samples=self.lines,
-            seen=before.seen if before else {},
+            counts=self.counts,
             refusals=list(job.refusals),
         )
-        self.seen, self.earlier, self.counted = CollectionCounts(), dict(self.record.seen), asdict(job.endpoint.counted)
+        self.earlier = {name: getattr(self.counts, name) - value for name, value in self.list_failures()}
         self.created: dict[str, Any] | None = job.server.created
-        self.looked, self.asked_alone = time.monotonic(), False
+        self.checked_at, self.has_requested_single = time.monotonic(), False
+
+    def list_failures(self) -> list[tuple[str, int]]:
+        """What went wrong on the way, as the endpoint has counted it so far."""
+        return [(name, value) for name, value in asdict(self.endpoint.counted).items() if hasattr(self.counts, name)]
 
     def __enter__(self) -> _CollectionRun:
         _save_record(self.path, self.record)
@@ -282,54 +303,52 @@ class _CollectionRun:
         with suppress(OSError):
             self.file.close()
         self.record.samples, self.record.ended = self.lines, _format_now()
-        self.record.seen = self.merge_counts()
+        for name, value in self.list_failures():
+            setattr(self.counts, name, self.earlier[name] + value)
         _save_record(self.path, self.record)
 
-    def run_turn(self, until: int, told: Callable[[], None]) -> None:
-        """Ask until there are so many lines. What the server counts of its drafting is read around it: another file may be of the
-        same server."""
+    def run_turn(self, until: int, report_progress: Callable[[], None]) -> None:
+        """Send requests until there are so many lines.
+
+        The server's draft counters are read before and after: another file may be of the same server.
+        """
         if self.lines >= (until := min(until, self.size.samples)):
             return
         began, before = time.monotonic(), self.profile.read_draft_counters(self.endpoint)
         try:
-            self.fill(until, told)
+            self.fill(until, report_progress)
         except SpecvizError:
             raise
         except BaseException:
             self.endpoint.stopped.set()
             raise
         finally:
-            self.seen.seconds += time.monotonic() - began
+            self.counts.seconds += time.monotonic() - began
             if before is not None and (after := self.profile.read_draft_counters(self.endpoint)) is not None:
-                drafted, accepted = (int(b - a) for a, b in zip(before, after, strict=True))
-                self.seen.drafted = (self.seen.drafted or 0) + drafted
-                self.seen.accepted = (self.seen.accepted or 0) + accepted
+                self.counts.add_drafted(after[0] - before[0], after[1] - before[1])
 
-    def fill(self, until: int, told: Callable[[], None]) -> None:
+    def fill(self, until: int, report_progress: Callable[[], None]) -> None:
         """Write answers in the order of the requests until there are enough lines."""
         waiting: deque[tuple[int, Future[ServerAnswer]]] = deque()
         while self.lines < until:
             want = min(MAX_WAITING * self.size.at_once, -(-(until - self.lines) // self.size.choices))
             while len(waiting) < want:
                 seed = self.size.first_seed + self.number * self.size.choices
-                waiting.append((seed, self.pool.submit(self._answer, seed)))
+                waiting.append((seed, self.pool.submit(self._request, seed)))
                 self.number += 1
-            told()
+            report_progress()
             if not wait([waiting[0][1]], POLL_SECONDS).done:
                 continue
             while waiting and waiting[0][1].done():
                 seed, answer = waiting.popleft()
                 self._write_answer(seed, answer.result())
             self.file.flush()
-            if time.monotonic() - self.looked > IDENTITY_SECONDS:
-                self.looked = time.monotonic()
+            if time.monotonic() - self.checked_at > IDENTITY_SECONDS:
+                self.checked_at = time.monotonic()
                 self.check_identity()
 
-    def _answer(self, seed: int) -> ServerAnswer:
-        body = self.profile.build_body(self.sampling, seed, self.size.choices)
-        return self.profile.read_answer(
-            self.endpoint.request_json(self.profile.select_path(self.sampling, self.size.choices), body)
-        )
+    def _request(self, seed: int) -> ServerAnswer:
+        return self.profile.request(self.endpoint, self.sampling, seed, self.size.choices)
 
     def _write_answer(self, seed: int, answer: ServerAnswer) -> None:
         """All samples of an answer, or none."""
@@ -345,48 +364,39 @@ class _CollectionRun:
                 f"Another model answers, or another build of the server: {format_changes(found)}. "
                 f"{format_count(self.lines, 'sample')} of the first one are kept."
             )
-        for sample in answer.samples:
-            refuse_short(sample, answer, self.sampling)
+        refuse_short(answer, self.sampling)
+        counts, room = self.counts, min(self.size.samples - self.lines, len(answer.samples))
         if not has_token_count(answer, self.sampling):
             self._request_single_samples()
-            self.seen.uncounted += min(self.size.samples - self.lines, len(answer.samples))
-        room = self.size.samples - self.lines
+            counts.uncounted += room
         for place, sample in enumerate(answer.samples[:room]):
             self.file.write(_format_line(self.sampling, sample, seed + place))
-        self.lines += min(room, len(answer.samples))
-        seen, ended = self.seen, sum(sample.stop in ENDED for sample in answer.samples)
-        seen.requests, seen.ended = seen.requests + 1, seen.ended + ended
-        given = (
-            None if any(one.tokens is None for one in answer.samples) else sum(len(one.tokens or ()) for one in answer.samples)
-        )
-        if ended and given is not None and answer.completion_tokens == given + ended:
-            seen.stripped += ended
-        if answer.drafted is not None:
-            seen.drafted = (seen.drafted or 0) + answer.drafted
-        if answer.accepted is not None:
-            seen.accepted = (seen.accepted or 0) + answer.accepted
+        self.lines += room
+        ended = sum(sample.stop in ENDED for sample in answer.samples)
+        counts.requests, counts.ended = counts.requests + 1, counts.ended + ended
+        tokens = sum_counts([None if one.tokens is None else len(one.tokens) for one in answer.samples])
+        if ended and tokens is not None and answer.completion_tokens == tokens + ended:
+            counts.stripped += ended
+        counts.add_drafted(answer.drafted, answer.accepted)
 
     def _request_single_samples(self) -> None:
         """Ask once for single samples where those of a request cannot be told apart: a server whose limit is smaller shows it there."""
-        if self.asked_alone or self.size.choices == 1:
+        if self.has_requested_single or self.size.choices == 1:
             return
-        self.asked_alone = True
+        self.has_requested_single = True
         first = compute_first_seed(self.size.seed, PROBE_REGION) + SINGLE_SEED_OFFSET + self.size.arm * SINGLE_REQUESTS
         for number in range(SINGLE_REQUESTS):
-            body = self.profile.build_body(self.sampling, first + number, 1)
-            answer = self.profile.read_answer(self.endpoint.request_json(self.profile.select_path(self.sampling, 1), body))
-            for sample in answer.samples:
-                refuse_short(sample, answer, self.sampling)
-            self.seen.alone += (
-                has_token_count(answer, self.sampling) and len(answer.samples) == 1 and answer.samples[0].stop == "length"
-            )
+            answer = self.profile.request(self.endpoint, self.sampling, first + number)
+            refuse_short(answer, self.sampling)
+            is_whole = has_token_count(answer, self.sampling) and [one.stop for one in answer.samples] == ["length"]
+            self.counts.alone += is_whole
 
     def check_identity(self) -> None:
         """Raises EndpointError if somebody else answers at the address."""
         found: list[str] = []
         for _ in range(IDENTITY_TRIES):  # one that only fails now and then is no other server
             now = recognize_server(self.endpoint)
-            before, after = ({"kind of server": one.profile.name} | one.about for one in (self.server, now))
+            before, after = ({"kind of server": one.profile.name} | one.about for one in (self.job.server, now))
             found = list_changes(before, after) if before != after else self._find_reload(now)
             if not found:
                 return
@@ -408,51 +418,43 @@ class _CollectionRun:
             return []
         return list_changes({"created": self.created}, {"created": now.created})
 
-    def merge_counts(self) -> dict[str, Any]:
-        """What was seen by this call and by those before."""
-        for name, value in asdict(self.endpoint.counted).items():
-            if hasattr(self.seen, name):
-                setattr(self.seen, name, value - self.counted[name])
-        now, both = asdict(self.seen), dict(self.earlier)
-        for name, value in now.items():
-            if value is not None:
-                both[name] = (both.get(name) or 0) + value
-        return {name: None for name in now} | both
+
+def refuse_short(answer: ServerAnswer, sampling: SamplingRequest) -> None:
+    """Check that samples have ``max_tokens`` tokens, or are texts that ended by themselves.
+
+    Several samples whose tokens are counted together are checked together.
+
+    Raises:
+        EndpointError: For any other sample.
+    """
+    wanted = f"of {format_count(sampling.max_tokens, 'token')}"
+    for sample in answer.samples:
+        if sample.stop not in (*ENDED, "length"):
+            raise EndpointError(
+                f"The server ended a sample {wanted} with the reason {sample.stop[:60]!r}: only 'stop' and 'length' make it a sample."
+            )
+    if all(sample.tokens is not None for sample in answer.samples):
+        for sample in answer.samples:
+            _refuse_count(len(sample.tokens or ()), [sample], sampling)
+    elif answer.completion_tokens is not None and has_token_count(answer, sampling):
+        _refuse_count(answer.completion_tokens, answer.samples, sampling)
 
 
-def refuse_short(sample: SampledText, answer: ServerAnswer, sampling: SamplingRequest) -> None:
-    """Raises EndpointError for a sample that is no sample of ``max_tokens`` tokens, or of a text that ended by itself."""
-    where = f"of {format_count(sampling.max_tokens, 'token')}"
-    if sample.stop not in (*ENDED, "length"):
+def _refuse_count(count: int, samples: Sequence[SampledText], sampling: SamplingRequest) -> None:
+    """Raise EndpointError where these samples cannot have so many tokens together."""
+    limited, several, length = (
+        sum(sample.stop == "length" for sample in samples),
+        len(samples) > 1,
+        format_count(sampling.max_tokens, "token"),
+    )
+    given = f"{format_count(count, 'token')}{f' in {len(samples)} samples' if several else ''}"
+    said = f"The server gave {given} where {'samples' if several else 'a sample'} of {length} {'were' if several else 'was'} asked for"
+    if count > sampling.max_tokens * len(samples) + len(samples) - limited:
+        raise EndpointError(f"{said}.")
+    if count < sampling.max_tokens * limited:
         raise EndpointError(
-            f"The server ended a sample {where} with the reason {sample.stop[:60]!r}: only 'stop' and 'length' make it a sample."
-        )
-    count = len(sample.tokens) if sample.tokens is not None else answer.completion_tokens if len(answer.samples) == 1 else None
-    if count is None:
-        _refuse_short_together(answer, sampling)
-        return
-    if count > sampling.max_tokens + (sample.stop in ENDED):
-        raise EndpointError(f"The server gave {count} tokens where a sample {where} was asked for.")
-    if count < sampling.max_tokens and sample.stop == "length":
-        raise EndpointError(
-            f"The server gave {format_count(count, 'token')} where a sample {where} was asked for, and calls that the limit: "
-            "its own limit, or its context, is smaller. Ask for a smaller --max-new-tokens."
-        )
-
-
-def _refuse_short_together(answer: ServerAnswer, sampling: SamplingRequest) -> None:
-    """The same for several samples whose tokens are counted together. A count that one sample could have is taken for one sample's."""
-    count, where = answer.completion_tokens, f"of {format_count(sampling.max_tokens, 'token')}"
-    if count is None or not has_token_count(answer, sampling):
-        return
-    whole_ones = sum(sample.stop == "length" for sample in answer.samples)
-    together = f"{format_count(count, 'token')} in {format_count(len(answer.samples), 'sample')}"
-    if count > sampling.max_tokens * len(answer.samples) + len(answer.samples) - whole_ones:
-        raise EndpointError(f"The server gave {together} where samples {where} were asked for.")
-    if count < sampling.max_tokens * whole_ones:
-        raise EndpointError(
-            f"The server gave {together} where samples {where} were asked for, and calls that the limit of {whole_ones} of them: "
-            "its own limit, or its context, is smaller. Ask for a smaller --max-new-tokens."
+            f"{said}, and calls that the limit{f' of {limited} of them' if several else ''}: its own limit, or its context, is smaller. "
+            "Ask for a smaller --max-new-tokens."
         )
 
 
@@ -472,14 +474,13 @@ def has_token_count(answer: ServerAnswer, sampling: SamplingRequest) -> bool:
 def _format_line(sampling: SamplingRequest, sample: SampledText, seed: int) -> bytes:
     """A sample as the file has it."""
     content = {"text": sample.text} if sample.tokens is None else {"tokens": sample.tokens}
-    record = {"prompt": sampling.line} | content | {"stop": sample.stop, "settings": sampling.settings(seed)}
+    record = {"prompt": sampling.line} | content | {"stop": sample.stop, "settings": sampling.build_settings(seed)}
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _read_earlier(
-    path: Path, server: RecognizedServer, sampling: SamplingRequest, size: CollectionSize
-) -> CollectionRecord | None:
+def _read_earlier(job: CollectionJob) -> CollectionRecord | None:
     """The record of an earlier call that this one continues. Raises SettingsError where it may not."""
+    path, server = job.path, job.server
     try:
         before = read_record(path)
     except TraceError as error:
@@ -491,11 +492,11 @@ def _read_earlier(
             )
         return None
     same = {
-        "the request": (before.manner, sampling.to_record()),
+        "the request": (before.sampling, job.sampling.to_record()),
         "the kind of server": (before.profile, server.profile.name),
         DESCRIPTION: (before.about, server.about),
-        "--seed": (before.seed, size.seed),
-        "--choices": (before.choices, size.choices),
+        "--seed": (before.seed, job.size.seed),
+        "--choices": (before.choices, job.size.choices),
     }
     if other := [name for name, (then, now) in same.items() if json.loads(json.dumps(then)) != json.loads(json.dumps(now))]:
         said = f": {format_changes(list_changes(before.about, server.about))}" if DESCRIPTION in other else ""
@@ -522,7 +523,7 @@ def count_kept_lines(path: Path) -> tuple[int, int | None]:
 
 
 def _save_record(path: Path, record: CollectionRecord) -> None:
-    SCHEMA.save(record_path(path), SCHEMA.text(asdict(record), indent=1))
+    SCHEMA.save(record_path(path), SCHEMA.text(to_json_fields(record), indent=1))
 
 
 def _format_now() -> str:

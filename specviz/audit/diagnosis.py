@@ -49,11 +49,8 @@ MIN_EXPLAINED = 0.8  # share of the deviation that a mistake must explain to be 
 MIN_LOG_RATIO = log(100.0)  # log likelihood ratio at which two mistakes are told apart
 MAX_MATCHES = 5  # mistakes in the list
 HALVINGS, EM_ROUNDS = 3, 30  # halvings between two temperatures; rounds of expectation maximization
-DRAFT_INDEPENDENT = (
-    "pass-temperature",
-    "R4",
-    SETTINGS,
-)  # what they write depends on the draft only through the number of accepted tokens
+# What these write depends on the draft only through the number of accepted tokens.
+DRAFT_INDEPENDENT = ("pass-temperature", "R4", SETTINGS)
 NO_DRAFT = "The server's draft is not known here, so only mistakes that hardly depend on it were compared; --draft gives it."
 MIXED = "a temperature of its own for each verified token"
 
@@ -62,10 +59,13 @@ MIXED = "a temperature of its own for each verified token"
 class BugMatch:
     """One mistake and the samples.
 
-    mistake     its id, or SETTINGS; name  in words; words  the draft, the schedule and what else makes it fit best
-    log10_ratio likelihood of the samples over that under a correct decoder, as a power of ten
-    explained   share of the deviation that is gone if this mistake is taken as the truth, in [0, 1]
-    fit         p-value of the samples under it (conditional chi-square); None: not tested
+    Attributes:
+        mistake: Its id, or SETTINGS.
+        name: In words.
+        words: The draft, the schedule and what else makes it fit best.
+        log10_ratio: Likelihood of the samples over that under a correct decoder, as a power of ten.
+        explained: Share of the deviation that is gone if this mistake is taken as the truth, in [0, 1].
+        fit: P-value of the samples under it (conditional chi-square); None: not tested.
     """
 
     mistake: str
@@ -110,26 +110,27 @@ def diagnose(
 ) -> Diagnosis:
     """Compare all known mistakes on samples that were rejected.
 
-    settings  under which the samples were asked for
-    total     tokens that each request asked for (max_tokens); the tokens of a sample may be fewer
-    drafting  whether the pair's draft is the server's; if not, only mistakes are compared that hardly depend on it
+    settings: under which the samples were asked for; total: tokens that each request asked for (max_tokens); the tokens of a
+    sample may be fewer; drafting: whether the pair's draft is the server's; if not, only mistakes are compared that hardly depend
+    on it.
     """
     target, draft = pair.open(settings)
     reading = build_prefix_table(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
     soft_target, soft_draft = pair.open(drop_warpers(settings))
     warped = drop_warpers(settings) != settings
-    soft = (
-        tuple(compute_distributions(model, prompt, reading.prefixes) for model in (soft_target, soft_draft))
-        if warped
-        else (reading.p, reading.q)
-    )
+    soft = reading.p, reading.q
+    if warped:
+        soft = (
+            compute_distributions(soft_target, prompt, reading.prefixes),
+            compute_distributions(soft_draft, prompt, reading.prefixes),
+        )
     whole = (
         compute_distributions(pair.open(settings.without_cuts())[1], prompt, reading.prefixes)
         if settings.without_cuts() != settings
         else reading.q
     )
     on_progress(0.5)
-    found = score_bugs(reading, settings, (soft[0], soft[1]), whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
+    found = score_bugs(reading, settings, soft, whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
     diagnosis = build_diagnosis(reading, found, pair.decode)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
@@ -198,7 +199,7 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable,
     accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
     exact, weights = reading.gather(reading.p), np.full((len(ways), reading.length), 1.0 / len(ways))
     place = reading.prefix_lengths[reading.edge]
-    drafting, here = plan.drafting_mask(reading.length)[place], place == np.arange(reading.length)[:, None]
+    drafting, here = plan.build_drafting_mask(reading.length)[place], place == np.arange(reading.length)[:, None]
     written, judged = exact, np.zeros(reading.length)
     for _ in range(EM_ROUNDS):
         mine = weights[:, place]
@@ -214,12 +215,12 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable,
     temperatures = ", ".join(f"{one.words.removeprefix('temperature ')} ({w:.0%})" for w, one in heavy)
     by_place = torch.from_numpy(weights)
 
-    def way(reading: PrefixTable) -> list[NextTokenSplit]:
+    def split_tokens(reading: PrefixTable) -> list[NextTokenSplit]:
         mine = by_place[:, torch.from_numpy(reading.prefix_lengths)][..., None]
         parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.model(reading)]
         return [NextTokenSplit(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), reading.p)]
 
-    one = KnownBug("pass-temperature", ways[0].greedy, way, words=f"{MIXED}: {temperatures}")
+    one = KnownBug("pass-temperature", ways[0].greedy, split_tokens, words=f"{MIXED}: {temperatures}")
     fitted = (len(ways) - 1) * int((judged > 0.0).sum())
     penalty = fitted / 2 * log(max(2, int(reading.count.sum())))  # Schwarz 1978
     return _ScoredBug(one, plan, compute_log_ratio(written, exact, reading.count) - penalty)
@@ -287,16 +288,16 @@ def _describe_variant(variants: Sequence[_ScoredBug]) -> str:
     """What the samples tell of the draft and of the rounds: only what no other variant of the mistake explains about as well."""
     best, parts = variants[0], [variants[0].one.words]
 
-    def tells(what: Callable[[_ScoredBug], object]) -> bool:
+    def is_determined(what: Callable[[_ScoredBug], object]) -> bool:
         others = [one for one in variants if what(one) != what(best)]
         return bool(others) and all(best.score - one.score >= MIN_LOG_RATIO for one in others)
 
     if best.one.mistake != SETTINGS:
-        if tells(lambda one: one.one.greedy):
+        if is_determined(lambda one: one.one.greedy):
             parts.append("the draft takes its likeliest token" if best.one.greedy else "the draft draws its tokens")
-        if tells(lambda one: one.schedule.gamma):
+        if is_determined(lambda one: one.schedule.gamma):
             parts.append(f"{format_count(best.schedule.gamma, 'draft token')} per round")
-        if best.schedule.lead and tells(lambda one: one.schedule.lead):
+        if best.schedule.lead and is_determined(lambda one: one.schedule.lead):
             parts.append("drafting begins at the second token")
     return "; ".join(filter(None, parts))
 
@@ -304,7 +305,7 @@ def _describe_variant(variants: Sequence[_ScoredBug]) -> str:
 def compute_explained_share(reading: PrefixTable, counts: Tensor, probs: Tensor) -> float:
     """1 - (G - df) / (G0 - df): share of the deviation from the exact distribution that a decoder's distributions take away.
 
-    counts, probs  (G, V): tokens seen after each prefix, and the decoder's distributions there
+    counts, probs: (G, V): tokens seen after each prefix, and the decoder's distributions there.
 
     G is the likelihood-ratio statistic with a cell for each token that was seen or expected MIN_CELL_COUNT times after its prefix, and one for all others.
     """

@@ -95,12 +95,13 @@ class RequestCounts:
 class Endpoint:
     """A server at one address. Several threads may ask at once.
 
-    url        as ``base`` takes it
-    key        sent as a bearer token; never shown, never stored
-    at_once    most connections
-    timeout    seconds that a whole answer may take
-    rate       most questions with a body per second, None: as many as there are
-    stopped    set by whoever wants nothing more: waiting ends, and ``Gone`` is raised
+    Attributes:
+        url: As ``base`` takes it.
+        key: Sent as a bearer token; never shown, never stored.
+        at_once: Most connections.
+        timeout: Seconds that a whole answer may take.
+        rate: Most questions with a body per second, None: as many as there are.
+        stopped: Set by whoever wants nothing more: waiting ends, and ``Gone`` is raised.
     """
 
     def __init__(self, url: str, key: str = "", at_once: int = 8, timeout: float = ANSWER_TIMEOUT, rate: float | None = None):
@@ -133,7 +134,7 @@ class Endpoint:
         Raises EndpointError with a sentence; ``status`` is the last answer's, 0 without one.
         """
         reply = self.send(path, body, max_tries, timeout)
-        where = self._where(path)
+        where = self._format_address(path)
         if JSON not in reply.headers.get("content-type", JSON):
             kind = reply.headers["content-type"].partition(";")[0][:60]
             page = "a web page" if kind == "text/html" else f"{kind}"
@@ -151,7 +152,7 @@ class Endpoint:
         self, path: str, body: Mapping[str, Any] | None = None, max_tries: int = MAX_TRIES, timeout: float | None = None
     ) -> HttpReply:
         """An answer whose status is 200. Raises EndpointError as ``request_json``."""
-        where, said, late, timeout = self._where(path), "", 0, min(self.timeout, timeout or self.timeout)
+        where, said, late, timeout = self._format_address(path), "", 0, min(self.timeout, timeout or self.timeout)
         with self._lock:
             self.counted.asked += 1
         for number in range(max_tries):
@@ -160,7 +161,7 @@ class Endpoint:
             if body is not None:
                 self._wait_turn()
             try:
-                found = self._once(path, body, timeout)
+                found = self._send_once(path, body, timeout)
             except httpx2.TimeoutException as error:
                 late += 1
                 self._count("late")
@@ -205,7 +206,7 @@ class Endpoint:
         if self.stopped.wait(max(0.0, mine - now)):
             raise RequestCancelledError("The work was stopped.")
 
-    def _once(self, path: str, body: Mapping[str, Any] | None, timeout: float) -> HttpReply:
+    def _send_once(self, path: str, body: Mapping[str, Any] | None, timeout: float) -> HttpReply:
         if self.stopped.is_set():
             raise RequestCancelledError("The work was stopped.")
         began = time.monotonic()
@@ -214,16 +215,16 @@ class Endpoint:
         pieces, size = [], 0
         patience = httpx2.Timeout(timeout, connect=min(CONNECT_TIMEOUT, timeout))
         how = "GET" if body is None else "POST"
-        with self._client.stream(how, self.address(path), content=content, headers=headers, timeout=patience) as answer:
+        with self._client.stream(how, self.build_address(path), content=content, headers=headers, timeout=patience) as answer:
             if answer.headers.get("content-encoding", "identity") != "identity":
                 raise EndpointError(
-                    f"{self._where(path)} compressed its answer although it was asked not to.", answer.status_code
+                    f"{self._format_address(path)} compressed its answer although it was asked not to.", answer.status_code
                 )
             for piece in answer.iter_raw():
                 size += len(piece)
                 if size > MAX_ANSWER_BYTES:
                     raise EndpointError(
-                        f"{self._where(path)} answered with more than {MAX_ANSWER_BYTES >> 20} MB.", answer.status_code
+                        f"{self._format_address(path)} answered with more than {MAX_ANSWER_BYTES >> 20} MB.", answer.status_code
                     )
                 if time.monotonic() - began > timeout:  # each byte may be in time, and the whole without end
                     raise httpx2.ReadTimeout("the answer does not end")
@@ -231,12 +232,12 @@ class Endpoint:
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return HttpReply(answer.status_code, headers, b"".join(pieces), time.monotonic() - began)
 
-    def address(self, path: str) -> str:
+    def build_address(self, path: str) -> str:
         """The whole address of a path, as ``request_json`` takes it."""
         return self.root + path.removeprefix("root:") if path.startswith("root:") else self.url + path
 
-    def _where(self, path: str) -> str:
-        return f"'{self.address(path)}'"
+    def _format_address(self, path: str) -> str:
+        return f"'{self.build_address(path)}'"
 
     def _count(self, what: str) -> None:
         with self._lock:

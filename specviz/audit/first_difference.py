@@ -37,11 +37,15 @@ class FrequencyShift:
 class FirstDifference:
     """Where the samples part first.
 
-    position  from 1; prefix  the ids before it, after the prompt; n  samples that have the prefix
-    p_value   of a test of the tokens after it, corrected for all prefixes (Holm 1979)
-    gains     tokens that come too often, most first; loses  too rarely
-    whole     whether whole texts are compared, each as one token
-    m         samples of the second server that have the prefix; None against weights
+    Attributes:
+        position: From 1.
+        prefix: The ids before it, after the prompt.
+        n: Samples that have the prefix.
+        p_value: Of a test of the tokens after it, corrected for all prefixes (Holm 1979).
+        gains: Tokens that come too often, most first.
+        loses: Too rarely.
+        whole: Whether whole texts are compared, each as one token.
+        m: Samples of the second server that have the prefix; None against weights.
     """
 
     position: int
@@ -66,7 +70,7 @@ class FirstDifference:
 def find_first_difference(reading: PrefixTable, counts: Any, text: Callable[[Sequence[int]], str]) -> FirstDifference | None:
     """The earliest position at which a prefix shows a difference by itself, and there the prefix that shows it best; None: none does.
 
-    counts  (G, V): tokens seen after each prefix; text  ids -> text
+    counts: (G, V): tokens seen after each prefix; text: ids -> text.
     """
     tested: list[_PrefixTest] = []
     for prefix, seen, p in zip(reading.prefixes, counts, reading.p, strict=True):
@@ -87,8 +91,10 @@ def find_first_difference(reading: PrefixTable, counts: Any, text: Callable[[Seq
 
 
 def find_first_difference_of_two(first: Sequence[Sample], second: Sequence[Sample]) -> FirstDifference | None:
-    """The same for the samples of two servers, by a homogeneity test of the next tokens after each prefix. Without weights tokens are
-    shown by their ids; texts are compared whole, each as one token."""
+    """The same for the samples of two servers, by a homogeneity test of the next tokens after each prefix.
+
+    Without weights tokens are shown by their ids; texts are compared whole, each as one token.
+    """
     arms = [[(one,) if isinstance(one, str) else tuple(one) for one in arm] for arm in (first, second)]
     after: dict[tuple[Any, ...], tuple[Counter[Any], Counter[Any]]] = defaultdict(lambda: (Counter(), Counter()))
     for number, arm in enumerate(arms):

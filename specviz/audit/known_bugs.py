@@ -30,7 +30,7 @@ FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a
 STRANGE_FACTORS = {
     inf: "infinite",
     -0.02: "negative",
-}  # further ones, which memory that was never written holds as well, and how they are called
+}  # further ones, which memory that was never written holds as well, and their names
 UNIFORMS = 32  # values of a random number that a whole sample shares
 OTHER_SETTINGS = (  # sampling settings that servers have by default
     Settings(temperature=0.0), Settings(temperature=0.5), Settings(temperature=0.7), Settings(temperature=0.8), Settings(temperature=1.2),
@@ -50,9 +50,10 @@ DRAFT_KINDS: tuple[tuple[bool, Callable[[Tensor], Tensor]], ...] = (
 class NextTokenSplit:
     """The next token after G prefixes; ``accepted`` and ``last`` together sum to 1, and ``bonus`` does.
 
-    accepted  (G, V) drafted here and accepted: the round goes on
-    last      (G, V) a draft token was judged here, and this one ends the round
-    bonus     (G, V) nothing is drafted here
+    Attributes:
+        accepted: (G, V) drafted here and accepted: the round goes on.
+        last: (G, V) a draft token was judged here, and this one ends the round.
+        bonus: (G, V) nothing is drafted here.
     """
 
     accepted: Tensor
@@ -60,19 +61,19 @@ class NextTokenSplit:
     bonus: Tensor
 
 
-BugModel = Callable[
-    [PrefixTable], Iterable[NextTokenSplit]
-]  # one, or one for each value of a random number that a whole sample shares
+# One split, or one for each value of a random number that a whole sample shares.
+BugModel = Callable[[PrefixTable], Iterable[NextTokenSplit]]
 
 
 @dataclass(frozen=True, slots=True)
 class KnownBug:
     """One mistake on one kind of draft.
 
-    mistake  its id in docs/reference/mistakes.md, or SETTINGS
-    greedy   whether the draft takes its likeliest token
-    factor   of pass-temperature: the temperature of the verifying pass over the one asked for; None for other mistakes
-    words    what else is particular, such as "temperature 0.5"; may be ''
+    Attributes:
+        mistake: Its id in docs/reference/mistakes.md, or SETTINGS.
+        greedy: Whether the draft takes its likeliest token.
+        factor: Of pass-temperature: the temperature of the verifying pass over the one asked for; None for other mistakes.
+        words: What else is particular, such as "temperature 0.5"; may be ''.
     """
 
     mistake: str
@@ -84,8 +85,13 @@ class KnownBug:
 
 @dataclass(frozen=True, slots=True)
 class DraftSchedule:
-    """Which tokens are drafted. lead: tokens that are written before the first draft; gamma: draft tokens per round; total: of the
-    whole text, the last of which is never drafted; 0: it may be."""
+    """Which tokens are drafted.
+
+    Attributes:
+        lead: Tokens that are written before the first draft.
+        gamma: Draft tokens per round.
+        total: Tokens of the whole text, the last of which is never drafted; 0: it may be.
+    """
 
     lead: int
     gamma: int
@@ -96,7 +102,7 @@ class DraftSchedule:
         wanted = 0 if start < self.lead else self.gamma
         return max(0, min(wanted, self.total - start - 1)) if self.total else wanted
 
-    def drafting_mask(self, length: int) -> np.ndarray:
+    def build_drafting_mask(self, length: int) -> np.ndarray:
         """(L, L) bool: whether a draft token is judged at a place (row), by the number of those accepted just before (column)."""
         return np.array(
             [[k <= place and k < self.count_draft_tokens(place - k) for k in range(length)] for place in range(length)]
@@ -110,7 +116,7 @@ def list_schedules(length: int, total: int) -> list[DraftSchedule]:
         for gamma in range(1, length + 1):
             for cap in (total, 0):
                 one = DraftSchedule(lead, gamma, cap)
-                if (table := one.drafting_mask(length)).any():
+                if (table := one.build_drafting_mask(length)).any():
                     found.setdefault(table.tobytes(), one)
     return list(found.values())
 
@@ -118,8 +124,8 @@ def list_schedules(length: int, total: int) -> list[DraftSchedule]:
 def list_known_bugs(reading: PrefixTable, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[KnownBug]:
     """Every mistake that changes anything under these settings, each on a draft that draws and on one that takes its likeliest token.
 
-    soft   both distributions at temperature 1 without cuts, (G, V) each
-    uncut  the draft's with its temperature and without cuts, (G, V)
+    soft: both distributions at temperature 1 without cuts, (G, V) each; uncut: the draft's with its temperature and without cuts,
+    (G, V).
     """
     cuts = bool(settings.cuts)
     greedy = settings.temperature == 0.0
@@ -157,28 +163,28 @@ def _list_draft_bugs(
 ) -> list[KnownBug]:
     """The mistakes that both kinds of draft can meet. drawn: the draft's distribution -> the one that its tokens are drawn from."""
 
-    def gate(reading: PrefixTable) -> list[NextTokenSplit]:
+    def apply_gate(reading: PrefixTable) -> list[NextTokenSplit]:
         return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.shift_rows(True)))]
 
-    def late(reading: PrefixTable) -> list[NextTokenSplit]:
+    def apply_late_target(reading: PrefixTable) -> list[NextTokenSplit]:
         return [apply_token_rule(reading.shift_rows(False), drawn(reading.q), drawn(reading.q))]
 
-    def from_target(reading: PrefixTable) -> list[NextTokenSplit]:
+    def replace_from_target(reading: PrefixTable) -> list[NextTokenSplit]:
         return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.q), reading.p)]
 
-    def always(reading: PrefixTable) -> list[NextTokenSplit]:
+    def accept_always(reading: PrefixTable) -> list[NextTokenSplit]:
         return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.q), share=(reading.p > 0.0).double())]
 
-    def one_number(reading: PrefixTable) -> Iterator[NextTokenSplit]:
+    def share_uniform(reading: PrefixTable) -> Iterator[NextTokenSplit]:
         q = drawn(reading.q)
-        share, replaced = _acceptance_probability(reading.p, q), _compute_residual(reading.p, q)
+        share, replaced = _compute_acceptance(reading.p, q), _compute_residual(reading.p, q)
         for number in range(UNIFORMS):
             yield apply_token_rule(reading.p, q, q, replaced, ((number + 0.5) / UNIFORMS < share).double())
 
-    found = [KnownBug("gate", sure, gate), KnownBug("R11", sure, late), KnownBug("R18", sure, always)]
+    found = [KnownBug("gate", sure, apply_gate), KnownBug("R11", sure, apply_late_target), KnownBug("R18", sure, accept_always)]
     if greedy:
         return found
-    found += [KnownBug("R5", sure, from_target), KnownBug("R7", sure, one_number)]
+    found += [KnownBug("R5", sure, replace_from_target), KnownBug("R7", sure, share_uniform)]
     found += [build_pass_temperature(sure, factor, settings.temperature) for factor in (*FACTORS, *STRANGE_FACTORS)]
     found += [build_undefined_temperature()] if sure else []
     if warped:
@@ -192,12 +198,12 @@ def build_pass_temperature(sure: bool, factor: float, temperature: float) -> Kno
     """pass-temperature at one temperature of the verifying pass."""
     drawn = dict(DRAFT_KINDS)[sure]
 
-    def way(reading: PrefixTable) -> list[NextTokenSplit]:
+    def split_tokens(reading: PrefixTable) -> list[NextTokenSplit]:
         q = drawn(reading.q)
         return [replace(apply_token_rule(change_temperature(reading.p, factor), q, q), bonus=reading.p)]
 
     words = f"temperature {STRANGE_FACTORS.get(factor, f'{factor * temperature:.3g}')}"
-    return KnownBug("pass-temperature", sure, way, factor=factor, words=words)
+    return KnownBug("pass-temperature", sure, split_tokens, factor=factor, words=words)
 
 
 def build_undefined_temperature() -> KnownBug:
@@ -233,10 +239,10 @@ def apply_token_rule(
 ) -> NextTokenSplit:
     """The token rule. drawn: what draft tokens come from; claimed: what the rule believes they come from.
 
-    replaced  the distribution of a replacement; None: the residual
-    share     probability of acceptance by token; None: min(1, p / claimed)
+    replaced: the distribution of a replacement; None: the residual; share: probability of acceptance by token; None: min(1, p /
+    claimed).
     """
-    share = _acceptance_probability(p, claimed) if share is None else share
+    share = _compute_acceptance(p, claimed) if share is None else share
     accepted = drawn * share
     replaced = _compute_residual(p, claimed) if replaced is None else replaced
     return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)).clamp(min=0.0) * replaced, p)
@@ -257,7 +263,7 @@ def split_argmax_after_softmax(p: Tensor, q: Tensor) -> NextTokenSplit:
 
 def split_same_noise(p: Tensor, q: Tensor) -> NextTokenSplit:
     """R6: the random number that drew a rejected draft token draws its replacement, so tokens of the residual meet the draft's in order."""
-    share, left = _acceptance_probability(p, q), _compute_residual(p, q)
+    share, left = _compute_acceptance(p, q), _compute_residual(p, q)
     of_q, of_left = (probs.cumsum(-1) / probs.sum(-1, keepdim=True) for probs in (q, left))
     edges = torch.cat((torch.zeros_like(of_q[:, :1]), of_q, of_left), -1).sort(-1).values
     middles, widths = (edges[:, 1:] + edges[:, :-1]) / 2, edges.diff(dim=-1)
@@ -303,7 +309,7 @@ def split_typical(p: Tensor, q: Tensor, epsilon: float) -> NextTokenSplit:
     return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * concentrate_on_argmax(p), concentrate_on_argmax(p))
 
 
-def _acceptance_probability(p: Tensor, q: Tensor) -> Tensor:
+def _compute_acceptance(p: Tensor, q: Tensor) -> Tensor:
     """min(1, p / q) where q is above 0, else whether p is."""
     return torch.where(q > 0.0, (p / q).clamp(max=1.0), (p > 0.0).double())
 
@@ -343,7 +349,7 @@ def compute_edge_probabilities(
     the state of a fresh round.
     """
     length, place = reading.length, reading.prefix_lengths
-    drafting = schedule.drafting_mask(length)
+    drafting = schedule.build_drafting_mask(length)
     states = np.zeros((len(edges.accepted), len(reading.prefixes), length + 1))
     states[:, :, 0] = 1.0 / len(edges.accepted)
     found = np.zeros(len(reading.edge))
@@ -368,7 +374,7 @@ def compute_edge_probabilities(
 
 def compute_next_token(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
     """(G, V): the whole distribution of the next token after each prefix, from the states that ``probabilities`` found."""
-    drafting = schedule.drafting_mask(reading.length)[reading.prefix_lengths]
+    drafting = schedule.build_drafting_mask(reading.length)[reading.prefix_lengths]
     result = torch.zeros_like(reading.p)
     for weights, found in zip(states, one.model(reading), strict=True):
         judging = torch.from_numpy((weights * drafting).sum(-1))[:, None]

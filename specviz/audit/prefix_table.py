@@ -24,13 +24,16 @@ MAX_ENTRIES = 2**24  # most entries of the target's distributions: 128 MB, so a 
 class PrefixTable:
     """G prefixes, sorted by length, and the E different tokens that the samples have after them.
 
-    n         samples read, the first ones
-    prefixes  (G) ids after the prompt; the empty one first, and with each prefix its own prefixes
-    parent    (G,) index of the prefix without its last token, -1 for the empty one
-    after     (G,) index of the edge that leads to the prefix, -1 for the empty one
-    edge      (E,) index of each edge's prefix; token  (E,) its token; count  (E,) how many samples have it
-    p, q      (G, V) target's and draft's distribution after each prefix
-    before    (1, V) each: both distributions after the prompt without its last token
+    Attributes:
+        n: Samples read, the first ones.
+        prefixes: (G) ids after the prompt; the empty one first, and with each prefix its own prefixes.
+        parent: (G,) index of the prefix without its last token, -1 for the empty one.
+        after: (G,) index of the edge that leads to the prefix, -1 for the empty one.
+        edge: (E,) index of each edge's prefix.
+        token: (E,) its token.
+        count: (E,) how many samples have it.
+        p, q: (G, V) target's and draft's distribution after each prefix.
+        before: (1, V) each: both distributions after the prompt without its last token.
     """
 
     n: int

@@ -1,64 +1,31 @@
-"""The smallest experiment that shows a difference again: one prompt, one token after one prefix, as few samples as will do."""
+"""The smallest experiment that shows a difference again: one prompt, one token after one prefix, as few samples as suffice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
 
 from specviz.audit.first_difference import FirstDifference, FrequencyShift
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
+from specviz.records import load_toml
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import count_equality_draws_needed, count_rate_draws_needed, count_two_rates_draws_needed
 
 Z = 2.326  # a normal variable is above it once in 100
-SCRIPT = """\
-import json, os, urllib.request
-
-prefix, token, n, hits, reached = {prefix}, {token}, {samples}, 0, 0
-for seed in range(1, n + 1):
-    body = {body}
-    request = urllib.request.Request("{address}", json.dumps(body).encode(), {headers})
-    answer = json.load(urllib.request.urlopen(request))
-    wrote = {wrote}
-    if wrote[:{position}] == prefix:
-        reached, hits = reached + 1, hits + (wrote[{position}:{after}] == [token])
-print(f"{{hits}} of {{reached}}: {{hits / max(1, reached):.3f}}, the model's own distribution says {exact:.3f}")
-"""
-
-TWO_SERVER_SCRIPT = """\
-import json, os, urllib.request
-from math import erfc, sqrt
-
-prefix, token, n, hits, reached = {prefix}, {token}, {samples}, [0, 0], [0, 0]
-servers = [  # address, headers, the request with a seed, what an answer wrote
-{servers}
-]
-for seed in range(1, n + 1):
-    for number in ((0, 1) if seed % 2 else (1, 0)):
-        address, headers, ask, read = servers[number]
-        request = urllib.request.Request(address, json.dumps(ask(seed + number * n)).encode(), headers)
-        wrote = read(json.load(urllib.request.urlopen(request)))
-        if wrote[:{position}] == prefix:
-            reached[number], hits[number] = reached[number] + 1, hits[number] + (wrote[{position}:{after}] == [token])
-for number in (0, 1):
-    print(f"server {{number + 1}}: {{hits[number]}} of {{reached[number]}}: {{hits[number] / max(1, reached[number]):.3f}}")
-m, per = sum(hits) / max(1, sum(reached)), sum(1 / max(1, count) for count in reached)
-apart = abs(hits[0] / max(1, reached[0]) - hits[1] / max(1, reached[1])) - per / 2
-print(f"one rate for both: p = {{erfc(max(0.0, apart) / sqrt(2 * m * (1 - m) * per or 1)):.2g}}, rejected below {level:g}")
-"""
-SERVER_LINE = '    ("{address}", {headers},\n     lambda seed: {body},\n     lambda answer: {wrote}),'
+SCRIPTS = load_toml("texts/reproduction")
 
 
 @dataclass(frozen=True, slots=True)
 class ReproducibleRequest:
     """How a program without this project asks a server for one sample.
 
-    address  of the request
-    body     Python source of its body, in which ``seed`` stands for the seed
-    wrote    Python source that takes the token ids from the ``answer``, or its text as a list of one
-    variable environment variable that holds the key; empty for none
+    Attributes:
+        address: Of the request.
+        body: Python source of its body, in which ``seed`` stands for the seed.
+        wrote: Python source that takes the token ids from the ``answer``, or its text as a list of one.
+        variable: Environment variable that holds the key; empty for none.
     """
 
     address: str
@@ -100,16 +67,20 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What to ask a server, or two of them, and what to count.
+    """The requests for a server, or for two, and what to count.
 
-    prompt, prompt_ids; prefix, prefix_ids  what a sample must begin with; position  of the token that is counted, from 1
-    token, text  that token; exact, seen  its probability after the prefix, or its share on the second server, and how often it came
-    reaching     samples with the prefix, of each server, that show the difference with power 99% at a level of 0.001; samples  to
-                 have as many
-    script       a program in Python that does it
-    whole        whether ``text`` is a whole text
-    counts       of two servers: the tokens that gain and those that lose; n, m  samples of each that have the prefix, None against
-                 weights
+    Attributes:
+        prefix_ids: What a sample must begin with; prefix is its text.
+        position: Of the token that is counted, from 1.
+        token: That token; text is its text.
+        exact: Its probability after the prefix, or its share on the second server.
+        seen: How often it came.
+        reaching: Samples with the prefix, of each server, that show the difference with power 99% at a level of 0.001.
+        samples: Samples to draw to have as many.
+        script: A program in Python that does it.
+        whole: Whether ``text`` is a whole text.
+        counts: Of two servers: the tokens that gain and those that lose.
+        n, m: Samples of each of two servers that have the prefix; None against weights.
     """
 
     prompt: str
@@ -146,82 +117,62 @@ class Reproduction:
 
 
 def plan_reproduction(
-    parting: FirstDifference, prompt: str, prompt_ids: Sequence[int], samples: int, request: ReproducibleRequest
+    parting: FirstDifference,
+    prompt: str,
+    prompt_ids: Sequence[int],
+    samples: Sequence[int],
+    requests: Sequence[ReproducibleRequest],
 ) -> Reproduction:
-    """The token after the parting prefix that needs the fewest samples. samples: that were tested."""
-    shift = min((*parting.gains, *parting.loses), key=lambda one: (count_needed(one), one.token))
-    reaching = count_needed(shift)
-    total = count_samples_to_reach(reaching, parting.n / samples)
-    script = SCRIPT.format(
-        prefix=list(parting.prefix),
-        token=repr(shift.text) if parting.whole else shift.token,
-        samples=total,
-        headers=request.headers,
-        body=request.body,
-        address=request.address,
-        wrote=request.wrote,
-        position=len(parting.prefix),
-        after=len(parting.prefix) + 1,
+    """The token after the first prefix that differs that needs the fewest samples.
+
+    Args:
+        parting: The first difference.
+        prompt: The text that the samples continue.
+        prompt_ids: Its token ids; empty where two servers are compared.
+        samples: Number of samples that were tested, of each server.
+        requests: One server, which is compared with weights, or two, which get requests in turn, with seeds of their own.
+    """
+    count = count_needed if parting.m is None else count_needed_of_each
+    shift = min((*parting.gains, *parting.loses), key=lambda one: (count(one), one.token))
+    reached = [n for n in (parting.n, parting.m) if n is not None]
+    reaching = count(shift)
+    total = count_samples_to_reach(reaching, min(n / tested for n, tested in zip(reached, samples, strict=True)))
+    values: dict[str, object] = {
+        "prefix": list(parting.prefix),
+        "token": repr(shift.text) if parting.whole else shift.token,
+        "samples": total,
+        "position": len(parting.prefix),
+        "after": len(parting.prefix) + 1,
+        "exact": shift.exact,
+        "level": ALPHA,
+    }
+    servers = [{"address": one.address, "headers": one.headers, "body": one.body, "wrote": one.wrote} for one in requests]
+    if parting.m is None:
+        script = SCRIPTS["one_server"].format(**values, **servers[0])
+    else:
+        script = SCRIPTS["two_servers"].format(**values, servers="\n".join(SCRIPTS["server"].format(**one) for one in servers))
+    found = Reproduction(
+        prompt=prompt,
+        prompt_ids=tuple(prompt_ids),
+        prefix=parting.text,
+        prefix_ids=parting.prefix,
+        position=parting.position,
+        token=shift.token,
+        text=shift.text,
         exact=shift.exact,
-    )
-    return Reproduction(
-        prompt,
-        tuple(prompt_ids),
-        parting.text,
-        parting.prefix,
-        parting.position,
-        shift.token,
-        shift.text,
-        shift.exact,
-        shift.seen,
-        reaching,
-        total,
-        script,
-        parting.whole,
-    )
-
-
-def plan_reproduction_of_two(
-    parting: FirstDifference, prompt: str, samples: tuple[int, int], requests: tuple[ReproducibleRequest, ReproducibleRequest]
-) -> Reproduction:
-    """The same between two servers: both are asked in turn, with seeds of their own. samples: of each that were compared."""
-    assert parting.m is not None, "a parting of two servers counts both"
-    shift = min((*parting.gains, *parting.loses), key=lambda one: (count_needed_of_each(one), one.token))
-    reaching = count_needed_of_each(shift)
-    total = count_samples_to_reach(reaching, min(parting.n / samples[0], parting.m / samples[1]))
-    script = TWO_SERVER_SCRIPT.format(
-        prefix=list(parting.prefix),
-        token=repr(shift.text) if parting.whole else shift.token,
+        seen=shift.seen,
+        reaching=reaching,
         samples=total,
-        servers="\n".join(
-            SERVER_LINE.format(address=one.address, headers=one.headers, body=one.body, wrote=one.wrote) for one in requests
-        ),
-        position=len(parting.prefix),
-        after=len(parting.prefix) + 1,
-        level=ALPHA,
+        script=script,
+        whole=parting.whole,
     )
-    counts = tuple(
+    if parting.m is None:
+        return found
+    counts = (
         TokenCounts(one.token, one.text, round(one.seen * parting.n), round(one.exact * parting.m))
         for one in (*parting.gains, *parting.loses)
     )
-    return Reproduction(
-        prompt,
-        (),
-        parting.text,
-        parting.prefix,
-        parting.position,
-        shift.token,
-        shift.text,
-        shift.exact,
-        shift.seen,
-        reaching,
-        total,
-        script,
-        parting.whole,
-        counts,
-        parting.n,
-        parting.m,
-    )
+    return replace(found, counts=tuple(counts), n=parting.n, m=parting.m)
 
 
 def count_samples_to_reach(reaching: int, share: float) -> int:

@@ -17,12 +17,13 @@ MAX_TEMPERATURE = 1000.0  # temperature of a probe: every token is about as like
 class SamplingRequest:
     """A request for samples. None for top_k, top_p or min_p means off.
 
-    prompt      the text to continue; under ``chat`` the message of the user
-    max_tokens  1 to 64
-    model       as the server calls it; empty: not named
-    temperature 0 to 1000
-    extra       further fields of the request's body, which win over everything else
-    written     the text that the server's model reads, where it differs from ``prompt``: the chat template with the message in it
+    Attributes:
+        prompt: The text to continue; under ``chat`` the message of the user.
+        max_tokens: 1 to 64.
+        model: As the server calls it; empty: not named temperature 0 to 1000.
+        extra: Further fields of the request's body, which win over everything else.
+        written: The text that the server's model reads, where it differs from ``prompt``: the chat template with the message in
+            it.
     """
 
     prompt: str
@@ -59,7 +60,7 @@ class SamplingRequest:
         """The text that the samples continue, as a sample file names it."""
         return self.written or self.prompt
 
-    def settings(self, seed: int | None = None) -> dict[str, Any]:
+    def build_settings(self, seed: int | None = None) -> dict[str, Any]:
         """The field ``settings`` of a sample: what changes its distribution, and its seed."""
         asked = {name: getattr(self, name) for name in CUT_FIELDS if getattr(self, name) is not None}
         chat = {"chat": True} if self.chat else {}
@@ -72,9 +73,14 @@ class SamplingRequest:
 
     def to_record(self) -> dict[str, Any]:
         """Everything that was asked, JSON-ready."""
-        return {"model": self.model, "prompt": self.prompt, "written": self.written, "extra": dict(self.extra)} | self.settings()
+        return {
+            "model": self.model,
+            "prompt": self.prompt,
+            "written": self.written,
+            "extra": dict(self.extra),
+        } | self.build_settings()
 
-    def at_temperature(self, temperature: float, max_tokens: int) -> SamplingRequest:
+    def with_temperature(self, temperature: float, max_tokens: int) -> SamplingRequest:
         """The same text, at a temperature that makes tokens alike and without filters: whatever is cut then, the server cuts."""
         no_cuts: dict[str, Any] = dict.fromkeys(CUT_FIELDS)
         return replace(self, temperature=temperature, max_tokens=max_tokens, **no_cuts)

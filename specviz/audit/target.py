@@ -1,7 +1,8 @@
-"""One server of an audit, from recognition to the record of its samples. The command line and the page use it."""
+"""One server of an audit: from recognition, preflight checks and a forecast to the record of its samples."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,26 +20,117 @@ from specviz.audit.collect import (
     read_record,
 )
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.planning import CollectionForecast, forecast_collection, measure_rate
 from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
 from specviz.audit.reproduction import ReproducibleRequest
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.evidence.report import seal
+from specviz.evidence.sample_file_reports import FEWEST_DF
+from specviz.evidence.tests import CELLS, MARGIN, TestPlan
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
+from specviz.statistics.finding import ALPHA, POWER
+from specviz.statistics.power import compute_pooled_draws, correct_level, count_draws_needed, find_detectable_tv
+
+TIMED_REQUESTS = 4  # requests of a thread that are timed
+MIN_PROBE_SECONDS = 0.5  # seconds after which a probe may end
+SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of the other
+
+
+def count_needed_samples(tv: float, length: int, two_files: bool) -> int:
+    """Samples of each file that detect a total variation: with the fewest cells, or between two files. Raises EvidenceError."""
+    if two_files:
+        return 2 * count_draws_needed(tv, FEWEST_DF, ALPHA / 2)
+    return TestPlan.for_distance(1, length, tv).needed
+
+
+def describe_needed_samples(tv: float, length: int, two_files: bool) -> str:
+    """What is known before the first request to a server."""
+    each = " of each server" if two_files else ""
+    return f"A total variation of {tv:g} needs {count_needed_samples(tv, length, two_files):,} samples{each} to be detected with power {POWER:.0%}."
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionForecast:
+    """What to expect of a number of samples.
+
+    Attributes:
+        samples: Samples of each file.
+        missing: Samples of all files together that are still to be collected.
+        length: Tokens of a sample that are tested.
+        tv: Total variation that the tests must detect.
+        two_files: Whether two servers are compared.
+        rate: Samples per second, as a probe has measured.
+    """
+
+    samples: int
+    missing: int
+    length: int
+    tv: float
+    two_files: bool
+    rate: float
+
+    @property
+    def needed(self) -> int:
+        """Samples of each file with which ``tv`` is detected."""
+        return count_needed_samples(self.tv, self.length, self.two_files)
+
+    @property
+    def detectable_tv(self) -> float:
+        """Total variation that ``samples`` of each file detect, by the same tests as ``needed``."""
+        if self.two_files:
+            return find_detectable_tv(FEWEST_DF, compute_pooled_draws(self.samples, self.samples), correct_level(ALPHA, 2))
+        return min(1.0, find_detectable_tv(CELLS[0] - 1, self.samples, TestPlan.for_distance(1, self.length, 1.0).level) / MARGIN)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for all that are missing."""
+        return self.missing / self.rate
+
+    @property
+    def sentence(self) -> str:
+        of_each = " of each" if self.two_files else ""
+        detected = (
+            f"{self.samples:,} samples{of_each} detect a total variation of {self.detectable_tv:.2g} with power {POWER:.0%}"
+        )
+        enough = "" if self.samples >= self.needed else f"; {self.tv:g} needs {self.needed:,}"
+        return f"{detected}{enough}. This server gives about {self.rate:.3g} samples per second: {format_duration(self.seconds)}."
+
+
+def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
+    """Samples per second with as many requests at a time as the probe has.
+
+    TIMED_REQUESTS rounds, or more for quick servers, or one where the rate is limited.
+    """
+    done, began = 0, time.monotonic()
+    rounds = TIMED_REQUESTS if probe.endpoint.rate is None else 1
+    while True:
+        seeds = [probe.reserve_seeds(choices) for _ in range(rounds * probe.at_once)]
+        done += sum(len(one.samples) for one in probe.request_all(probe.sampling, seeds, choices))
+        if (spent := time.monotonic() - began) >= MIN_PROBE_SECONDS:
+            return done / spent
+
+
+def format_duration(seconds: float) -> str:
+    """A time that lies ahead, in words."""
+    if seconds < 90:
+        return f"about {max(seconds, 1.0):.0f} s"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditPreparation:
-    """Results of the preflight.
+    """What is known before samples are collected.
 
-    server    as ``recognize_server``, with the settled profile; checks  of the preflight
-    size      as the checks require: one request at a time, or one sample per request
-    refusals  fields that the server does not take
-    forecast  None where all samples are there already
-    ids       whether it gives the ids of its tokens
+    Attributes:
+        server: As ``recognize_server`` gives it, with the settled profile.
+        checks: Results of the preflight.
+        size: As the checks require: one request at a time, or one sample per request.
+        refusals: A sentence for each field that the server does not take.
+        forecast: None where all samples are there already.
+        url: The server's address.
+        has_ids: Whether it gives the ids of its tokens.
     """
 
     server: RecognizedServer
@@ -47,7 +139,7 @@ class AuditPreparation:
     refusals: tuple[str, ...]
     forecast: CollectionForecast | None
     url: str
-    ids: bool
+    has_ids: bool
 
     @property
     def blocking(self) -> list[PreflightCheck]:
@@ -55,7 +147,7 @@ class AuditPreparation:
 
     @property
     def summary(self) -> str:
-        """All that a person should know, a line each: who answers, what was caught or cannot be known, what is to be expected."""
+        """A line each: who answers, what was caught or cannot be known, what to expect."""
         lines = [f"{self.server.name} at {self.url}", *self.refusals]
         lines += [f"- {check.name}: {check.sentence}" for check in self.checks if check.state != "safe"]
         return "\n".join([*lines, self.forecast.sentence if self.forecast else "All samples are there already."])
@@ -63,93 +155,80 @@ class AuditPreparation:
 
 @dataclass(slots=True)
 class AuditTarget:
-    """An endpoint, what is requested from it, and the file in the audit's folder. preparation: set by ``prepare_target``."""
+    """An endpoint, what is requested from it, and the file in the audit's folder.
+
+    Attributes:
+        variable: Environment variable that holds the server's key; empty for none.
+    """
 
     endpoint: Endpoint
     sampling: SamplingRequest
     size: CollectionSize
     file: str
     variable: str = ""
-    preparation: AuditPreparation | None = None
+    _preparation: AuditPreparation | None = None
+
+    @property
+    def preparation(self) -> AuditPreparation:
+        """What ``prepare`` found."""
+        assert self._preparation is not None, "a target is prepared first"
+        return self._preparation
+
+    def prepare(
+        self, folder: Path, tv: float, pair: LoadedPair | None, on_progress: ProgressCallback = ignore_progress
+    ) -> AuditPreparation:
+        """Recognize the server, run the preflight checks, and estimate how long the samples will take.
+
+        Args:
+            folder: Of the sample files.
+            tv: Total variation that the tests must detect.
+            pair: Local weights; None: two servers are compared.
+            on_progress: Called with the share done and what is being done; what it raises ends the work.
+
+        Raises:
+            EndpointError: Where nothing answers.
+            SettingsError: Where the folder holds something else.
+        """
+        on_progress(0.0, "who answers")
+        server, size, path = recognize_server(self.endpoint), self.size, folder / self.file
+        profile, answer, refusals = server.profile.settle(self.endpoint, self.sampling)
+        has_ids = all(sample.tokens is not None for sample in answer.samples)
+        present, before = count_kept_lines(path)[0], read_record(path)
+        forecast = None
+        if present >= size.samples and before is not None:
+            checks = tuple(PreflightCheck(**check) for check in before.checks)
+            size = replace(size, at_once=before.at_once, choices=before.choices)
+        else:
+            first_seed = compute_first_seed(size.seed, PROBE_REGION) + size.arm * SEEDS_PER_PROBE
+            known = (None, None) if pair is None else (pair.encode(self.sampling.line), pair.vocabulary)
+            probe = ServerProbe(self.endpoint, profile, self.sampling, size.at_once, first_seed, *known)
+            result = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
+            checks, choices, probe.at_once = result.checks, min(size.choices, result.choices), result.at_once
+            probe.on_answer = partial(on_progress, 0.95, "how long it will take")
+            probe.on_answer()
+            length, rate = min(self.sampling.max_tokens, 4), measure_rate(probe, choices)
+            forecast = CollectionForecast(size.samples, size.samples - present, length, tv, pair is None, rate)
+            on_progress(1.0, "")
+            size = replace(size, at_once=min(size.at_once, result.at_once), choices=choices)
+        settled = replace(server, profile=profile)
+        self._preparation = AuditPreparation(settled, checks, size, tuple(refusals), forecast, self.endpoint.url, has_ids)
+        return self._preparation
 
     @property
     def request(self) -> ReproducibleRequest:
         """A request of this server, for somebody who wants to repeat it without this project."""
-        assert self.preparation is not None
-        profile, address = (
-            self.preparation.server.profile,
-            self.endpoint.address(self.preparation.server.profile.select_path(self.sampling)),
-        )
-        return ReproducibleRequest.from_profile(address, profile, self.sampling, self.preparation.ids, self.variable)
+        profile = self.preparation.server.profile
+        address = self.endpoint.build_address(profile.select_path(self.sampling))
+        return ReproducibleRequest.from_profile(address, profile, self.sampling, self.preparation.has_ids, self.variable)
 
-    def job(self, folder: Path) -> CollectionJob:
-        """What ``collect`` is to do for it."""
-        ready = self.preparation
-        assert ready is not None
-        return CollectionJob(
-            self.endpoint, ready.server, self.sampling, ready.size, folder / self.file, ready.checks, ready.refusals
-        )
+    def build_job(self, folder: Path) -> CollectionJob:
+        """What ``collect_samples`` takes."""
+        ready, path = self.preparation, folder / self.file
+        return CollectionJob(self.endpoint, ready.server, self.sampling, ready.size, path, ready.checks, ready.refusals)
 
     def collect(self, folder: Path, on_progress: ProgressCallback) -> CollectionRecord:
-        """Fill the sample file. Raises as ``collect``."""
-        return collect_samples([self.job(folder)], on_progress)[0]
-
-
-def prepare_target(
-    target: AuditTarget,
-    folder: Path,
-    tv: float,
-    files: int,
-    pair: LoadedPair | None,
-    on_progress: ProgressCallback = ignore_progress,
-) -> AuditPreparation:
-    """Recognize the server, run the preflight checks, and estimate how long the samples will take.
-
-    files  sample files of the audit: 2 where two servers are compared; pair  local weights, None: there are none
-
-    Raises EndpointError where nothing answers, SettingsError where the folder holds something else.
-    """
-    on_progress(0.0, "who answers")
-    server, size = recognize_server(target.endpoint), target.size
-    profile, answer, refusals = server.profile.settle(target.endpoint, target.sampling)
-    server, ids = replace(server, profile=profile), all(sample.tokens is not None for sample in answer.samples)
-    there, before = count_kept_lines(folder / target.file)[0], read_record(folder / target.file)
-    if there >= size.samples and before is not None:
-        checks = tuple(PreflightCheck(**check) for check in before.traps)
-        return AuditPreparation(
-            server,
-            checks,
-            replace(size, at_once=before.at_once, choices=before.choices),
-            tuple(refusals),
-            None,
-            target.endpoint.url,
-            ids,
-        )
-    known = None if pair is None else pair.encode(target.sampling.line)
-    seeds = compute_first_seed(size.seed, PROBE_REGION) + size.arm * SEEDS_PER_PROBE
-    probe = ServerProbe(
-        target.endpoint, profile, target.sampling, size.at_once, seeds, known, None if pair is None else pair.vocabulary
-    )
-    found = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
-    choices = min(size.choices, found.choices)
-    probe.at_once = found.at_once
-    probe.on_answer = partial(on_progress, 0.95, "how long it will take")
-    probe.on_answer()
-    ahead = forecast_collection(
-        size.samples,
-        size.samples - there,
-        min(target.sampling.max_tokens, 4),
-        tv,
-        files,
-        pair is None,
-        measure_rate(probe, choices),
-    )
-    on_progress(1.0, "")
-    own = replace(size, at_once=min(size.at_once, found.at_once), choices=choices)
-    return AuditPreparation(server, found.checks, own, tuple(refusals), ahead, target.endpoint.url, ids)
-
-
-SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of the other
+        """Fill the sample file. Raises as ``collect_samples``."""
+        return collect_samples([self.build_job(folder)], on_progress)[0]
 
 
 def add_server_records(report: Mapping[str, Any], records: Sequence[CollectionRecord]) -> dict[str, Any]:

@@ -57,11 +57,15 @@ class LikelySequences:
 class TextDistribution:
     """The exact distribution of a server's texts, as far as they are likely.
 
-    masses     text -> probability, all sequences of tokens that write it added up
-    names      text -> the likeliest of these sequences
-    several    texts that several sequences write; ambiguous  mass of all but the likeliest sequence of each
-    left_out   mass at most of sequences that were not followed to their end: it belongs to some text and is counted as other texts
-    broken     mass of texts that end in half a character; held_back  whether the server leaves that half out
+    Attributes:
+        masses: Text -> probability, all sequences of tokens that write it added up.
+        names: Text -> the likeliest of these sequences.
+        several: Texts that several sequences write.
+        ambiguous: Mass of all but the likeliest sequence of each.
+        left_out: Mass at most of sequences that were not followed to their end: it belongs to some text and is counted as other
+            texts.
+        broken: Mass of texts that end in half a character.
+        held_back: Whether the server leaves that half out.
     """
 
     masses: dict[str, float]
@@ -96,12 +100,12 @@ class TokenBytes:
         raw = {token: bytes.fromhex(one) for token, one in pair.pieces(range(len(pair.tokenizer))).items()}
         return cls(raw, {*pair.tokenizer.all_special_ids, *pair.eos_token_ids})
 
-    def bytes_of(self, ids: Sequence[int]) -> bytes:
+    def join_bytes(self, ids: Sequence[int]) -> bytes:
         return b"".join(self.pieces.get(token, b"") for token in ids)
 
     def text(self, ids: Sequence[int], held_back: bool) -> str:
         """As a server writes it: half a character at the end is left out, or stands as U+FFFD."""
-        raw = self.bytes_of(ids)
+        raw = self.join_bytes(ids)
         whole = strip_partial_character(raw)
         return (whole if held_back and whole is not None else raw).decode("utf-8", "replace")
 
@@ -141,7 +145,7 @@ def find_likely_sequences(
         if not open_:
             break
     return LikelySequences(
-        closed, sum(mass for ids, mass in closed.items() if strip_partial_character(raw := tokens.bytes_of(ids)) != raw)
+        closed, sum(mass for ids, mass in closed.items() if strip_partial_character(raw := tokens.join_bytes(ids)) != raw)
     )
 
 
@@ -157,7 +161,7 @@ def compute_text_distribution(
 ) -> TextDistribution:
     """Every text of probability ``least`` or more, at most ``cells`` of them, with its exact probability.
 
-    held_back  mass of texts that end in half a character -> whether the server leaves the half out
+    held_back: mass of texts that end in half a character -> whether the server leaves the half out.
 
     Raises EvidenceError where no text is as likely as that.
     """
@@ -200,7 +204,7 @@ def sum_over_tokenizations(
     eos_token_ids: frozenset[int],
     held_back: bool,
 ) -> tuple[dict[str, float], float]:
-    """text -> probability of all token sequences that write it, and the mass of beginnings below ``least``, which are not followed."""
+    """Text -> probability of all token sequences that write it, and the mass of beginnings below ``least``, which are not followed."""
     goals, result, left_out = [text.encode() for text in texts], dict.fromkeys(texts, 0.0), 0.0
     ends = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
     open_: dict[tuple[int, ...], tuple[float, list[WritingState]]] = {(): (1.0, [(goal, 0, b"") for goal in range(len(goals))])}
@@ -233,7 +237,7 @@ def sum_over_tokenizations(
 def iterate_next_tokens(tokens: TokenBytes, rest: bytes, half: bytes, held_back: bool) -> Iterator[tuple[int, int, bytes]]:
     """Tokens that may come next where ``rest`` is still to be written: id, how many bytes of it are written, and the half character then open.
 
-    half  the half character that is open; after it only more of its own bytes
+    half: the half character that is open; after it only more of its own bytes.
     """
     if half:
         yield from ((token, 0, half + raw) for raw, token in tokens.halves if strip_partial_character(half + raw) == b"")

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+import torch
+
 from specviz.audit.diagnosis import Diagnosis, diagnose
-from specviz.audit.first_difference import FirstDifference, find_first_difference_of_two, find_text_difference
-from specviz.audit.precision import convert_precision, measure_distance
-from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, plan_reproduction_of_two
+from specviz.audit.first_difference import find_first_difference_of_two, find_text_difference
+from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction
 from specviz.audit.text_samples import run_text_tests
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate import read_test_report
-from specviz.evidence.partition import build_partition
+from specviz.evidence.certificate import read_test_report, recompute_masses
+from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import seal
 from specviz.evidence.sample_file_reports import compare_files, report_against_weights
 from specviz.evidence.sample_files import SampleFile, convert_to_samples
+from specviz.evidence.serving_setups.targets import round_to_bfloat16
 from specviz.evidence.tests import CELLS, TestPlan
+from specviz.models.pairs.catalog import OVERHEAD
+from specviz.models.pairs.families import find_free_memory
 from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
@@ -54,54 +60,58 @@ def build_verdict(
     drafted: Sequence[bool | None],
     command: Sequence[str],
     on_progress: ProgressCallback = ignore_progress,
-    request: ReproducibleRequest | None = None,
-    against_request: ReproducibleRequest | None = None,
+    requests: Sequence[ReproducibleRequest] = (),
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
-    file      the samples; settings  the distribution that they were asked for, and ``length``, the tokens of a sample that are tested
-    pair      local weights, the reference if they are given; against  else the samples of another server, or of the same one
-    tv        total variation that the tests must detect; seed  of the permutations and of our own samples
-    drafted   whether each server was seen to draft; None: it does not tell
-    command   the words of the audit's own command line, for the report
-    on_progress  called with the share of the work that is done, in [0, 1], and what is being done; may raise to stop
-    request, against_request  of the servers, for the reproduction; None: there is none
+    Args:
+        file: The samples.
+        settings: The distribution that they were sampled from, and the tokens of a sample that are tested (``max_new_tokens``).
+        pair: Local weights, the reference where they are given.
+        against: Otherwise the samples of another server, or of the same one.
+        tv: Total variation that the tests must detect.
+        seed: Of the permutations and of our own samples.
+        drafted: Whether each server was seen to draft; None: it does not show it.
+        command: The words of the audit's own command line, for the report.
+        on_progress: Called with the share of the work done, in [0, 1], and what is being done; may raise to stop.
+        requests: Of the servers, for the reproduction; empty: there is none.
 
-    Raises EvidenceError or SettingsError where nothing can be tested.
+    Raises:
+        EvidenceError: Where nothing can be tested.
+        SettingsError: For samples of another distribution.
     """
     settings = replace(settings, prompt=file.prompt, seed=seed)
-    texts = precision = found = again = where = None
+    texts = precision = found = again = where = parted = None
+    sizes: Sequence[int] = ()
     if pair is not None:
         plan = partial(TestPlan.for_distance, tv=tv)
         if file.tokens:
             report = report_against_weights(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
         else:
             report, texts = run_text_tests(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing texts"))
-        precision = compare_precisions(
-            file, settings, plan, pair, report, scale_progress(on_progress, 0.5, 0.7, "another precision")
-        )
+        reading = scale_progress(on_progress, 0.5, 0.7, "another precision")
+        precision = compare_precisions(file, settings, plan, pair, report, reading)
         if report["verdict"] == "rejected" and file.tokens:
-            found = diagnose_rejection(file, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
-            again = found.parting and build_reproduction(found.parting, settings, pair, found.samples, request)
-            where = found.parting.describe() if found.parting else NO_SINGLE_PREFIX
+            found = _diagnose_rejection(file, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
+            parted, sizes = found.parting, [found.samples]
         elif report["verdict"] == "rejected":
             one = report["answers"][0]
             parted = find_text_difference(one["cells"], min(test["adjusted_p"] for test in one["tests"]), pair.decode)
-            again = parted and build_reproduction(parted, settings, pair, one["n"], request)
-            where = parted.describe() if parted else NO_SINGLE_PREFIX
+            sizes = [one["n"]]
     elif against is not None:
         report = compare_files(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
-        if report["verdict"] == "rejected":
-            parted = find_first_difference_of_two(file.samples, against.samples)
-            where = parted.describe("on the second server") if parted else NO_SINGLE_PREFIX
-            if parted and request and against_request:
-                sizes = len(file.samples), len(against.samples)
-                made = plan_reproduction_of_two(parted, file.prompt, sizes, (request, against_request))
-                again = asdict(made) | {"sentence": made.sentence}
+        sizes = len(file.samples), len(against.samples)
+        parted = find_first_difference_of_two(file.samples, against.samples) if report["verdict"] == "rejected" else None
     else:
         raise EvidenceError(
             "There is nothing to compare the samples with: give local weights with --target, or a second server with --against."
         )
+    if report["verdict"] == "rejected":
+        where = parted.describe("on the second server" if pair is None else "exact") if parted else NO_SINGLE_PREFIX
+        if parted and len(requests) >= len(sizes):
+            ids = () if pair is None else pair.encode(file.prompt)
+            made = plan_reproduction(parted, file.prompt, ids, sizes, requests)
+            again = asdict(made) | {"sentence": made.sentence}
     audit = {
         "command": shlex.join(map(str, command)),
         "speculation": describe_speculation(drafted),
@@ -126,7 +136,7 @@ def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
     return {"drafted": one, "verdict": SPECULATION_SEEN[one][0], "sentence": said}
 
 
-def diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
+def _diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
     """How rejected samples are wrong."""
     samples = convert_to_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
     asked = on.settings.get("max_tokens")
@@ -136,14 +146,34 @@ def diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_
     return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, on_progress)
 
 
-def build_reproduction(
-    parted: FirstDifference, settings: Settings, pair: LoadedPair, samples: int, request: ReproducibleRequest | None
-) -> dict[str, Any] | None:
-    """The experiment that shows a difference; None where no server is known. samples: that were looked at."""
-    if request is None:
+@dataclass(frozen=True, slots=True)
+class PrecisionDistance:
+    """reference, other: names of the number types; tv: between the two distributions on the cells of the test, in [0, 1]."""
+
+    reference: str
+    other: str
+    tv: float
+
+
+def _convert_precision(pair: LoadedPair) -> LoadedPair | None:
+    """The pair with its target in bfloat16, or in float32 where it is in 16 bits; None where memory does not hold both."""
+    target = pair.target
+    other = torch.bfloat16 if target.dtype in (torch.float32, torch.float64) else torch.float32
+    if target.num_parameters() * other.itemsize * OVERHEAD > find_free_memory(target.device):
         return None
-    made = plan_reproduction(parted, settings.prompt, pair.encode(settings.prompt), samples, request)
-    return asdict(made) | {"sentence": made.sentence}
+    return replace(pair, target=round_to_bfloat16(target) if other is torch.bfloat16 else deepcopy(target).float())
+
+
+def _measure_distance(
+    pair: LoadedPair, other: LoadedPair, settings: Settings, prompt: Sequence[int], partition: Partition
+) -> PrecisionDistance:
+    """Total variation between two precisions on the cells of a partition. Both are computed here, on the same tree of prefixes."""
+    masses = [
+        recompute_masses(one.open(settings)[0], tuple(prompt), partition, one.eos_token_ids).masses for one in (pair, other)
+    ]
+    tv = float(np.abs(masses[0] / masses[0].sum() - masses[1] / masses[1].sum()).sum()) / 2.0
+    names = [str(one.target.dtype).removeprefix("torch.") for one in (pair, other)]
+    return PrecisionDistance(names[0], names[1], tv)
 
 
 def compare_precisions(
@@ -155,7 +185,7 @@ def compare_precisions(
     on_progress: ProgressCallback,
 ) -> dict[str, Any] | None:
     """How far another precision of the same weights lies from the reference, and whether rejected samples follow that one; None: no memory."""
-    other = convert_precision(pair)
+    other = _convert_precision(pair)
     if other is None:
         return None
     ids, answer = pair.encode(settings.prompt), read_test_report(report["answers"][0])
@@ -165,7 +195,7 @@ def compare_precisions(
         partition = build_partition(
             pair.open(settings)[0], ids, settings.max_new_tokens, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
         )
-    found = measure_distance(pair, other, settings, ids, partition)
+    found = _measure_distance(pair, other, settings, ids, partition)
     on_progress(0.5)
     said = f"Precision alone: {found.other} lies within a total variation of {found.tv:.2g} of {found.reference} on these cells."
     verdict = None
@@ -190,8 +220,10 @@ def to_plain(value: Any) -> Any:
 
 
 def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
-    """What the records of the servers say that changes how a verdict is read: traps in spite of which samples were collected, and end
-    tokens that were not given."""
+    """What the records of the servers say that changes how a verdict is read.
+
+    These are checks in spite of which samples were collected, and end tokens that were not given.
+    """
     lines, servers = [], audit.get("servers", ())
     for number, server in enumerate(servers):
         said = [trap["sentence"] for trap in server["traps"] if trap["stops"]]

@@ -11,36 +11,21 @@ from specviz.cli.common.parser import Choice, WholeNumber
 from specviz.records import HERE
 
 MODE = Choice("mode", ("local", "hosted"))
-EXAMPLES = (
-    "specviz app",
-    "specviz app --port 8600",
-    "specviz app --host 0.0.0.0 --mode hosted   # for visitors, with limits",
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--port", type=WholeNumber("port", 1, 65535), default=8501, metavar="N", help="port, 1 to 65535 (default: 8501)"
-    )
-    parser.add_argument(
-        "--host", default="localhost", help="address to serve at (default: localhost, reachable only from this machine)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--port", type=WholeNumber("port", 1, 65535), default=8501, metavar="N", help="port, 1 to 65535 (default: 8501)")
+    add("--host", default="localhost", help="address to serve at (default: localhost, reachable only from this machine)")
+    add(
         "--mode", type=MODE, metavar=MODE.metavar, help="for you alone, or for visitors with limits; needed for any other address"
     )
 
 
 def run(options: argparse.Namespace) -> int:
     place = next(place for place in (HERE / "served", HERE.parent) if (place / "app.py").is_file())  # installed; in a checkout
-    command = [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        "app.py",
-        f"--server.port={options.port}",
-        f"--server.address={options.host}",
-    ]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    command += [f"--server.port={options.port}", f"--server.address={options.host}"]
     path = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
     mode = {"SPECVIZ_MODE": options.mode} if options.mode else {}
     environment = os.environ | {"PYTHONPATH": path} | mode

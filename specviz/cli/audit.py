@@ -1,16 +1,16 @@
-"""``audit``: is a server that runs right now exact? Its samples are collected, its traps told, and its distribution is tested."""
+"""``audit``: is a running server exact? Checks it, collects its samples, and tests their distribution."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from specviz.cli.common.options import (
+    add_count,
     add_sampling_options,
     add_seed_option,
     add_setting,
@@ -18,30 +18,21 @@ from specviz.cli.common.options import (
     read_pair_name,
     read_settings,
 )
-from specviz.cli.common.output import NO_VERDICT, add_format_option, print_record
-from specviz.cli.common.parser import NO_LIMIT, Number, WholeNumber
+from specviz.cli.common.output import NO_VERDICT, add_format_option, add_min_tv, print_record
+from specviz.cli.common.parser import NO_LIMIT, Number
 from specviz.cli.common.progress import Progress, log_line
-from specviz.cli.common.report import add_min_tv
 from specviz.errors import EndpointError, EvidenceError, SettingsError
 from specviz.settings import DEFAULTS, LENGTH_MAX, SETTINGS, Settings
 
 if TYPE_CHECKING:
+    from specviz.audit.collect import CollectionRecord
     from specviz.audit.target import AuditTarget
     from specviz.models.pairs.loading import LoadedPair
 
 CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
 SAMPLES, TV = 20_000, 0.02  # defaults of --samples and --min-tv
-KEPT = "what was collected is kept in '{}'; the same command goes on from there"
+RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
 LENGTHS = (1, 4)  # tokens of a sample that are tested
-EXAMPLES = (
-    'specviz audit http://localhost:8000/v1 --model NAME --prompt "Once upon a time" --target DIR --draft DIR   # local weights',
-    'specviz audit http://localhost:8000/v1 --prompt "Once upon a time" --against http://localhost:8001/v1   # on against off',
-    'specviz audit http://localhost:8000/v1 --chat --prompt "Hi" --target DIR --samples 2000 --min-tv 0.05',
-)
-NOTES = (
-    "Exit codes: 0 consistent; 1 rejected; 2 bad arguments or input, a server that fails, or a trap that makes samples worthless; "
-    "3 too few samples to detect --min-tv."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,25 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("url", metavar="URL", help="address of an OpenAI-compatible server, such as http://HOST:PORT/v1")
     add("--model", default="", metavar="NAME", help="the model's name on the server (default: not named)")
     add_setting(add, "prompt", help="text to continue; with --chat the message of the user", shown="empty")
-    add(
-        "--chat",
-        action="store_true",
-        help="ask the chat endpoint; with --target the tokenizer's chat template is what the model reads",
-    )
+    chat_help = "ask the chat endpoint; with --target the tokenizer's chat template is what the model reads"
+    add("--chat", action="store_true", help=chat_help)
     add_setting(add, "max_new_tokens", default=LENGTHS[1], high=LENGTHS[1], help="tokens of a sample that are tested")
-    add(
-        "--max-tokens",
-        type=WholeNumber("max-tokens", 1, LENGTH_MAX),
-        metavar="N",
-        help="tokens that are asked for, where a server drafts only in longer requests (default: --max-new-tokens)",
+    add_count(
+        add,
+        "max-tokens",
+        1,
+        LENGTH_MAX,
+        "tokens to ask for, where a server drafts only in longer requests (default: --max-new-tokens)",
     )
-    add(
-        "--samples",
-        type=WholeNumber("samples", 1, NO_LIMIT),
-        default=SAMPLES,
-        metavar="N",
-        help=f"samples of each server (default: {SAMPLES:,})",
-    )
+    add_count(add, "samples", 1, NO_LIMIT, "samples of each server", SAMPLES)
     add_min_tv(add, TV)
     group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
     group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
@@ -80,43 +63,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group("--against-body", metavar="JSON", help="fields of the second server's requests; without --against, of the same server")
     add_sampling_options(parser)
     add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
-    add(
-        "--concurrency",
-        type=WholeNumber("concurrency", 1, 256),
-        default=8,
-        metavar="N",
-        help="requests at a time, 1 to 256 (default: 8)",
-    )
-    add(
-        "--choices",
-        type=WholeNumber("choices", 1, 128),
-        default=1,
-        metavar="N",
-        help="samples of a request, 1 to 128, where the server gives several (default: 1)",
-    )
+    add_count(add, "concurrency", 1, 256, "requests at a time, 1 to 256", 8)
+    add_count(add, "choices", 1, 128, "samples of a request, 1 to 128, where the server gives several", 1)
     add("--rate", type=Number("rate"), metavar="R", help="most requests per second (default: as many as the server answers)")
-    add(
-        "--timeout",
-        type=Number("timeout", 3600.0, " seconds"),
-        default=120.0,
-        metavar="S",
-        help="seconds for an answer (default: 120)",
-    )
-    add(
-        "--api-key-variable",
-        default="",
-        metavar="NAME",
-        help="environment variable that holds the server's key; the key is never stored or shown",
-    )
-    add("--ignore-checks", action="store_true", help="collect even where a trap says that the samples will show nothing")
+    timeout = Number("timeout", 3600.0, " seconds")
+    add("--timeout", type=timeout, default=120.0, metavar="S", help="seconds for an answer (default: 120)")
+    key_help = "environment variable that holds the server's key; the key is never stored or shown"
+    add("--api-key-variable", default="", metavar="NAME", help=key_help)
+    add("--ignore-checks", action="store_true", help="collect even where a check finds that the samples will show nothing")
     add_seed_option(parser)
     add_format_option(parser, "the report as JSON")
-    add(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="folder of the samples, who answered, and the certificate; the same command continues there (default: audit-HOST-PORT)",
+    out_help = (
+        "folder of the samples, who answered, and the certificate; the same command continues there (default: audit-HOST-PORT)"
     )
+    add("--out", type=Path, metavar="DIR", help=out_help)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -130,25 +90,24 @@ def run(options: argparse.Namespace) -> int:
     folder = options.out or Path(name_folder(options.url))
     check_writable(folder / "certificate" if folder.is_dir() else folder)
     pair = load_models(settings) if has_local_reference(options) else None
-    arms = build_targets(options, settings, pair)
+    targets = build_targets(options, settings, pair)
     try:
-        records = collect_samples(arms, options, folder, pair)
+        records = _collect_samples(targets, options, folder, pair)
     finally:
-        for arm in arms:
-            arm.endpoint.close()
-    files = [read_samples(folder / arm.file) for arm in arms]
+        for target in targets:
+            target.endpoint.close()
+    file, against = (*(read_samples(folder / target.file) for target in targets), None)[:2]
     report = verdict.build_verdict(
-        files[0],
+        file,
         settings=settings,
         pair=pair,
-        against=files[1] if len(files) > 1 else None,
+        against=against,
         tv=options.min_tv,
         seed=settings.seed,
         drafted=[record.drafted for record in records],
         command=build_command(options),
         on_progress=Progress("testing"),
-        request=arms[0].request,
-        against_request=arms[1].request if len(arms) > 1 else None,
+        requests=[target.request for target in targets],
     )
     report = add_server_records(report, records)
     if sentence := write_certificate(folder / "certificate", report):
@@ -172,6 +131,7 @@ def read_audit_settings(options: argparse.Namespace) -> Settings:
 
 
 def has_local_reference(options: argparse.Namespace) -> bool:
+    """Whether the reference is local weights."""
     return any(getattr(options, name) is not None for name in ("pair", "target", "draft"))
 
 
@@ -183,7 +143,7 @@ def read_reference_pair(options: argparse.Namespace) -> str:
 
 
 def build_targets(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[AuditTarget]:
-    """Whom to ask for what: one server, or two. Whatever is wrong with an option is said here, before anything is asked."""
+    """The servers of an audit, one or two. Raises SettingsError before the first request."""
     from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint, normalize_url, read_key
     from specviz.audit.sampling_request import SamplingRequest
@@ -194,34 +154,25 @@ def build_targets(options: argparse.Namespace, settings: Settings, pair: LoadedP
         from specviz.models.pairs.chat import apply_template
 
         written = apply_template(pair.tokenizer, [{"role": "user", "content": options.prompt}])
-    asked = {
-        "model": options.model,
-        "chat": options.chat,
-        "written": written,
-        "max_tokens": options.max_tokens or options.max_new_tokens,
-    }
-    asked |= {name: getattr(options, name) for name in ("prompt", "temperature", "top_k", "top_p", "min_p")}
-    bodies = [read_json_object(options.body, "body")]
-    urls, names = [normalize_url(options.url)], ["samples"]
+    same = {name: getattr(options, name) for name in ("prompt", "chat", "temperature", "top_k", "top_p", "min_p")}
+    same |= {"written": written, "max_tokens": options.max_tokens or options.max_new_tokens}
+    url, body = normalize_url(options.url), read_json_object(options.body, "body")
+    servers = [("samples", url, options.model, body)]
     if pair is None:
-        bodies.append(bodies[0] | read_json_object(options.against_body or "", "against-body"))
-        urls, names = [*urls, normalize_url(options.against or options.url)], [*names, "against"]
-        if urls[0] == urls[1] and bodies[0] == bodies[1] and options.against_model in (None, options.model):
+        second = normalize_url(options.against or options.url)
+        model = options.model if options.against_model is None else options.against_model
+        servers.append(("against", second, model, body | read_json_object(options.against_body or "", "against-body")))
+        if servers[0][1:] == servers[1][1:]:
             raise SettingsError("against", options.against, "another server, or the same one with other fields (--against-body)")
-    key, arms = read_key(options.api_key_variable), []
-    for number, (url, body, name) in enumerate(zip(urls, bodies, names, strict=True)):
-        model = options.against_model if number and options.against_model is not None else options.model
-        sampling = SamplingRequest(**asked | {"model": model, "extra": body})
-        how = CollectionSize(options.samples, options.concurrency, options.choices, settings.seed, number)
+    key, targets = read_key(options.api_key_variable), []
+    for number, (name, address, model, extra) in enumerate(servers):
+        sampling = SamplingRequest(**same, model=model, extra=extra)
+        size = CollectionSize(options.samples, options.concurrency, options.choices, settings.seed, number)
         # The key is the first server's; a second one elsewhere must not learn it.
-        mine = urlsplit(url).netloc == urlsplit(urls[0]).netloc
-        own, variable = (key, options.api_key_variable) if mine else ("", "")
-        arms.append(
-            AuditTarget(
-                Endpoint(url, own, options.concurrency, options.timeout, options.rate), sampling, how, f"{name}.jsonl", variable
-            )
-        )
-    return arms
+        own, variable = (key, options.api_key_variable) if urlsplit(address).netloc == urlsplit(url).netloc else ("", "")
+        endpoint = Endpoint(address, own, options.concurrency, options.timeout, options.rate)
+        targets.append(AuditTarget(endpoint, sampling, size, f"{name}.jsonl", variable))
+    return targets
 
 
 def read_json_object(text: str, name: str) -> dict[str, Any]:
@@ -237,34 +188,34 @@ def read_json_object(text: str, name: str) -> dict[str, Any]:
     return found
 
 
-def collect_samples(arms: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> list[Any]:
-    """Probe every server, say what is to be expected, and fill the sample files. Returns the records beside them."""
+def _collect_samples(
+    targets: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None
+) -> list[CollectionRecord]:
+    """Prepare every server, print what to expect, and fill the sample files. Returns the records beside them."""
     from specviz.audit.collect import collect_samples
-    from specviz.audit.planning import describe_needed_samples
-    from specviz.audit.target import prepare_target
+    from specviz.audit.target import describe_needed_samples
 
     log_line(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None))
-    for arm in arms:
-        arm.preparation = prepare_target(
-            arm, folder, options.min_tv, len(arms), pair, Progress(urlsplit(arm.endpoint.url).netloc)
-        )
-        log_line(arm.preparation.summary)
-        if pair is not None and not arm.preparation.ids and arm.sampling.max_tokens != options.max_new_tokens:
+    ready = []
+    for target in targets:
+        ready.append(target.prepare(folder, options.min_tv, pair, Progress(urlsplit(target.endpoint.url).netloc)))
+        log_line(ready[-1].summary)
+        if pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != options.max_new_tokens:
             allowed = f"{options.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
             raise SettingsError("max-tokens", options.max_tokens, allowed)
-    if len({arm.preparation.ids for arm in arms if arm.preparation}) > 1:
-        first, second = ("token ids" if arm.preparation and arm.preparation.ids else "text" for arm in arms)
+    if len({one.has_ids for one in ready}) > 1:
+        first, second = ("token ids" if one.has_ids else "text" for one in ready)
         raise EvidenceError(
             f"The first server gives {first}, the second {second}: ask both in a form that both have, with --body or --against-body."
         )
-    if (stopping := [check.sentence for arm in arms for check in arm.preparation.blocking]) and not options.ignore_checks:
-        raise EvidenceError(f"{' '.join(stopping)} Samples would show nothing; --ignore-checks collects them all the same.")
+    if (blocking := [check.sentence for one in ready for check in one.blocking]) and not options.ignore_checks:
+        raise EvidenceError(f"{' '.join(blocking)} Samples would show nothing; --ignore-checks collects them all the same.")
     try:
-        return collect_samples([arm.job(folder) for arm in arms], Progress("samples"))
+        return collect_samples([target.build_job(folder) for target in targets], Progress("samples"))
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(KEPT.format(folder)) from stop
+        raise KeyboardInterrupt(RESUMABLE.format(folder)) from stop
     except EndpointError as error:
-        raise EndpointError(f"{error} {KEPT.format(folder).replace('what', 'What', 1)}.", error.status) from error
+        raise EndpointError(f"{error} {RESUMABLE.format(folder).replace('what', 'What', 1)}.", error.status) from error
 
 
 def name_folder(url: str) -> str:
@@ -274,16 +225,12 @@ def name_folder(url: str) -> str:
 
 def build_command(options: argparse.Namespace) -> list[str]:
     """The words that repeat this audit."""
-    plain: Mapping[str, Any] = vars(_read_defaults())
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    plain = vars(parser.parse_args(["URL"]))
     words = ["specviz", "audit", options.url]
     for name, value in vars(options).items():
         if name not in plain or name in ("url", "out", "format") or value == plain[name]:
             continue
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return words
-
-
-def _read_defaults() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(["URL"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.options import (
     add_cluster_option,
+    add_count,
     add_drafting_options,
     add_pair_options,
     add_setting,
@@ -19,7 +20,6 @@ from specviz.cli.common.options import (
     read_settings,
 )
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_estimate, format_machine, print_record
-from specviz.cli.common.parser import WholeNumber
 from specviz.cli.common.progress import log_line
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import DRAFTING_FIELDS, FASTEST_GAMMA, Settings
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from specviz.speed.bench import BenchResult
-
-EXAMPLES = (
-    "specviz bench --runs 40",
-    "specviz bench --rule block --runs 40",
-    "specviz bench --target DIR --draft DIR --format json   # a pair of your own",
-)
-NOTES = (
-    "Other measurements: bench curves, bench policies, bench samples, bench shapes. "
-    "Exit codes: 0 measured; 2 bad arguments or input; 3 too few runs, or a machine too busy for a verdict."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,12 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_length_options(parser: argparse.ArgumentParser) -> None:
+    """Add the draft length and the tokens after each prompt."""
     add_setting(parser.add_argument, "gamma", default=FASTEST_GAMMA, low=1)
     add_setting(parser.add_argument, "max_new_tokens", default=96, low=8, high=1024, help="tokens per prompt")
 
 
 def add_runs_option(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--runs", type=WholeNumber("runs", 1, 100), default=6, metavar="N", help=f"{what} (default: 6)")
+    """Add the number of runs."""
+    add_count(parser.add_argument, "runs", 1, 100, what, 6)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.jobs.remote import run_remote
 
     record = run_remote(options.cluster, measure_speed, settings, options.gamma, options.max_new_tokens, options.runs)
-    print_record(record, options, format_results)
+    print_record(record, options, _format_results)
     return 0 if record["verdict"] == "steady" else NO_VERDICT
 
 
@@ -82,7 +74,7 @@ def measure_speed(settings: Settings, gamma: int, length: int, runs: int) -> dic
         "pair": pair.describe(),
         "speculative": {name: getattr(settings, name) for name in DRAFTING_FIELDS},
         "results": [asdict(result) for result in results],
-        "rule_at_vocabulary_152064": asdict(time_rule(152_064).times(1e3, "ms")),
+        "rule_at_vocabulary_152064": asdict(time_rule(152_064).convert(1e3, "ms")),
         "block_gap": {kind: measure_block_gap(replace(settings, dtype=kind)) for kind in ("float32", "bfloat16")},
         "verdict": explain_no_verdict(results) or "steady",
     }
@@ -99,7 +91,7 @@ def explain_no_verdict(results: Sequence[BenchResult]) -> str:
     return ""
 
 
-def format_results(record: dict[str, Any]) -> str:
+def _format_results(record: dict[str, Any]) -> str:
     from specviz.speed.estimate import describe_interval
 
     lines = [format_machine(record["machine"])]
@@ -118,7 +110,7 @@ def format_results(record: dict[str, Any]) -> str:
             f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['draft_tokens']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
             *_format_costs(result),
-            *_format_draftable(result),
+            *([] if (share := result["draftable"]) is None else [f"  of the draft's probability {share:.1%} can be proposed"]),
             f"  a round, mean ms: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
             "",
         ]
@@ -132,11 +124,6 @@ def format_results(record: dict[str, Any]) -> str:
     if record["verdict"] != "steady":
         lines += ["", record["verdict"]]
     return "\n".join(lines)
-
-
-def _format_draftable(result: dict[str, Any]) -> list[str]:
-    share = result["draftable"]
-    return [] if share is None else [f"  of the draft's probability {share:.1%} can be proposed"]
 
 
 def _format_costs(result: dict[str, Any]) -> list[str]:

@@ -12,12 +12,6 @@ from specviz.cli.common.options import add_pair_options, load_models, read_setti
 from specviz.cli.common.output import add_format_option, format_machine, print_record
 from specviz.cli.common.progress import log_line
 
-EXAMPLES = (
-    "specviz bench curves",
-    "specviz bench curves --gamma 4 --runs 12",
-    "specviz bench curves --target DIR --draft DIR --format json",
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair_options(parser)
@@ -36,14 +30,14 @@ def run(options: argparse.Namespace) -> int:
         "machine": describe_machine(pair),
         "pair": pair.describe(),
         **asdict(found),
-        "allowed": {rows: batch.factor(found.tokens_per_pass, found.gamma) for rows, batch in found.rows.items()},
-        "best_nodes": {name: found.best(name).nodes for name in found.budgets},
+        "allowed": {rows: batch.compute_factor(found.tokens_per_pass, found.gamma) for rows, batch in found.rows.items()},
+        "best_nodes": {name: found.find_best(name).nodes for name in found.budgets},
     }
-    print_record(record, options, format_curves)
+    print_record(record, options, _format_curves)
     return 0
 
 
-def format_curves(record: dict[str, Any]) -> str:
+def _format_curves(record: dict[str, Any]) -> str:
     from specviz.speed.estimate import Estimate, describe_interval
 
     single = Estimate(**record["chain"][1])
@@ -51,7 +45,7 @@ def format_curves(record: dict[str, Any]) -> str:
     lines = [
         format_machine(record["machine"]),
         "",
-        f"one pass of the target over one token, T(1): {single.times(1e3, 'ms').said()} ms, {describe_interval(single.n)}; other passes in T(1)",
+        f"one pass of the target over one token, T(1): {single.convert(1e3, 'ms').format()} ms, {describe_interval(single.n)}; other passes in T(1)",
         "",
     ]
     for title, kind in (("tokens in a chain", "chain"), ("nodes of a tree, and the token before it", "tree")):

@@ -11,12 +11,6 @@ from specviz.cli.common.options import add_pair_options, load_models, read_setti
 from specviz.cli.common.output import add_format_option, format_estimate, format_machine, print_record
 from specviz.cli.common.progress import log_line
 
-EXAMPLES = (
-    "specviz bench policies",
-    "specviz bench policies --runs 12 --max-new-tokens 128",
-    "specviz bench policies --format json",
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair_options(parser)
@@ -31,11 +25,11 @@ def run(options: argparse.Namespace) -> int:
 
     pair = load_models(read_settings(options))
     found = [asdict(one) for one in compare_policies(pair, options.max_new_tokens, options.runs, log=log_line)]
-    print_record({"machine": describe_machine(pair), "pair": pair.describe(), "results": found}, options, format_policies)
+    print_record({"machine": describe_machine(pair), "pair": pair.describe(), "results": found}, options, _format_policies)
     return 0
 
 
-def format_policies(record: dict[str, Any]) -> str:
+def _format_policies(record: dict[str, Any]) -> str:
     from specviz.speed.estimate import describe_interval
 
     lines = [format_machine(record["machine"])]

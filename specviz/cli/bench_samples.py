@@ -10,12 +10,6 @@ from specviz.cli.common.output import add_format_option, format_machine, print_r
 from specviz.cli.common.parser import WholeNumber
 from specviz.cli.common.progress import log_line
 
-EXAMPLES = (
-    "specviz bench samples 200000",
-    "specviz bench samples 20000 --device cuda",
-    "specviz bench samples 200000 --format json",
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from specviz.cli.common.options import add_setting
 from specviz.errors import SettingsError
 from specviz.settings import FASTEST_GAMMA
-
-EXAMPLES = (
-    "specviz bench shapes 12x256",
-    "specviz bench shapes 12x256,8x384,1x256",
-    "specviz bench shapes 12x256,1x256 --gamma 8",
-)
-NOTES = "The weights are random: this is the cost of a pass only, and no text is written."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,14 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    try:
-        wanted = [tuple(int(number) for number in part.split("x")) for part in options.shapes.split(",")]
-        fits = all(len(shape) == 2 and 1 <= shape[0] <= 64 and shape[1] % 64 == 0 and 64 <= shape[1] <= 2048 for shape in wanted)
-    except ValueError:
-        fits = False
-    if not fits:
-        allowed = "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048"
-        raise SettingsError("shapes", options.shapes, allowed)
+    allowed = "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048"
+    wanted = []
+    for part in options.shapes.split(","):
+        match = re.fullmatch(r"(\d{1,2})x(\d{1,4})", part.strip(), re.ASCII)
+        layers, width = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not (1 <= layers <= 64 and width % 64 == 0 and 64 <= width <= 2048):
+            raise SettingsError("shapes", options.shapes, allowed)
+        wanted.append((layers, width))
     from specviz.speed.costs import time_shapes
 
     blocks = tuple(dict.fromkeys((1, 2, 3, options.gamma + 1, 9)))

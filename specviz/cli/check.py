@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
 
 CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
-EXAMPLES = (
-    "specviz check evidence/report.json",
-    "specviz check evidence/report.json --no-redraw      # without the models",
-    "specviz check report.json --target DIR --draft DIR   # models that lie elsewhere on this machine",
-)
-NOTES = (
-    "Exit codes: 0 samples redrawn with the stored seed, nothing altered; 1 altered; 2 unreadable; "
-    "4 not redrawn: the file was only compared with itself."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,12 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--pair", help="name of the pair on this machine (default: as in the certificate)")
     add("--target", metavar="T", help="folder of the target on this machine; needs --draft")
     add("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
-    add(
-        "--draft-bits",
-        type=Choice("draft-bits", ("8",)),
-        metavar="8",
-        help="8 if the draft was rounded to 8 bits; needs --target and --draft",
-    )
+    bits = Choice("draft-bits", ("8",))
+    add("--draft-bits", type=bits, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft")
     add_format_option(parser)
 
 

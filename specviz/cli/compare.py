@@ -6,19 +6,9 @@ import argparse
 from pathlib import Path
 
 from specviz.cli.common.options import add_seed_option
-from specviz.cli.common.output import print_record
+from specviz.cli.common.output import add_min_tv, add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
-from specviz.cli.common.report import add_min_tv, add_report_options, write_report
 from specviz.cli.verify import CODES, TV, format_report
-
-EXAMPLES = (
-    "specviz compare on.jsonl off.jsonl                # speculation on against off",
-    "specviz compare on.jsonl off.jsonl --min-tv 0.1   # with fewer samples",
-    "specviz compare on.jsonl off.jsonl --out evidence",
-)
-NOTES = (
-    "Exit codes: 0 consistent with one distribution; 1 rejected; 2 bad arguments or input; 3 too few samples to detect --min-tv."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

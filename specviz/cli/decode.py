@@ -35,13 +35,6 @@ DISTRIBUTIONS_LIMIT = 256 * 2**20
 ORIGINS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
 PLAIN = "\x1b[0m"
 COLOR = Choice("color", ("auto", "always", "never"))
-EXAMPLES = (
-    'specviz decode --prompt "Once upon a time" --max-new-tokens 60',
-    'specviz decode --target DIR_OR_HUB_NAME --draft DIR_OR_HUB_NAME --prompt "..." --temperature 0.8 --top-p 0.9',
-    'specviz decode --prompt "Once" --proposer tree --tree 3-2-1',
-    'specviz decode --prompt "Once" --format json --probs probs.npz',
-    'specviz decode --prompt "Once" --uniform 3=0.99',
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,15 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_drafting_options(parser)
     add_cluster_option(parser)
     add_format_option(parser, "the trace as JSON")
-    parser.add_argument(
-        "--color", type=COLOR, default="auto", metavar=COLOR.metavar, help="color tokens by their origin (default: auto)"
-    )
-    parser.add_argument(
-        "--probs",
-        type=Path,
-        metavar="FILE.npz",
-        help="also store the full target and draft distributions of every round, at most 256 MB",
-    )
+    add = parser.add_argument
+    add("--color", type=COLOR, default="auto", metavar=COLOR.metavar, help="color tokens by their origin (default: auto)")
+    probs = "also store the full target and draft distributions of every round, at most 256 MB"
+    add("--probs", type=Path, metavar="FILE.npz", help=probs)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -100,22 +88,19 @@ class DistributionsFile:
             raise SettingsError("probs", str(path), "a file ending in .npz")
         if not path.parent.is_dir():
             raise SettingsError("probs", str(path), "in a folder that exists")
-        self.path, self.arrays, self.bytes, self.rounds = path, {}, 0, 0
+        self.path, self.bytes, self.rounds = path, 0, 0
+        self.arrays: dict[str, np.ndarray] = {}
 
     def add(self, round_: Round) -> None:
         if round_.full is None:
-            raise SettingsError(
-                "probs", str(self.path), "left out with --engine device and compiled, which keep no distributions"
-            )
+            allowed = "left out with --engine device and compiled, which keep no distributions"
+            raise SettingsError("probs", str(self.path), allowed)
         p = round_.full.p.cpu().numpy()
         q = np.zeros((0, p.shape[1])) if round_.full.q is None else round_.full.q.cpu().numpy()
         self.bytes += p.nbytes + q.nbytes
         if self.bytes > DISTRIBUTIONS_LIMIT:
-            raise SettingsError(
-                "probs",
-                f"more than {DISTRIBUTIONS_LIMIT >> 20} MB",
-                f"at most {DISTRIBUTIONS_LIMIT >> 20} MB; {self.rounds} rounds of this run fit",
-            )
+            most = f"{DISTRIBUTIONS_LIMIT >> 20} MB"
+            raise SettingsError("probs", f"more than {most}", f"at most {most}; {self.rounds} rounds of this run fit")
         self.arrays[f"r{self.rounds}_p"], self.arrays[f"r{self.rounds}_q"] = p, q
         self.rounds += 1
 

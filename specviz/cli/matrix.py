@@ -16,21 +16,14 @@ from specviz.cli.common.options import (
     load_models,
     read_settings,
 )
-from specviz.cli.common.output import add_format_option, print_record, use_color
+from specviz.cli.common.output import add_format_option, add_min_tv, print_record, use_color
 from specviz.cli.common.progress import Progress
-from specviz.cli.common.report import add_min_tv
 from specviz.errors import SettingsError
 
 TV = 0.02  # default of --min-tv: total variation that exact cells must detect
 LEAST_TV = 0.005  # a smaller one takes hours
 PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that n-gram methods can copy
 WORKERS = 2  # processes on a CPU
-EXAMPLES = (
-    "specviz matrix",
-    "specviz matrix --only tree several k-seq       # some methods, lines of the table, or rules",
-    "specviz matrix --format json > matrix.json",
-)
-NOTES = "Exit codes: 0 every cell is as expected; 1 some cell is not; 2 bad arguments or input."
 MARKS = {
     "consistent": "exact",
     "coincides": "same",
@@ -97,26 +90,16 @@ def format_matrix(record: dict[str, Any], color: bool = False) -> str:
     head = " " * wide + "".join(_format_heading(record, column).ljust(narrow * len(rules) + 2) for column in columns)
     below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
 
-    def shown(name: str, column: str, rule: str) -> str:
+    def format_cell(name: str, column: str, rule: str) -> str:
         cell = cells[name, column, rule]
         mark = MARKS[cell["verdict"]] if cell["right"] or cell["verdict"] == NOTHING_TESTED else "WRONG"
         return f"{COLORS[mark]}{mark:<{narrow}}\x1b[0m" if color and mark in COLORS else mark.ljust(narrow)
 
-    table = [name.ljust(wide) + "  ".join("".join(shown(name, c, rule) for rule in rules) for c in columns) for name in names]
-    return "\n".join(
-        line.rstrip()
-        for line in (
-            head,
-            below,
-            *table,
-            "",
-            *LEGEND,
-            "",
-            *_explain_table(record),
-            *_list_unreached(record),
-            *_explain_blanks(record),
-        )
-    )
+    table = [
+        name.ljust(wide) + "  ".join("".join(format_cell(name, c, rule) for rule in rules) for c in columns) for name in names
+    ]
+    explained = [*_explain_table(record), *_list_unreached(record), *_explain_blanks(record)]
+    return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *explained))
 
 
 def _format_heading(record: dict[str, Any], column: str) -> str:

@@ -10,12 +10,6 @@ from specviz.cli.common.parser import Choice
 from specviz.models.pairs.catalog import BYTES, list_public_pairs
 from specviz.settings import SETTINGS
 
-EXAMPLES = (
-    "specviz pairs",
-    "specviz pairs --dtype bfloat16 --device cuda",
-    "specviz pairs check Qwen/Qwen3-1.7B Qwen/Qwen3-0.6B   # then: specviz pairs download TARGET DRAFT",
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_options(parser)
@@ -24,11 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:
     """The device and the number type that models are read into."""
+    dtype = Choice("dtype", tuple(BYTES))
     parser.add_argument(
-        "--dtype",
-        type=Choice("dtype", tuple(BYTES)),
-        metavar=",".join(BYTES),
-        help="number type of the weights (default: what this machine would use)",
+        "--dtype", type=dtype, metavar=dtype.metavar, help="number type of the weights (default: what this machine would use)"
     )
     parser.add_argument("--device", default="auto", help=SETTINGS["device"].description)
 
@@ -73,13 +65,9 @@ def _format_pairs(rows: list[dict[str, Any]], device: str, dtype: str, free: flo
         table.append((fits, row["target"], row["draft"], row["tokenizer"], sizes, *gb, row["license"], note))
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
-    intro = [
-        "storybook ships with the project and is the default of every command; it needs 0.1 GB.",
-        f"Public pairs, compared with {free:.1f} GB free on this {device} in {dtype} (weights plus 20%):",
-        "",
-    ]
-    outro = [
-        "",
-        "To see what one needs, and to download it: specviz pairs check TARGET DRAFT, then specviz pairs download TARGET DRAFT.",
-    ]
-    return "\n".join([*intro, *lines, *outro])
+    intro = "storybook ships with the project and is the default of every command; it needs 0.1 GB."
+    compared = f"Public pairs, compared with {free:.1f} GB free on this {device} in {dtype} (weights plus 20%):"
+    outro = (
+        "To see what one needs, and to download it: specviz pairs check TARGET DRAFT, then specviz pairs download TARGET DRAFT."
+    )
+    return "\n".join([intro, compared, "", *lines, "", outro])

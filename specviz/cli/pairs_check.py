@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from specviz.speed.preflight import ModelCheck, Preflight
 
 NOT_READY = 1  # exit code
-EXAMPLES = (
-    "specviz pairs check Qwen/Qwen3-1.7B Qwen/Qwen3-0.6B",
-    "specviz pairs check ./target ./draft --no-probe           # two folders, without measuring",
-    "specviz pairs check owner/target@v1.0 owner/draft --format json",
-)
-NOTES = "Exit codes: 0 ready; 1 not ready; 2 bad arguments or input."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,12 +36,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check_models(options: argparse.Namespace) -> Preflight:
+    """Check the pair that the options name."""
     from specviz.speed.preflight import check_pair
 
     progress = Progress("checking")
-    found = check_pair(
-        options.target, options.draft, options.device, options.dtype or "auto", options.probe, on_progress=progress
-    )
+    dtype = options.dtype or "auto"
+    found = check_pair(options.target, options.draft, options.device, dtype, options.probe, on_progress=progress)
     progress(1.0)
     return found
 
@@ -61,7 +55,7 @@ def list_chosen_options(options: argparse.Namespace) -> list[str]:
 def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
     """The check as text: a paragraph for each model, one for the pair, and what is worth knowing or stands in the way.
 
-    chosen  more options of a command that runs the pair
+    chosen: more options of a command that runs the pair.
     """
     lines = [*_describe_model(found.target), "", *_describe_model(found.draft), "", *_describe_pair(found)]
     for title, sentences in (("worth knowing", found.notes), ("in the way", found.all_problems)):
@@ -78,8 +72,9 @@ def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
 def _describe_model(model: ModelCheck) -> list[str]:
     lines = [f"{model.role:<7} {model.place}"]
     if model.commit is not None:
-        said = (f"commit {model.commit[:12]}", f"license {model.license or 'not named'}", "gated" if model.gated else "")
-        lines.append("        " + ", ".join(filter(None, said)))
+        lines.append(
+            f"        commit {model.commit[:12]}, license {model.license or 'not named'}{', gated' if model.gated else ''}"
+        )
     if model.family is not None:
         said = (
             f"{model.family}{'' if model.supported else ' (not supported)'}",

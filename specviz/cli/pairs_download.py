@@ -14,12 +14,6 @@ from specviz.statistics.finding import format_bytes
 if TYPE_CHECKING:
     from specviz.speed.preflight import Preflight
 
-EXAMPLES = (
-    "specviz pairs download Qwen/Qwen3-1.7B Qwen/Qwen3-0.6B",
-    "specviz pairs download owner/target@v1.0 owner/draft --no-probe",
-    "specviz pairs download owner/target owner/draft --format json",
-)
-NOTES = "After Ctrl-C the same command goes on where it stopped. Exit codes: 0 ready; 1 not ready; 2 bad arguments or input."
 add_arguments = pairs_check.add_arguments
 
 

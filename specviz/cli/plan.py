@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from specviz.cli.common.options import (
+    add_count,
     add_pair_options,
     add_sampling_options,
     add_seed_option,
@@ -18,7 +19,6 @@ from specviz.cli.common.options import (
     read_settings,
 )
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine
-from specviz.cli.common.parser import WholeNumber
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
@@ -26,17 +26,11 @@ from specviz.settings import GAMMA_MAX
 from specviz.speed.records.plan import parse_prompts
 
 if TYPE_CHECKING:
-    from specviz.speed.records.plan import PlanRow, SpeedPlan
+    from specviz.speed.records.plan import PlanRow, RoundCostCurve, SpeedPlan
 
 GAMMAS = "1-8"
 SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 PROMPTS = 4096  # of a file, at most
-EXAMPLES = (
-    "specviz plan --text yours.txt",
-    "specviz plan --text yours.txt --check                       # measured as well",
-    "specviz plan --prompts prompts.txt --rule block --tokens-only   # for a busy machine",
-)
-NOTES = "Exit codes: 0 planned; 2 bad arguments or input; 3 no verdict: too few runs, or a machine too busy to time anything."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,44 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a text like those that will be written, UTF-8; or give --prompts",
     )
     add("--prompts", type=Path, metavar="FILE", help=f"prompts, one to a line, UTF-8, 2 to {PROMPTS}: each is continued as it is")
-    add(
-        "--proposer",
-        default="draft",
-        metavar="NAME",
-        help="a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial",
-    )
+    proposers = "a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial"
+    add("--proposer", default="draft", metavar="NAME", help=proposers)
     add("--rule", default="token", metavar="NAME", help="acceptance rule: token (default), or block, with its gain over token")
     add("--gammas", default=GAMMAS, metavar="A-B", help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
-    add(
-        "--texts",
-        type=WholeNumber("texts", 2, 4096),
-        default=64,
-        metavar="N",
-        help="continuations, from as many places of the text, 2 to 4096 (default: 64)",
-    )
-    add(
-        "--opening",
-        type=WholeNumber("opening", 1, 4096),
-        default=64,
-        metavar="N",
-        help="tokens of the text before each, 1 to 4096 (default: 64)",
-    )
+    add_count(add, "texts", 2, 4096, "continuations, from as many places of the text, 2 to 4096", 64)
+    add_count(add, "opening", 1, 4096, "tokens of the text before each, 1 to 4096", 64)
     add_setting(add, "max_new_tokens", default=96, low=8, high=1024, help="tokens of each continuation")
     add_seed_option(parser)
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
-    add(
-        "--probes",
-        type=WholeNumber("probes", 2, 1000),
-        metavar="N",
-        help="runs of the probes that rounds are timed by, 2 to 1000 (default: 45)",
-    )
-    add(
-        "--runs",
-        type=WholeNumber("runs", 2, 100),
-        default=6,
-        help="--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict (default: 6)",
-    )
+    add_count(add, "probes", 2, 1000, "runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
+    runs = "--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict"
+    add_count(add, "runs", 2, 100, runs, 6, metavar=None)
     add_format_option(parser)
 
 
@@ -100,13 +69,13 @@ def run(options: argparse.Namespace) -> int:
             "text or prompts", "both" if options.text_file else "neither", "exactly one of them: --text FILE or --prompts FILE"
         )
     file = options.text_file or options.prompts
-    text: str | tuple[str, ...] = read_text_file(file)
+    content = read_text_file(file)
+
     from specviz.speed.acceptance import refuse_unplanned
     from specviz.speed.plan import PlanEffort, make_plan
 
     refuse_unplanned(settings)
-    if options.prompts is not None:
-        text = parse_prompts(read_text_file(file), PROMPTS)
+    text = content if options.prompts is None else parse_prompts(content, PROMPTS)
     effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
@@ -115,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
     print(plan.to_json() if options.format == "json" else format_plan(plan))
-    told = plan.verdict != "no verdict" and plan.is_conclusive
-    return 0 if told or options.tokens_only else NO_VERDICT
+    has_verdict = plan.verdict != "no verdict" and plan.is_conclusive
+    return 0 if has_verdict or options.tokens_only else NO_VERDICT
 
 
 def read_gammas(text: str) -> tuple[int, ...]:
@@ -162,7 +131,7 @@ def format_plan(plan: SpeedPlan) -> str:
     ]
     if plan.costs:
         lines += [
-            _format_costs(plan),
+            _format_costs(plan.costs),
             f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}",
         ]
     if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
@@ -172,58 +141,57 @@ def format_plan(plan: SpeedPlan) -> str:
 
 def _format_continued(plan: SpeedPlan) -> str:
     """What was continued."""
-    name, size = plan.text["name"], plan.text["tokens"]
+    name, size, count = plan.text["name"], plan.text["tokens"], plan.openings
     if plan.of_prompts:
-        return f"prompts {name}: {plan.openings} of them, {size:,} tokens in all; each continued by {plan.length} tokens"
-    return f"text {name}: {size:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}"
+        return f"prompts {name}: {count} of them, {size:,} tokens in all; each continued by {plan.length} tokens"
+    return f"text {name}: {size:,} tokens; {count} continuations of {plan.length} tokens after {plan.opening}"
 
 
 def _format_positions(plan: SpeedPlan) -> list[str]:
     """How often a draft token is accepted, by its position in a round, among those that are checked."""
     if not plan.positions:
         return []
-    rows = (f"{number:>8}  {one.said('.3f')}" for number, one in enumerate(plan.positions, 1))
+    rows = (f"{number:>8}  {one.format('.3f')}" for number, one in enumerate(plan.positions, 1))
     return ["", f"{'position':>8}  accepted, of the draft tokens checked there (gamma {plan.rows[-1].gamma})", *rows]
 
 
 def _format_server_lines(plan: SpeedPlan) -> list[str]:
     """How servers are started with the best gamma."""
-    found = plan.lines
-    if not found:
+    if plan.best is None or not plan.server_commands:
         return []
     lines = ["", f"To start servers with gamma {plan.best.value:g}:"]
-    for one in found:
+    for one in plan.server_commands:
         lines += ["", f"# {one.server}. {one.note}", one.text]
     return lines
 
 
 def _format_gains(plan: SpeedPlan) -> list[str]:
     """What another rule than the token rule adds to it, as counted and, where it was checked, as measured."""
-    if all(row.gain is None for row in plan.rows):
+    gains = {row.gamma: row.gain for row in plan.rows if row.gain is not None}
+    if not gains:
         return []
     measured = {one.gamma: one.gain for one in plan.checked}
     lines = ["", f"{'gamma':>5}  {'above the token rule':<28}" + ("measured" if measured else "")]
-    for row in plan.rows:
-        seen = measured.get(row.gamma)
-        lines.append((f"{row.gamma:>5}  {row.gain.said('+.3f'):<28}" + (seen.said("+.3f") if seen else "")).rstrip())
+    for gamma, gain in gains.items():
+        seen = measured.get(gamma)
+        lines.append((f"{gamma:>5}  {gain.format('+.3f'):<28}" + (seen.format("+.3f") if seen else "")).rstrip())
     return lines
 
 
 def _format_row(row: PlanRow) -> str:
-    line = f"{row.gamma:>5}  {row.tokens.said('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}"
+    line = f"{row.gamma:>5}  {row.tokens.format('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}"
     line += f"{row.own_text:>9.3f}" if row.own_text is not None else f"{'':>9}"
     line += f"{row.alpha:>7.3f}"
     if row.factor is None:
         return line
-    return f"{line}   {row.factor.said('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
+    return f"{line}   {row.factor.format('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
 
 
-def _format_costs(plan: SpeedPlan) -> str:
-    rounds = [1e3 * median(column) for column in zip(*plan.costs.rounds, strict=True)]
+def _format_costs(costs: RoundCostCurve) -> str:
+    rounds = " ".join(f"{1e3 * median(column):.2f}" for column in zip(*costs.rounds, strict=True))
     return (
-        f"ms: a token of target-only sampling {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. draft tokens "
-        + " ".join(f"{ms:.2f}" for ms in rounds)
-        + f"; middle half of a probe at most {plan.costs.spread:.0%} wide"
+        f"ms: a token of target-only sampling {1e3 * median(costs.alone):.2f}; a round with 0, 1, .. draft tokens {rounds}"
+        f"; middle half of a probe at most {costs.spread:.0%} wide"
     )
 
 
@@ -231,19 +199,20 @@ def _format_check(plan: SpeedPlan) -> list[str]:
     head = f"{'gamma':>5}  {'tokens per pass':<24}{'accepted draft tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
     head += f"   {'times target-only':<23}{'predicted':>10}{'by noise':>9}" if plan.alone else ""
     lines = ["", "Measured, under other seeds, and how far each prediction was above it:", head]
+    rows = {row.gamma: row for row in plan.rows}
     for one in plan.checked:
-        tokens, accepted = one.tokens.said(".3f"), one.gaps["accepted draft tokens"].said("+.1%")
+        tokens, accepted = one.tokens.format(".3f"), one.gaps["accepted draft tokens"].format("+.1%")
         others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}"
         others += f"{own.value:>+9.1%}" if (own := one.gaps.get("own text")) is not None else f"{'':>9}"
         line = f"{one.gamma:>5}  {tokens:<24}{accepted:<26}{others}"
         if one.factor is not None:
-            line += f"   {one.factor.said('.3f'):<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
+            line += f"   {one.factor.format('.3f'):<23}{rows[one.gamma].speedup.value / one.factor.value - 1.0:>+10.1%}"
             line += f"{one.noise:>+9.1%}" if one.noise is not None else ""
         lines.append(line)
     if plan.alone:
         lines.append("By noise: how many more rounds the timed texts took than predicted, a part of the error of the speed.")
     if not plan.is_conclusive:
-        lines.append(f"No verdict on these speeds: {plan.unsure}")
-    elif plan.lost is not None:
+        lines.append(f"No verdict on these speeds: {plan.inconclusive_reason}")
+    elif plan.lost is not None and plan.best is not None:
         lines.append(f"The chosen gamma, {plan.best.value:g}, was {max(0.0, plan.lost):.1%} slower than the best measured one.")
     return lines

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from specviz.cli.common.options import (
+    add_count,
     add_decoding_options,
     add_drafting_options,
     add_pair_options,
@@ -19,7 +19,7 @@ from specviz.cli.common.options import (
     refuse_drafting_options,
 )
 from specviz.cli.common.output import NO_VERDICT
-from specviz.cli.common.parser import NO_LIMIT, Choice, WholeNumber
+from specviz.cli.common.parser import NO_LIMIT, Choice
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, Schema, read_text
@@ -42,7 +42,7 @@ class RecordedText(NamedTuple):
     """A record as JSON, what it holds in a few words, and the exit code."""
 
     text: str
-    said: str
+    summary: str
     code: int = 0
 
 
@@ -50,7 +50,7 @@ class RecordedText(NamedTuple):
 class Recording:
     """What a name on the command line records, with the defaults of its options. least: where more is needed than one."""
 
-    said: str
+    summary: str
     record: Callable[[Settings, argparse.Namespace, Progress], RecordedText]
     gamma: int = Settings().gamma
     length: int = Settings().max_new_tokens
@@ -60,15 +60,16 @@ class Recording:
 
 
 def record_opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
+    """Record a run, of the seed that the options name or of the best of several."""
     from specviz.decoding.run import record_run as decode_run
     from specviz.models.pairs.fingerprint import hash_pair
 
     pair = load_models(settings)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
-    settings, said = (settings, "") if options.seeds == 1 else choose_seed(pair, settings, options, progress)
+    settings, summary = (settings, "") if options.seeds == 1 else choose_seed(pair, settings, options, progress)
     trace = decode_run(pair, settings, rounds=options.rounds)
     trace = replace(trace, models=trace.models | hash_pair(pair))  # an export of it names them without the weights at hand
-    return RecordedText(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{said}")
+    return RecordedText(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens{summary}")
 
 
 def choose_seed(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
@@ -95,7 +96,7 @@ def record_methods(settings: Settings, options: argparse.Namespace, progress: Pr
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
     for number, choice in enumerate(DISTRIBUTIONS):
-        on_progress = progress.part(number, len(DISTRIBUTIONS))
+        on_progress = progress.make_part(number, len(DISTRIBUTIONS))
         found[choice] = compare_methods(pair, choose_distribution(base, choice), options.runs, options.samples, on_progress)
     rows = sum(not row.reason for one in found.values() for row in one.rows)
     return RecordedText(dump_comparisons(found), f"{len(found)} distributions, {rows} rows")
@@ -110,10 +111,10 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
     for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
-        writing, reading = (progress.part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
+        writing, reading = (progress.make_part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
         one = write_passage(pair, replace(base, **probs), options.runs, writing)
         texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
-        found[name] = replace(one, survey=texts, models=one.models | hash_pair(pair))
+        found[name] = replace(one, survey=texts, models={**one.models, **hash_pair(pair)})
         log_line(f"{name}: {describe_speed(one)}")
     return RecordedText(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
 
@@ -127,8 +128,8 @@ def record_plans(settings: Settings, options: argparse.Namespace, progress: Prog
     text, found = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8"), {}
     effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
     for number, choice in enumerate(PLAN_CHOICES):
-        asked = replace(choice.under(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=LENGTH)
-        on_progress = progress.part(number, len(PLAN_CHOICES))
+        asked = replace(choice.build_settings(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=LENGTH)
+        on_progress = progress.make_part(number, len(PLAN_CHOICES))
         found[choice.key] = make_plan(load_models(asked), asked, text, PLAN_GAMMAS, effort, f"{PLAN_TEXT}.txt", on_progress)
         log_line(f"{choice.key}: {found[choice.key].in_words}")
     return RecordedText(dump_plans(found), f"{len(found)} plans")
@@ -141,13 +142,13 @@ def record_batches(settings: Settings, options: argparse.Namespace, progress: Pr
     from specviz.speed.study import TEXTS_FOLDER
 
     choices = [PlanChoice(draft, temperature) for draft in DRAFTS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
-    asked = {choice.key: replace(choice.under(settings), max_new_tokens=LENGTH) for choice in choices}
+    asked = {choice.key: replace(choice.build_settings(settings), max_new_tokens=LENGTH) for choice in choices}
     pairs = {key: (load_models(one), one) for key, one in asked.items()}
     text = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
     found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, on_progress=progress)
-    print(found.in_words(choices[0].key))
-    said = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
-    return RecordedText(found.to_json(), said, 0 if found.steady else NO_VERDICT)
+    print(found.describe(choices[0].key))
+    summary = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
+    return RecordedText(found.to_json(), summary, 0 if found.steady else NO_VERDICT)
 
 
 def record_setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
@@ -164,7 +165,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
     if not found.steady:
         log_line(f"The speeds are no verdict: {found.unsteady}")
-    text = dump_setups(replace(found, models=found.models | hash_pair(pair)))
+    text = dump_setups(replace(found, models={**found.models, **hash_pair(pair)}))
     return RecordedText(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 
 
@@ -172,7 +173,7 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
     """Measure trees of several sizes as ``bench curves`` does."""
     from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, curve_key
     from specviz.speed.costs import measure_pass_curves
-    from specviz.speed.machine import describe_machine
+    from specviz.speed.machine import describe_machine, format_today
 
     pair, points = load_models(settings), {}
     found = measure_pass_curves(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, log_line)
@@ -183,9 +184,7 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
                     NodeCountPoint(b.nodes, b.tokens_per_pass, b.speed) for b in budgets
                 )
     best = ", ".join(f"{key}: {max(values, key=lambda point: point.speed).nodes} nodes" for key, values in points.items())
-    return RecordedText(
-        NodeCountCurve(points, pair.name, describe_machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best
-    )
+    return RecordedText(NodeCountCurve(points, pair.name, describe_machine(pair), format_today()).to_json(), best)
 
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
@@ -196,8 +195,8 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load_models(asked)
-    exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.part(0, 2))
-    found = RecordedSamples(exact, record_bug(pair, asked, progress.part(1, 2)))
+    exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.make_part(0, 2))
+    found = RecordedSamples(exact, record_bug(pair, asked, progress.make_part(1, 2)))
     return RecordedText(
         found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}"
     )
@@ -221,51 +220,37 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
 }
 
 
-EXAMPLES = (
-    'specviz record --prompt "Once upon a time there lived an old" --temperature 0.8 --seeds 8000',
-    "specviz record passage --seed 3164",
-    "specviz record methods --runs 12",
-)
-NOTES = f"Other defaults: --gamma {FASTEST_GAMMA} for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add, names = parser.add_argument, "; ".join(f"{name}: {one.said}" for name, one in RECORDINGS.items())
-    add(
-        "what",
-        nargs="?",
-        type=Choice("what", tuple(RECORDINGS)),
-        default="opening",
-        metavar="WHAT",
-        help=f"{names} (default: opening)",
-    )
+    add, names = parser.add_argument, "; ".join(f"{name}: {one.summary}" for name, one in RECORDINGS.items())
+    what = Choice("what", tuple(RECORDINGS))
+    add("what", nargs="?", type=what, default="opening", metavar="WHAT", help=f"{names} (default: opening)")
     add_pair_options(parser)
     add_run_options(parser)
     add_decoding_options(parser)
     add_drafting_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
 
-    def add_count(name: str, default: int | None, help: str, least: int = 1) -> None:
-        add(f"--{name}", type=WholeNumber(name, least, NO_LIMIT), default=default, metavar="N", help=help)
-
-    add_count("rounds", 6, "opening: number of rounds (default: 6)")
-    add_count("seeds", 1, "opening: seeds to try from --seed on; the run that is worth reading is kept (default: 1)")
-    add_count("runs", 6, "how often each is timed (default: 6); batches, trees: three times as often")
-    add_count("samples", None, "methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)")
-    add_count("texts", None, "passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)", 0)
+    add_count(add, "rounds", 1, NO_LIMIT, "opening: number of rounds", 6)
+    add_count(add, "seeds", 1, NO_LIMIT, "opening: seeds to try from --seed on; the run that is worth reading is kept", 1)
+    add_count(add, "runs", 1, NO_LIMIT, "how often each is timed; batches, trees: three times as often", 6)
+    add_count(
+        add,
+        "samples",
+        1,
+        NO_LIMIT,
+        "methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)",
+    )
+    texts = "passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)"
+    add_count(add, "texts", 0, NO_LIMIT, texts)
     add("--tokens-only", action="store_true", help="plans: leave speed out, for a machine that is busy")
-    add_count("positions", 300, "setups: prefixes of each check (default: 300)")
+    add_count(add, "positions", 1, NO_LIMIT, "setups: prefixes of each check", 300)
     add("--out", type=Path, metavar="FILE", help="file to write (default: the one that the page opens with)")
 
 
 def run(options: argparse.Namespace) -> int:
     name, what = options.what, RECORDINGS[options.what]
-    for option, default in (
-        ("gamma", what.gamma),
-        ("max_new_tokens", what.length),
-        ("texts", what.texts),
-        ("samples", what.samples),
-    ):
+    defaults = {"gamma": what.gamma, "max_new_tokens": what.length, "texts": what.texts, "samples": what.samples}
+    for option, default in defaults.items():
         if getattr(options, option) is None:
             setattr(options, option, default)
     settings = read_run_settings(options)
@@ -277,6 +262,6 @@ def run(options: argparse.Namespace) -> int:
     schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
     out = options.out or ASSETS / "traces" / f"{name}.json"
     schema.refuse_other(out)  # before minutes of work, not after
-    text, said, code = what.record(settings, options, Progress(name))
-    print(f"{said} -> {schema.save(out, text)}")
+    text, summary, code = what.record(settings, options, Progress(name))
+    print(f"{summary} -> {schema.save(out, text)}")
     return code

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
 
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.comparison import LONG, POINTS, RULES, TEXTS, BugResult, DistanceCurve, find_first_differences
@@ -32,11 +30,12 @@ from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
+from specviz.speed.machine import format_today
 
 MISTAKE = "R5"  # the commonest one
 
 
-def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: Any) -> DecoderSamplesRecord:
+def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> DecoderSamplesRecord:
     """``count`` samples of speculative decoding, and as many of target-only sampling under the next seed; p-values of many seeds."""
     ids = tuple(pair.encode(settings.prompt))
     own = ("speculative", settings), ("target", replace(settings, seed=settings.seed + 1))
@@ -45,7 +44,7 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: A
     looks: list[tuple[InterimTest, ...]] = []
     texts = None
     for begin, end in pairwise((0, *(size for size in SIZES if size < count), count)):
-        samples = session.draw(pair, end - begin, _named(progress, "samples"))
+        samples = session.draw(pair, end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
         texts = find_latest_difference(pair.decode, samples) or texts
 
@@ -56,10 +55,10 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: A
     flat = SeedPValues.from_values(list(values), SEED_SAMPLES)
     left, right = session.report()
     result = ExactnessResult((left, right), tuple(looks), texts=texts, p_values=flat)
-    return DecoderSamplesRecord(settings, "speculative", _models(pair), _today(), result)
+    return DecoderSamplesRecord(settings, "speculative", pair.describe() | hash_pair(pair), format_today(), result)
 
 
-def record_bug(pair: LoadedPair, settings: Settings, progress: Any) -> BugSamplesRecord:
+def record_bug(pair: LoadedPair, settings: Settings, progress: ProgressCallback) -> BugSamplesRecord:
     """Samples with and without the commonest bug from the same random numbers, until a test detects it."""
     mutant = BUGS[MISTAKE]
     settings, ids = mutant.apply_settings(settings), tuple(pair.encode(settings.prompt))
@@ -68,11 +67,11 @@ def record_bug(pair: LoadedPair, settings: Settings, progress: Any) -> BugSample
         for name, without in zip(RULES, (True, False), strict=True)
     ]
     session = _open_session(pair, settings, specs, 2)
-    written = [write_texts(pair, spec, TEXTS, LONG, _named(progress, "texts")) for spec in specs]
+    written = [write_texts(pair, spec, TEXTS, LONG, _show_as(progress, "texts")) for spec in specs]
     looks: list[tuple[InterimTest, ...]] = []
     curve, same = DistanceCurve(RULES, None), 0
     for begin, end in pairwise((0, *POINTS)):
-        samples = session.draw(pair, end - begin, _named(progress, "samples"))
+        samples = session.draw(pair, end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
         curve, same = session.extend_curve(curve), same + int((samples[0].tokens == samples[1].tokens).all(1).sum())
         if looks and looks[-1][1].verdict == "rejected":
@@ -84,7 +83,7 @@ def record_bug(pair: LoadedPair, settings: Settings, progress: Any) -> BugSample
         (left, right), tuple(looks), pairs=find_first_differences(pair.decode, texts, other_texts), alike=(alike, TEXTS),
         speeds=(one, other), toy=mutant.toy_tv, curve=curve, same=same,
     )  # fmt: skip
-    return BugSamplesRecord(settings, MISTAKE, _models(pair), _today(), result)
+    return BugSamplesRecord(settings, MISTAKE, pair.describe() | hash_pair(pair), format_today(), result)
 
 
 def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[SamplingSpec], tested: int) -> InterimSession:
@@ -93,13 +92,6 @@ def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[Sampling
     return InterimSession(specs, cells, label_cells(cells.shown, pair.pieces), tested)
 
 
-def _named(progress: Callable[[float, str], None], doing: str) -> ProgressCallback:
-    return lambda share: progress(share, doing)
-
-
-def _models(pair: LoadedPair) -> dict[str, Any]:
-    return pair.describe() | hash_pair(pair)
-
-
-def _today() -> str:
-    return datetime.now(UTC).strftime("%-d %B %Y")
+def _show_as(progress: ProgressCallback, doing: str) -> ProgressCallback:
+    """A progress callback that says what is being done."""
+    return lambda share, _="", /: progress(share, doing)

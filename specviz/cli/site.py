@@ -6,16 +6,6 @@ import argparse
 import gzip
 from pathlib import Path
 
-EXAMPLES = (
-    "specviz site static-edition",
-    "specviz site static-edition --live https://example.org",
-    "python -m http.server --directory static-edition   # to look at it",
-)
-NOTES = (
-    "OUT must be new, empty or an earlier site, which is replaced whole. Look at it with `python -m http.server --directory OUT`; "
-    "docs/how-to/embedding.md shows a page inside another one."
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write to")

@@ -6,41 +6,23 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.options import add_cluster_option, add_seed_option, check_cluster
+from specviz.cli.common.options import add_cluster_option, add_count, add_seed_option, check_cluster
 from specviz.cli.common.output import add_format_option
-from specviz.cli.common.parser import WholeNumber
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 
 if TYPE_CHECKING:
     from specviz.speed.records.study import Study, StudyCell
 
-EXAMPLES = (
-    "specviz study",
-    "specviz study --texts 32 --out study.json",
-    "specviz study --read study.json            # judge a recorded study, measure nothing",
-)
-NOTES = "Every finished cell is saved beside FILE in FILE.cells: after Ctrl-C the same command resumes from there."
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--texts",
-        type=WholeNumber("texts", 2, 1024),
-        default=16,
-        metavar="N",
-        help="continuations of each kind of text, 2 to 1024 (default: 16)",
-    )
+    add_count(add, "texts", 2, 1024, "continuations of each kind of text, 2 to 1024", 16)
     add_seed_option(parser)
     add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
     add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
-    add(
-        "--resume",
-        type=Path,
-        metavar="FILE",
-        help="save every finished cell to FILE; the same command resumes from it (default with --out: that name and .cells)",
-    )
+    resume = "save every finished cell to FILE; the same command resumes from it (default with --out: that name and .cells)"
+    add("--resume", type=Path, metavar="FILE", help=resume)
     add_cluster_option(parser)
     add_format_option(parser)
 
@@ -101,7 +83,7 @@ def format_study(study: Study) -> str:
 
     lines = []
     for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORK_DRAFTS)):
-        cells = study.measured(drafts)
+        cells = study.list_measured(drafts)
         if len({cell.kind for cell in cells}) < 2:
             continue
         noise = sum(cell.noise for cell in cells) / len(cells)
@@ -109,17 +91,16 @@ def format_study(study: Study) -> str:
             f"{title}: {len(cells)} cells; one measured share is known to {noise:.3f}",
             f"  {'predictor':<52}{'mean error (middle 95% over kinds)':<38}{'explained':>9}",
         ]
-        for score in study.scores(drafts):
-            lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{score.error.said('.3f'):<38}{score.explained:>9.2f}")
+        for score in study.score_predictors(drafts):
+            lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{score.error.format('.3f'):<38}{score.explained:>9.2f}")
         lines.append("")
     lines.append("acceptance rate by kind of text, over temperature, and over top-p at temperature 1")
     for draft in dict.fromkeys(cell.draft for cell in study.cells):
-        cells = [cell for cell in study.cells if cell.draft == draft]
-        lines.append(
-            f"  {draft:<20}" + "".join(f"{probs:>7}" for probs in dict.fromkeys(_format_distribution(cell) for cell in cells))
-        )
-        for kind in dict.fromkeys(cell.kind for cell in cells):
-            shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in cells if cell.kind == kind]
+        row = [cell for cell in study.cells if cell.draft == draft]
+        distributions = dict.fromkeys(_format_distribution(cell) for cell in row)
+        lines.append(f"  {draft:<20}" + "".join(f"{distribution:>7}" for distribution in distributions))
+        for kind in dict.fromkeys(cell.kind for cell in row):
+            shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in row if cell.kind == kind]
             lines.append(f"    {kind:<18}" + "".join(shares))
     said = "Accepted draft tokens and the overlap itself are not fitted; the others are fitted to all kinds of text but the predicted one."
     return "\n".join([*lines, "", said])

@@ -5,44 +5,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from specviz.cli.common.parser import NO_LIMIT, Choice, WholeNumber
+from specviz.cli.common.options import add_count
+from specviz.cli.common.parser import NO_LIMIT, Choice
 from specviz.errors import TrainingError
 
 ROLES = ("draft", "target", "distilled", "heads", "exit", "eagle")
-
-EXAMPLES = (
-    "specviz train --data books.txt --out training-run",
-    "specviz train --data books.txt --heldout heldout.txt --out training-run",
-    "specviz train --data books.txt --only distilled --out training-run   # beside a target and a draft",
-)
-NOTES = "An interrupted training is resumed by the same command."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", type=Path, metavar="FILE", help="training text: one paragraph per line, each work closed by <|endoftext|>")
-    add(
-        "--heldout",
-        type=Path,
-        metavar="FILE",
-        help="held-out text in the same form; losses and acceptance rates on it are written beside the models",
-    )
-    add(
-        "--out", type=Path, default="training-run", metavar="DIR", help="folder of checkpoints and models (default: training-run)"
-    )
-    add(
-        "--only",
-        type=Choice("only", ROLES),
-        action="append",
-        metavar=",".join(ROLES),
-        help="train only this part; may be repeated (default: all)",
-    )
-    add(
-        "--tokens",
-        type=WholeNumber("tokens", 1, NO_LIMIT),
-        metavar="N",
-        help="number of training tokens, for a short trial (default: as for the shipped pair)",
-    )
+    heldout = "held-out text in the same form; losses and acceptance rates on it are written beside the models"
+    add("--heldout", type=Path, metavar="FILE", help=heldout)
+    out = "folder of checkpoints and models (default: training-run)"
+    add("--out", type=Path, default="training-run", metavar="DIR", help=out)
+    only = "train only this part; may be repeated (default: all)"
+    add("--only", type=Choice("only", ROLES), action="append", metavar=",".join(ROLES), help=only)
+    add_count(add, "tokens", 1, NO_LIMIT, "number of training tokens, for a short trial (default: as for the shipped pair)")
 
 
 def run(options: argparse.Namespace) -> int:

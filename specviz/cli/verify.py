@@ -22,10 +22,9 @@ from specviz.cli.common.options import (
     read_settings,
     refuse_drafting_options,
 )
-from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, print_record
+from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_min_tv, add_report_options, print_record, write_report
 from specviz.cli.common.parser import Choice, Number, WholeNumber
 from specviz.cli.common.progress import Progress
-from specviz.cli.common.report import add_min_tv, add_report_options, write_report
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import Settings
@@ -40,15 +39,6 @@ CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing
 TV = 0.01  # default of --min-tv
 BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
 NOTED = ("chi-square", "permutation of two files")  # tests whose notes are printed
-EXAMPLES = (
-    'specviz verify --prompt "Once upon a time" --samples 200000 --out evidence',
-    "specviz verify --decoder R5                                           # a published bug: must be rejected",
-    "specviz verify --sample-file samples.jsonl --target DIR --draft DIR   # the output of a server of yours",
-)
-NOTES = (
-    "Exit codes: 0 consistent with the target's distribution; 1 rejected; 2 bad arguments or input; "
-    "3 too few samples to detect --min-tv; 5 nothing tested: no draft token was proposed."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,20 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="time for samples from the engine, in seconds (default: 60)",
     )
-    add(
-        "--sample-file",
-        type=Path,
-        metavar="FILE",
-        help="draw nothing; test the samples of any server from a JSON lines file (docs/how-to/checking-your-server.md)",
-    )
+    sample_file = "draw nothing; test the samples of any server from a JSON lines file (docs/how-to/checking-your-server.md)"
+    add("--sample-file", type=Path, metavar="FILE", help=sample_file)
     add_cluster_option(parser)
     add_report_options(parser)
-    add(
-        "--resume",
-        type=Path,
-        metavar="FILE",
-        help="save the samples to FILE every few seconds; the same command resumes from it (default with --out: DIR.draws)",
-    )
+    resume = "save the samples to FILE every few seconds; the same command resumes from it (default with --out: DIR.draws)"
+    add("--resume", type=Path, metavar="FILE", help=resume)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -182,7 +164,7 @@ def format_report(record: dict[str, Any]) -> str:
     """The verdicts first, then every test with the total variation that it can detect."""
     from specviz.evidence.decoder import explain_engine_only
 
-    lines = []
+    lines: list[str] = []
     if record["decoder"] == "speculative":
         settings = Settings.from_record(record["settings"])
         lines += describe_drafting(settings).splitlines()

@@ -5,38 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from specviz.cli.common.options import add_count
 from specviz.cli.common.parser import WholeNumber
 
 MOST = 100
-EXAMPLES = (
-    "specviz worksheet",
-    "specviz worksheet --count 30 --out class.pdf",
-    "specviz worksheet --seed 7 --out sheet.pdf",
-)
-NOTES = (
-    "Each sheet has two pages: the laws of a small draft and target and random digits, then why the result is exact. The key is worked out by the "
-    "production decoder. FILE.pdf gets the sheets, FILE-key.pdf the answers; another seed gives other tables and digits."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seed",
-        type=WholeNumber("seed", 0, 999_999, "a whole number from 0 to 999,999"),
-        default=1,
-        metavar="S",
-        help="number of the first sheet, 0 to 999999 (default: 1)",
-    )
-    parser.add_argument(
-        "--count",
-        type=WholeNumber("count", 1, MOST),
-        default=1,
-        metavar="N",
-        help=f"sheets, seeds S to S + N - 1; 1 to {MOST} (default: 1)",
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("worksheet.pdf"), metavar="FILE", help="file to write (default: worksheet.pdf)"
-    )
+    seed = WholeNumber("seed", 0, 999_999, "a whole number from 0 to 999,999")
+    add = parser.add_argument
+    add("--seed", type=seed, default=1, metavar="S", help="number of the first sheet, 0 to 999999 (default: 1)")
+    add_count(add, "count", 1, MOST, f"sheets, seeds S to S + N - 1; 1 to {MOST}", 1)
+    add("--out", type=Path, default=Path("worksheet.pdf"), metavar="FILE", help="file to write (default: worksheet.pdf)")
 
 
 def run(options: argparse.Namespace) -> int:

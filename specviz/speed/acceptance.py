@@ -67,9 +67,10 @@ from specviz.verification.token import TokenRule
 class AcceptanceProbabilities:
     """What one pass of both models over B texts of N tokens says about draft tokens, for every gamma up to G.
 
-    accepted  (B, N, G) float64 in [0, 1]: for a round that starts at a place, the probability that its draft token j is accepted, given that
-              those before it were
-    drafted   (B, N) int: how many tokens the proposer would draft there at most, 0 to G
+    Attributes:
+        accepted: (B, N, G) float64 in [0, 1]: for a round that starts at a place, the probability that its draft token j is
+            accepted, given that those before it were.
+        drafted: (B, N) int: how many tokens the proposer would draft there at most, 0 to G.
     """
 
     accepted: np.ndarray
@@ -98,9 +99,10 @@ def _slide_windows(values: np.ndarray, gamma: int) -> np.ndarray:
 class ExpectedRounds:
     """Expected numbers over the rounds of each of B texts at one gamma.
 
-    tokens            N, of each text
-    by_size           (B, gamma + 1): rounds with so many draft tokens
-    tested, accepted  (B, gamma): draft tokens that were checked, and accepted, at each depth
+    Attributes:
+        tokens: N, of each text.
+        by_size: (B, gamma + 1): rounds with so many draft tokens.
+        tested, accepted: (B, gamma): draft tokens that were checked, and accepted, at each depth.
     """
 
     tokens: int
@@ -264,8 +266,10 @@ def decode_texts(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts of ``settings.max_new_tokens`` tokens after each prompt, TEXTS_PER_BATCH of them side by side. Text i is draw number i.
 
-    drafting  with the proposer and rule that the settings name; else by the target alone, with random streams of its own
-    returns   tokens (B, N), rounds (B,), and of the draft tokens how many were checked and accepted (B, 2)
+    is_speculative: with the proposer and rule that the settings name; else by the target alone, with random streams of its own.
+
+    Returns:
+        Tokens (B, N), rounds (B,), and of the draft tokens how many were checked and accepted (B, 2).
     """
     count = len(prompts)
     tokens, rounds = np.zeros((count, settings.max_new_tokens), dtype=np.int64), np.zeros(count, dtype=np.int64)
@@ -302,9 +306,9 @@ def measure_acceptance(
 ) -> AcceptanceProbabilities:
     """What one pass of both models over texts of one length says about draft tokens.
 
-    of_target  the tokens are the target's own: each was an accepted draft token with probability min(1, q / p). Else the text is anybody's,
-               and the probability at a place is that of a token drawn from the draft, the overlap of both distributions. The block
-               rule weighs tokens, not places; it is counted as if the target had written the text
+    is_target_text: whether the tokens are the target's own: each was an accepted draft token with probability min(1, q / p). Else the text is
+    anybody's, and the probability at a place is that of a token drawn from the draft, the overlap of both distributions. The
+    block rule weighs tokens, not places; it is counted as if the target had written the text.
     """
     target, proposer = open_proposer(pair, replace(settings, gamma=gamma))
     if isinstance(proposer, CopiedTokens):
@@ -322,30 +326,23 @@ def measure_token_acceptance(
     is_target_text: bool = True,
     on_progress: ProgressCallback = ignore_progress,
 ) -> np.ndarray:
-    """Acceptance probability under the token rule at each token of each text, (B, N); ``of_target`` as in acceptance_probabilities."""
-    if is_target_text:
-        return _map_tokens(drafted_probability, target, draft, texts, on_progress).clip(max=1.0)
-    return _map_places(lambda p, q, tokens: overlap(p, q), target, draft, texts, on_progress).clip(max=1.0)
+    """Acceptance probability under the token rule at each token of each text, (B, N); ``is_target_text`` as in ``measure_acceptance``."""
+
+    def compute_probability(p: Tensor, q: Tensor, tokens: Tensor) -> Tensor:
+        return drafted_probability(p.gather(1, tokens), q.gather(1, tokens))[:, 0] if is_target_text else overlap(p, q)
+
+    return _map_places(compute_probability, target, draft, texts, on_progress).clip(max=1.0)
 
 
 def measure_log_ratios(
     target: LanguageModel, draft: LanguageModel, texts: Texts, on_progress: ProgressCallback = ignore_progress
 ) -> np.ndarray:
     """log(q / p) at each token of each text, (B, N)."""
-    return _map_tokens(drafted_log_ratio, target, draft, texts, on_progress)
 
+    def compute_log_ratio(p: Tensor, q: Tensor, tokens: Tensor) -> Tensor:
+        return drafted_log_ratio(p.gather(1, tokens), q.gather(1, tokens))[:, 0]
 
-def _map_tokens(
-    compute: Callable[[Tensor, Tensor], Tensor],
-    target: LanguageModel,
-    draft: LanguageModel,
-    texts: Texts,
-    on_progress: ProgressCallback,
-) -> np.ndarray:
-    """What depends on the probabilities p and q of the texts' own tokens alone, (B, N)."""
-    return _map_places(
-        lambda p, q, tokens: compute(p.gather(1, tokens), q.gather(1, tokens))[:, 0], target, draft, texts, on_progress
-    )
+    return _map_places(compute_log_ratio, target, draft, texts, on_progress)
 
 
 def _map_places(
@@ -355,7 +352,7 @@ def _map_places(
     texts: Texts,
     on_progress: ProgressCallback,
 ) -> np.ndarray:
-    """What ``look`` makes of both distributions (n, V) and the tokens (n, 1) at each place of each text, (B, N)."""
+    """What ``compute`` makes of both distributions (n, V) and the tokens (n, 1) at each place of each text, (B, N)."""
     found = []
     for number, (prompt, tokens) in enumerate(texts):
         ids, line = torch.tensor([int(x) for x in tokens]), []

@@ -31,8 +31,9 @@ def measure_batches(
 ) -> BatchSpeeds:
     """Passes of the first pair at its settings, and the rounds that texts take with each pair.
 
-    pairs    name in the record -> pair and settings, whose draft is a model; all of one shape, so that the first one's passes are true of all
-    texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.max_new_tokens`` tokens each; runs  of the clock, at least 1
+    pairs: name in the record -> pair and settings, whose draft is a model; all of one shape, so that the first one's passes are
+    true of all; texts: continuations of ``text`` after ``opening`` of its tokens, ``Settings.max_new_tokens`` tokens each; runs:
+    of the clock, at least 1.
     """
     first, settings = next(iter(pairs.values()))
     prompts = [prompt for prompt, _ in cut_openings(first, text, opening, settings.max_new_tokens, texts)]
@@ -46,16 +47,16 @@ def measure_batches(
         _build_parts(first, settings, rows, gammas), first, runs, warm_runs=1, on_progress=tell["passes"], rewarmed=alone
     )
 
-    def table(part: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        return tuple(tuple(clock.seconds((part, count, gamma)) for gamma in sizes) for count in rows)
+    def build_table(part: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        return tuple(tuple(clock.get_seconds((part, count, gamma)) for gamma in sizes) for count in rows)
 
     return BatchSpeeds(
         settings,
         tuple(rows),
         tuple(gammas),
-        passes=table("block", (0, *gammas)),
-        drafting=table("draft", gammas),
-        rule=table("rule", gammas),
+        passes=build_table("block", (0, *gammas)),
+        drafting=build_table("draft", gammas),
+        rule=build_table("rule", gammas),
         rounds=rounds,
         length=settings.max_new_tokens,
         held=CACHED_TOKENS,

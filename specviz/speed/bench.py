@@ -20,6 +20,8 @@ from typing import Any
 import torch
 
 from specviz.evidence.analytic.fresh import build_model_inputs
+from specviz.evidence.assisted import NAME as ASSISTED
+from specviz.evidence.assisted import generation_options, make_assistant
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.shared_weights import silence_transformers
@@ -37,7 +39,6 @@ from specviz.trace import Round
 PLAIN = Settings()
 PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
 TOKENS_A_SECOND = "tokens/s"
-ASSISTED = "assisted"
 CONTESTANTS = ("target only", "generate", "speculative", ASSISTED)
 
 
@@ -45,12 +46,13 @@ CONTESTANTS = ("target only", "generate", "speculative", ASSISTED)
 class BenchResult:
     """The figures of one temperature. Rates in tokens per second; ratios are taken run by run.
 
-    draft_tokens         drafted per round, mean
-    accepted_per_tested  acceptance rate of the draft tokens that were checked
-    allowed, share       speed-up that the measured costs allow, and the part of it that was reached
-    leviathan            their formula; None where rounds are not chains of fixed length from a draft model
-    timeline             seconds per round of the speculative runs, by part
-    draftable            mean mass of the draft's distribution that can be proposed; None where both models have one tokenizer
+    Attributes:
+        draft_tokens: Drafted per round, mean.
+        accepted_per_tested: Acceptance rate of the draft tokens that were checked.
+        allowed, share: Speed-up that the measured costs allow, and the part of it that was reached.
+        leviathan: Their formula; None where rounds are not chains of fixed length from a draft model.
+        timeline: Seconds per round of the speculative runs, by part.
+        draftable: Mean mass of the draft's distribution that can be proposed; None where both models have one tokenizer.
     """
 
     temperature: float
@@ -81,8 +83,8 @@ def run_bench(
 ) -> list[BenchResult]:
     """One result for each temperature.
 
-    length  tokens after each prompt, the end-of-text token switched off for all; runs  interleaved runs that count
-    base    names the proposer and the rule of "speculative"; a tree without a size gets the number of nodes that is fastest there
+    length: tokens after each prompt, the end-of-text token switched off for all; runs: interleaved runs that count; base: names
+    the proposer and the rule of "speculative"; a tree without a size gets the number of nodes that is fastest there.
     """
     settings = replace(base, gamma=gamma, max_new_tokens=length)
     return [_bench_temperature(pair, choose_node_count(replace(settings, temperature=t)), runs, log) for t in temperatures]
@@ -91,24 +93,24 @@ def run_bench(
 def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Callable) -> BenchResult:
     costs: list[RoundCosts] = []
 
-    def asked(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
+    def vary(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
         return replace(settings, prompt=prompt, seed=run), pair.encode(prompt)
 
-    def write(name: str, lap: Lap) -> None:
-        made = _DECODERS[name](pair, *asked(lap.item, lap.run))
+    def write_text(name: str, lap: Lap) -> None:
+        rounds = _DECODERS[name](pair, *vary(lap.item, lap.run))
         if name == "speculative":
-            lap.keep(made)
+            lap.keep(rounds)
 
-    def cost(share: float, run: int, prompt: str) -> None:
-        found = measure_costs(pair, *asked(prompt, run))
+    def add_costs(share: float, run: int, prompt: str) -> None:
+        found = measure_costs(pair, *vary(prompt, run))
         costs.extend([found] * (run > 0))
 
     names = [name for name in CONTESTANTS if name != ASSISTED or not isinstance(pair, MappedPair)]
-    clock = Clock({name: partial(write, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
+    clock = Clock({name: partial(write_text, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
     on_item = log_each_run(runs, lambda line: log(f"temperature {settings.temperature:g}: {line}"))
-    clock.run_until(runs, on_item, cost)
+    clock.run_until(runs, on_item, add_costs)
     result = _build_result(settings, clock, combine_costs(costs))
-    written = [[token for round_ in made for token in round_.committed] for made in clock.kept("speculative")[: len(PROMPTS)]]
+    written = [[token for round_ in made for token in round_.committed] for made in clock.get_kept("speculative")[: len(PROMPTS)]]
     texts = [(pair.encode(prompt), tokens) for prompt, tokens in zip(PROMPTS.values(), written, strict=True)]
     return replace(result, draftable=measure_draftable_mass(pair, settings, texts))
 
@@ -126,24 +128,21 @@ def log_each_run(runs: int, log: Callable[[str], None]) -> Callable[[float, int,
 
 
 def _build_result(settings: Settings, clock: Clock[str], costs: RoundCosts) -> BenchResult:
-    rounds = [round_ for made in clock.kept("speculative") for round_ in made]
+    rounds = [round_ for made in clock.get_kept("speculative") for round_ in made]
     tokens = settings.max_new_tokens * len(PROMPTS)
-    rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS if name in clock.contestants}
+    rates = {name: clock.compute_rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS if name in clock.contestants}
     baseline = max(("target only", "generate"), key=lambda name: rates[name].value)
-    ratio = {"speculative / baseline": clock.ratio(baseline, "speculative")}
+    ratio = {"speculative / baseline": clock.compute_ratio(baseline, "speculative")}
     if ASSISTED in rates:
         ratio |= {
-            "speculative / assisted": clock.ratio(ASSISTED, "speculative"),
-            "assisted / baseline": clock.ratio(baseline, ASSISTED),
+            "speculative / assisted": clock.compute_ratio(ASSISTED, "speculative"),
+            "assisted / baseline": clock.compute_ratio(baseline, ASSISTED),
         }
-    tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
-    alpha = sum(d.accepted for d in tested) / max(1, len(tested))
+    tested = [d.accepted for r in rounds for d in r.proposals if d.accepted is not None]
+    alpha = sum(tested) / max(1, len(tested))
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
-    plain = (settings.proposer, settings.draft_length_policy, settings.rule) == (
-        PLAIN.proposer,
-        PLAIN.draft_length_policy,
-        PLAIN.rule,
-    )
+    fields = ("proposer", "draft_length_policy", "rule")
+    plain = all(getattr(settings, name) == getattr(PLAIN, name) for name in fields)
     timed_whole = "round" in rounds[0].timing  # a round that stays on the device has no parts that the host could time
     if not plain and not timed_whole:
         costs = replace(costs, **{field: _average_part(rounds, part) for field, part in PARTS.items()})
@@ -164,7 +163,7 @@ def _build_result(settings: Settings, clock: Clock[str], costs: RoundCosts) -> B
         allowed=allowed,
         leviathan=wall_clock_factor(alpha, settings.gamma, draft / one) if plain else None,
         share=ratio["speculative / baseline"].value / allowed,
-        timeline=average_round_timeline(rounds, sum(clock.seconds("speculative"))),
+        timeline=average_round_timeline(rounds, sum(clock.get_seconds("speculative"))),
     )
 
 
@@ -175,36 +174,28 @@ def _average_part(rounds: list[Round], part: str) -> Estimate:
 
 
 def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
+    """One text by transformers, with the same processors as the decoder's. Raises SettingsError for a warper that it does not apply."""
     torch.manual_seed(settings.seed)
-    sampling: dict[str, Any] = {"do_sample": settings.temperature > 0}
-    if settings.temperature > 0:
-        sampling |= {"temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
-    model = pair.target
+    model, read = pair.target, pair.encode_for_encoder(settings.prompt)
     before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
+    options = generation_options(settings) | {"max_new_tokens": settings.max_new_tokens} | more
     try:
-        read = pair.encode_for_encoder(settings.prompt)
-        text = build_model_inputs(model, ids, read)
         PassThreads.for_model(model).prepare(1, lambda: model(**build_model_inputs(model, ids[:FEW], read)))
         with silence_transformers():
-            return model.generate(**text, max_new_tokens=settings.max_new_tokens, **sampling, **more)
+            return model.generate(**build_model_inputs(model, ids, read), **options)
     finally:
         model.generation_config.eos_token_id = before
 
 
 def _generate_assisted(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> Any:
-    options = pair.draft.generation_config
-    before = options.eos_token_id
-    options.num_assistant_tokens, options.num_assistant_tokens_schedule = settings.gamma, "constant"
-    options.assistant_confidence_threshold, options.eos_token_id = 0, None
-    try:
-        return _generate(pair, settings, ids, assistant_model=pair.draft)
-    finally:
-        options.eos_token_id = before
+    draft, _ = make_assistant(pair, settings.gamma)
+    draft.generation_config.eos_token_id = None
+    return _generate(pair, settings, ids, assistant_model=draft)
 
 
 _DECODERS: dict[str, Callable] = {
-    "target only": lambda *asked: list(decode_target_only(*asked)),
+    "target only": lambda *arguments: list(decode_target_only(*arguments)),
     "generate": _generate,
-    "speculative": lambda *asked: list(decode_speculatively(*asked)),
-    "assisted": _generate_assisted,
+    "speculative": lambda *arguments: list(decode_speculatively(*arguments)),
+    ASSISTED: _generate_assisted,
 }

@@ -17,9 +17,7 @@ from typing import Any, Generic, TypeVar
 from specviz.speed.estimate import MIN_RUNS, Estimate
 
 MAX_SPREAD = 0.25  # widest middle half of a contestant's runs, as a share of their median, with which there is a verdict
-MAX_INTERVAL_WIDTH = (
-    0.4  # widest interval of a compared number, as a share of it; with six runs on a quiet machine it is below 0.2
-)
+MAX_INTERVAL_WIDTH = 0.4  # widest interval of a compared number, as a share of it; below 0.2 with six runs on a quiet machine
 
 Key = TypeVar("Key", bound=Hashable)
 T = TypeVar("T")
@@ -29,9 +27,10 @@ T = TypeVar("T")
 class Lap:
     """One contestant's work in one run, and what it reports about it.
 
-    run      1, 2, .. of the runs that count; 0 and below for those that warm up
-    item     of the run that is being worked on, None where runs have none
-    seconds  of all its items so far
+    Attributes:
+        run: 1, 2, .. of the runs that count; 0 and below for those that warm up.
+        item: Of the run that is being worked on, None where runs have none.
+        seconds: Of all its items so far.
     """
 
     run: int
@@ -42,7 +41,7 @@ class Lap:
     _last: float = 0.0
 
     def keep(self, value: Any) -> None:
-        """Something that ``Clock.kept`` returns, if the run counts."""
+        """Something that ``Clock.get_kept`` returns, if the run counts."""
         self.kept.append(value)
 
     def split(self, name: str) -> None:
@@ -66,9 +65,10 @@ def do_nothing() -> None:
 class Clock(Generic[Key]):
     """Runs of contestants by name, interleaved.
 
-    warm    runs at the beginning that are not counted
-    items   run -> what every contestant works on in it, one after the other
-    settle  waits for a device that works on its own; called before and after the work on each item
+    Args:
+        warm_runs: Runs at the beginning that are not counted.
+        items: Run -> what every contestant works on in it, one after the other.
+        synchronize: Waits for a device that works on its own; called before and after the work on each item.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Clock(Generic[Key]):
         items: Callable[[int], Sequence[Any]] = lambda run: (None,),
         synchronize: Callable[[], None] = do_nothing,
     ):
-        self.contestants, self.items, self.settle = dict(contestants), items, synchronize
+        self.contestants, self.items, self.synchronize = dict(contestants), items, synchronize
         self._names = list(self.contestants)
         self._run = -warm_runs  # the last one that was made
         self._laps: dict[Key, list[Lap]] = {key: [] for key in self._names}
@@ -96,15 +96,15 @@ class Clock(Generic[Key]):
     ) -> Clock[Key]:
         """Go on until so many runs counted.
 
-        on_item  called before each item of each contestant (share done, run, contestant); what it raises ends the work
-        between  called after each item of each run (share done, run, item); not timed
+        on_item: called before each item of each contestant (share done, run, contestant); what it raises ends the work; between:
+        called after each item of each run (share done, run, item); not timed.
         """
         first = self._run
         while self._run < runs:
-            self._one_run(lambda inside: (self._run - first - 1 + inside) / (runs - first), on_item, between)
+            self._run_once(lambda inside: (self._run - first - 1 + inside) / (runs - first), on_item, between)
         return self
 
-    def _one_run(self, share: Callable[[float], float], on_item: Callable, between: Callable) -> None:
+    def _run_once(self, share: Callable[[float], float], on_item: Callable, between: Callable) -> None:
         self._run += 1
         items, count, laps = self.items(self._run), len(self._names), {key: Lap(self._run) for key in self._names}
         for number, item in enumerate(items):
@@ -118,35 +118,35 @@ class Clock(Generic[Key]):
             self._laps[key].append(laps[key])
 
     def _time(self, key: Key, lap: Lap) -> None:
-        self.settle()
+        self.synchronize()
         began = lap._last = time.perf_counter()
         self.contestants[key](lap)
-        self.settle()
+        self.synchronize()
         lap.seconds += time.perf_counter() - began
 
-    def seconds(self, key: Key) -> tuple[float, ...]:
+    def get_seconds(self, key: Key) -> tuple[float, ...]:
         """Of each run that counted."""
         return tuple(lap.seconds for lap in self._laps[key])
 
-    def splits(self, key: Key, name: str) -> tuple[float, ...]:
+    def get_splits(self, key: Key, name: str) -> tuple[float, ...]:
         """Seconds of a part, of each run that counted."""
         return tuple(lap.splits[name] for lap in self._laps[key])
 
-    def kept(self, key: Key) -> list[Any]:
+    def get_kept(self, key: Key) -> list[Any]:
         """What a contestant kept in the runs that counted, in order."""
         return [value for lap in self._laps[key] for value in lap.kept]
 
-    def median(self, key: Key, pieces: float = 1.0) -> Estimate:
+    def compute_median(self, key: Key, pieces: float = 1.0) -> Estimate:
         """Seconds per piece of work, of which a run has so many."""
-        return Estimate.from_runs([spent / pieces for spent in self.seconds(key)], "s")
+        return Estimate.from_runs([spent / pieces for spent in self.get_seconds(key)], "s")
 
-    def rate(self, key: Key, amount: float, unit: str) -> Estimate:
+    def compute_rate(self, key: Key, amount: float, unit: str) -> Estimate:
         """Amount per second, of which a run makes so much."""
-        return Estimate.from_runs([amount / spent for spent in self.seconds(key)], unit)
+        return Estimate.from_runs([amount / spent for spent in self.get_seconds(key)], unit)
 
-    def ratio(self, slow: Key, fast: Key) -> Estimate:
+    def compute_ratio(self, slow: Key, fast: Key) -> Estimate:
         """How many times as fast the second is as the first, run by run."""
-        return compute_time_ratio(self.seconds(slow), self.seconds(fast))
+        return compute_time_ratio(self.get_seconds(slow), self.get_seconds(fast))
 
 
 def compute_time_ratio(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
@@ -158,7 +158,9 @@ def alternate_streams(streams: Mapping[Key, Iterator[T]]) -> Iterator[tuple[Key,
     """The steps of streams of work as they end. The stream that has worked for the least time makes the next step.
 
     So other work of the machine affects all alike, and at every moment all have had the same time, up to a step.
-    yields  name, what the step made, and the seconds that this stream has worked so far
+
+    Yields:
+        The stream's name, what the step gave, and the seconds that this stream has worked so far.
     """
     streams, spent = dict(streams), dict.fromkeys(streams, 0.0)
     while streams:
@@ -173,7 +175,7 @@ def alternate_streams(streams: Mapping[Key, Iterator[T]]) -> Iterator[tuple[Key,
         yield key, made, spent[key]
 
 
-def relative_iqr(values: Sequence[float]) -> float:
+def compute_relative_iqr(values: Sequence[float]) -> float:
     """The width of the middle half of the runs of one contestant, as a share of their median."""
     ordered = sorted(values)
     count = len(ordered)
@@ -186,7 +188,7 @@ def measure_spread(contestants: Sequence[Sequence[float]]) -> float:
     Speed-ups are ratios, which do not change if a whole run is slower; neither does this.
     """
     beside = [[seconds / geometric_mean(run) for seconds in run] for run in zip(*contestants, strict=True)]
-    return max(relative_iqr(column) for column in zip(*beside, strict=True))
+    return max(compute_relative_iqr(column) for column in zip(*beside, strict=True))
 
 
 def explain_spread(found: float, what: str) -> str:

@@ -59,7 +59,7 @@ class RoundCosts:
     draft: Estimate
     rule: Estimate
 
-    def factor(self, tokens_per_pass: float, gamma: int) -> float:
+    def compute_factor(self, tokens_per_pass: float, gamma: int) -> float:
         """How many times as fast as the target alone these costs let speculation be."""
         return tokens_per_pass * self.one.value / (self.block.value + gamma * self.draft.value + self.rule.value)
 
@@ -67,8 +67,11 @@ class RoundCosts:
 def build_round_parts(
     target: LanguageModel, draft: LanguageModel, rule: Rule, settings: Settings, rows: Sequence[Prefix]
 ) -> dict[str, Callable[[], object]]:
-    """The parts of a round on these rows, each as a call that may be repeated: a pass over one token of every row (``one``) and over
-    gamma + 1 (``block``), the drafting of gamma tokens (``draft``), and ``rule``."""
+    """The parts of a round on these rows, each as a call that may be repeated.
+
+    They are a pass over one token of every row (``one``) and over gamma + 1 (``block``), the drafting of gamma tokens (``draft``), and
+    ``rule``.
+    """
     proposer, randomness = DraftModel(draft, settings.gamma), PhiloxRandomness(settings.seed)
     tree = proposer.propose(rows, randomness)
     p = target.distributions(rows, tree)
@@ -90,11 +93,11 @@ def time_parts(
 ) -> Clock[Key]:
     """Parts of work on one interleaved clock that waits for the pair's device.
 
-    alike  parts that follow one another in the decoder, as a target's passes of one token. Each is called once more right before it is
-           timed: with what work on many rows has left in the processor's caches, such a pass takes a third longer
+    rewarmed: parts that follow one another in the decoder, as a target's passes of one token. Each is called once more right before
+    it is timed: with what work on many rows has left in the processor's caches, such a pass takes a third longer.
     """
 
-    def work(key: Key, lap: Lap) -> None:
+    def run_part(key: Key, lap: Lap) -> None:
         part = parts[key]
         if key in rewarmed:
             began = time.perf_counter()
@@ -103,7 +106,7 @@ def time_parts(
             lap.exclude(time.perf_counter() - began)
         part()
 
-    clock = Clock({key: partial(work, key) for key in parts}, warm_runs, synchronize=partial(synchronize_device, pair))
+    clock = Clock({key: partial(run_part, key) for key in parts}, warm_runs, synchronize=partial(synchronize_device, pair))
     return clock.run_until(runs, lambda share, run, key: on_progress(share))
 
 
@@ -112,7 +115,7 @@ def measure_costs(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], re
     prefix = (ids * (1 + settings.max_new_tokens))[: len(ids) + settings.max_new_tokens // 2]
     parts = build_round_parts(*pair.open(settings), TokenRule(), settings, [Prefix(prefix, 0, settings.max_new_tokens)])
     clock = time_parts(parts, pair, repeats)
-    return RoundCosts(**{name: clock.median(name, settings.gamma if name == "draft" else 1) for name in parts})
+    return RoundCosts(**{name: clock.compute_median(name, settings.gamma if name == "draft" else 1) for name in parts})
 
 
 def combine_costs(costs: Sequence[RoundCosts]) -> RoundCosts:
@@ -129,7 +132,9 @@ def synchronize_device(pair: LoadedPair) -> None:
 def average_round_timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
     """Where the time of runs went, mean seconds per round: draft, target, rule (or the whole round, where it is timed whole), and the rest.
 
-    rounds  of whole runs, with the passes that read a prompt; seconds  that these runs took
+    Args:
+        rounds: Of whole runs, with the passes that read a prompt.
+        seconds: That these runs took.
     """
     parts = {name: statistics.mean(round_.timing[name] for round_ in rounds) for name in rounds[0].timing}
     return parts | {"rest": seconds / len(rounds) - sum(parts.values())}
@@ -145,7 +150,7 @@ def time_rule(vocabulary: int, gamma: int = 4, repeats: int = 15) -> Estimate:
     def verify(lap: Lap) -> None:
         TokenRule().verify([Prefix((0,), lap.run, 64)], block, p, PhiloxRandomness(lap.run))
 
-    return Clock({"rule": verify}, warm_runs=0).run_until(repeats).median("rule")
+    return Clock({"rule": verify}, warm_runs=0).run_until(repeats).compute_median("rule")
 
 
 def time_shapes(
@@ -153,7 +158,7 @@ def time_shapes(
 ) -> dict[tuple[int, int], dict[int, Estimate]]:
     """Seconds of one pass of Llama-style decoders with random weights, interleaved: shape -> tokens in the pass -> median.
 
-    shapes  (layers, width) with heads of 64; blocks  tokens per pass; held  tokens in the cache before it
+    shapes: (layers, width) with heads of 64; blocks: tokens per pass; cached_tokens: tokens in the cache before it.
     """
     rows = [Prefix(tuple(range(cached_tokens + 1)), 0, 64)]
     contestants: dict[tuple[tuple[int, int], int], Contestant] = {}
@@ -163,7 +168,7 @@ def time_shapes(
             chain = build_known_chain(range(n - 1))
             contestants[shape, n] = partial(_read_chain, source, rows, chain)
     clock = Clock(contestants, warm_runs=2).run_until(repeats)  # the first run fills the caches
-    return {shape: {n: clock.median((shape, n)) for n in blocks} for shape in shapes}
+    return {shape: {n: clock.compute_median((shape, n)) for n in blocks} for shape in shapes}
 
 
 def _read_chain(source: CachedModel, rows: Sequence[Prefix], chain: DraftTree, lap: Lap) -> None:
@@ -211,8 +216,10 @@ CACHED_TOKENS = 128  # tokens in the cache
 class NodeBudget:
     """A tree of a number of nodes, on the bench's prompts.
 
-    tokens_per_pass  committed per target pass; drafting  seconds of drafting per round
-    speed            tokens per second over the target's alone, by the curve: tokens_per_pass * T(1) / (T(tree) + drafting)
+    Attributes:
+        tokens_per_pass: Committed per target pass.
+        drafting: Seconds of drafting per round.
+        speed: Tokens per second over the target's alone, by the curve: tokens_per_pass * T(1) / (T(tree) + drafting).
     """
 
     nodes: int
@@ -232,7 +239,7 @@ class PassCostCurves:
     tokens_per_pass: float
     budgets: dict[str, tuple[NodeBudget, ...]]
 
-    def best(self, name: str) -> NodeBudget:
+    def find_best(self, name: str) -> NodeBudget:
         """The number of nodes with which a tree is fastest."""
         return max(self.budgets[name], key=lambda budget: budget.speed)
 
@@ -251,7 +258,7 @@ def measure_pass_curves(
             for name, part in build_round_parts(*pair.open(plain), build_rule(plain), plain, build_cached_rows(count)).items()
         }
     clock = time_parts(parts, pair, runs, warm_runs=2, rewarmed={("chain", 1), *(("one", count) for count in ROW_COUNTS)})
-    times = {key: clock.median(key, gamma if key[0] == "draft" else 1) for key in parts}
+    times = {key: clock.compute_median(key, gamma if key[0] == "draft" else 1) for key in parts}
     chain, tree = ({n: times[kind, n] for n in numbers} for kind, numbers in (("chain", CHAIN_SIZES), ("tree", TREE_SIZES)))
     rows = {n: RoundCosts(*(times[name, n] for name in ("one", "block", "draft", "rule"))) for n in ROW_COUNTS}
     log("texts")
@@ -337,12 +344,12 @@ class RoundProbes:
         self.clock.run_until(runs, lambda share, run, n: on_progress(share))
         return self
 
-    def curve(self) -> RoundCostCurve:
+    def build_curve(self) -> RoundCostCurve:
         """What was timed so far, at least one run."""
-        rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.splits(n, "rounds")] for n in self.kinds]
-        first = [self.clock.splits(n, "first") for n in self.kinds]
+        rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.get_splits(n, "rounds")] for n in self.kinds]
+        first = [self.clock.get_splits(n, "first") for n in self.kinds]
         parts = {
-            part: tuple(statistics.median(one[part] for one in self.clock.kept(n)) for n in self.kinds[1:])
+            part: tuple(statistics.median(one[part] for one in self.clock.get_kept(n)) for n in self.kinds[1:])
             for part in TIMING_PARTS
         }
         medians = [statistics.median(one) for one in rounds[1:]]
@@ -391,8 +398,8 @@ def _force_length(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer
         return proposer
     filler = [int(x) for x in tokens[:n]]
 
-    def follow(ids: Sequence[int], count: int) -> list[int]:
+    def copy_filler(ids: Sequence[int], count: int) -> list[int]:
         proposer.follow(ids, count)
         return filler[:count]
 
-    return CopiedTokens(proposer.name, follow, n, len(proposer.like), proposer.like.device)
+    return CopiedTokens(proposer.name, copy_filler, n, len(proposer.like), proposer.like.device)

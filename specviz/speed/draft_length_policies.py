@@ -37,8 +37,12 @@ BEST_FIXED, BEST_FIXED_AGAIN, CEILING = "best fixed", "best fixed, again", "ceil
 class PolicyRow:
     """One contestant beside the best fixed length.
 
-    rate             tokens per second; gain  seconds of the best fixed length over its own, run by run: above 1 is faster
-    tokens_per_pass  committed per target pass; draft_tokens  drafted per pass; accepted  share of the drafted tokens that were accepted
+    Attributes:
+        rate: Tokens per second.
+        gain: Seconds of the best fixed length over its own, run by run: above 1 is faster.
+        tokens_per_pass: Committed per target pass.
+        draft_tokens: Drafted per pass.
+        accepted: Share of the drafted tokens that were accepted.
     """
 
     rate: Estimate
@@ -76,7 +80,7 @@ def compare_policies(
 ) -> list[PolicyComparison]:
     """Every policy against the best fixed length, at each temperature.
 
-    length  tokens after each prompt; runs  that count, for choosing and again for comparing
+    length: tokens after each prompt; runs: that count, for choosing and again for comparing.
 
     The ceiling asks the target itself when to stop, and the seconds of asking are taken out: it shows what perfect knowledge would gain.
     """
@@ -89,7 +93,7 @@ def _compare_policies(pair: LoadedPair, settings: Settings, runs: int, log: Call
     lengths = time_settings(
         pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED_LENGTHS}, runs, lambda s: log(f"{prefix}fixed, {s}")
     )
-    fixed = {gamma: lengths.rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED_LENGTHS}
+    fixed = {gamma: lengths.compute_rate(gamma, tokens, TOKENS_A_SECOND) for gamma in FIXED_LENGTHS}
     best = max(FIXED_LENGTHS, key=lambda gamma: fixed[gamma].value)
     others = {
         name: replace(settings, draft_length_policy=name, gamma=MAX_DRAFT_TOKENS)
@@ -124,11 +128,11 @@ def _decode_prompt(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], l
 
 
 def _build_row(clock: Clock[str], name: str, tokens: int) -> PolicyRow:
-    rounds = [round_ for made in clock.kept(name) for round_ in made]
+    rounds = [round_ for made in clock.get_kept(name) for round_ in made]
     drafted = sum(len(round_.proposals) for round_ in rounds)
     return PolicyRow(
-        rate=clock.rate(name, tokens, TOKENS_A_SECOND),
-        gain=clock.ratio(BEST_FIXED, name),
+        rate=clock.compute_rate(name, tokens, TOKENS_A_SECOND),
+        gain=clock.compute_ratio(BEST_FIXED, name),
         tokens_per_pass=sum(len(round_.committed) for round_ in rounds) / len(rounds),
         draft_tokens=drafted / len(rounds),
         accepted=sum(len(round_.accepted_path) for round_ in rounds) / max(1, drafted),

@@ -75,11 +75,11 @@ class Estimate:
         """Width of the interval, as a share of the number."""
         return (self.high - self.low) / self.value
 
-    def times(self, factor: float, unit: str) -> Estimate:
+    def convert(self, factor: float, unit: str) -> Estimate:
         """The same in another unit. factor: above 0."""
         return replace(self, value=self.value * factor, low=self.low * factor, high=self.high * factor, unit=unit)
 
-    def said(self, form: str = ".2f") -> str:
+    def format(self, form: str = ".2f") -> str:
         """Such as ``1.52 (1.46 to 1.60)``; form: of each number."""
         return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
 

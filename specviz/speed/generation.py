@@ -1,9 +1,16 @@
-"""Rounds of one text, decoded as the measurements need them: without the distributions of each round."""
+"""Rounds of one text without their distributions, as measurements need them, and how long a text takes.
+
+A duration is estimated from a few rounds that are timed here and now. Under load it is too long; what has been done since corrects it
+(``progress.estimate_seconds_left``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from statistics import mean, median
 
 from specviz.decoding.device.choice import REFERENCE, choose_engine, choose_target_only
 from specviz.decoding.engine import decode, sample_target_only
@@ -14,6 +21,8 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.trace import Round
 
+PROBE_ROUNDS = 4  # rounds of a probe
+BATCH_PASS_ROUNDS = 2.5  # rounds of the target alone that one pass over dozens of tokens, or texts, takes as long as; of the shipped pair on a CPU
 PROMPTS = {
     "opening": "Once upon a time there was a little rabbit who lived with his mother in a",
     "mid-sentence": '"Oh, dear me!" said Uncle Wiggily, as he hopped along through the woods and saw that the',
@@ -44,3 +53,37 @@ def decode_target_only(
     choice = choose_target_only(engine, target, randomness, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
     rounds = sample_target_only(target, randomness, settings, ids, eos_token_ids, steps=choice.steps)
     yield from (replace(round_, full=None) for round_ in rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingPace:
+    """How fast one way of decoding is.
+
+    Attributes:
+        first: Seconds of the first round, which opens the models and reads the prompt.
+        each: Seconds of a later round.
+        tokens: Tokens per round, at least 1.
+    """
+
+    first: float
+    each: float
+    tokens: float = 1.0
+
+    @classmethod
+    def from_rounds(cls, ends: Sequence[float], rounds: Sequence[Round]) -> DecodingPace:
+        """The pace of rounds, at least one, by the seconds at the end of each. A first round alone stands for the later ones."""
+        later = [after - before for before, after in pairwise(ends)]
+        return cls(ends[0], median(later) if later else ends[0], max(1.0, mean(len(one.committed) for one in rounds)))
+
+    def estimate_seconds(self, length: int) -> float:
+        """Seconds of a text of so many tokens, at least one."""
+        return self.first + self.each * max(0.0, length / self.tokens - 1.0)
+
+
+def measure_pace(rounds: Iterable[Round], count: int = PROBE_ROUNDS) -> DecodingPace:
+    """The pace of the first ``count`` rounds of a text."""
+    ends, timed, began = [], [], time.perf_counter()
+    for one in islice(rounds, count):
+        timed.append(one)
+        ends.append(time.perf_counter() - began)
+    return DecodingPace.from_rounds(ends, timed)

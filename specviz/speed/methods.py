@@ -25,8 +25,7 @@ from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
-from specviz.speed.duration import DecodingPace, measure_pace
-from specviz.speed.generation import decode_speculatively
+from specviz.speed.generation import DecodingPace, decode_speculatively, measure_pace
 from specviz.speed.machine import describe_measurement
 from specviz.speed.records.methods import (
     DRAFTING_METHODS,
@@ -46,10 +45,8 @@ BARS = 7  # largest tokens per distribution that a kept round holds
 MAX_BARS = 12  # tokens of the first one's distribution that get a bar
 SAMPLE_TOKENS = 3  # tokens of a sample: enough for two draft tokens, one below the other
 SAMPLES_PER_CHUNK = 100  # samples between two calls of the watch
-KEPT_FACTOR, ROUNDS_PER_CHUNK = (
-    1.2,
-    4.0,
-)  # times that keeping its distributions makes a text longer; rounds that a chunk of samples takes as long as
+KEPT_FACTOR = 1.2  # how many times as long a text takes whose distributions are kept
+ROUNDS_PER_CHUNK = 4.0  # rounds that take as long as a chunk of samples
 WARMING, SAMPLING, TIMING = "warming up", "sampling", "timing"  # what is being done
 MS = "ms/token"
 BAND_LEVEL = 0.99  # of all bars together
@@ -67,12 +64,12 @@ def compare_methods(
 ) -> MethodComparison:
     """Run every method. settings: the prompt, the distribution and the length of all; DRAFTING_METHODS say what each method changes.
 
-    runs    timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
-    expect  called after a probe of each method how long the rest will take
-    show    called with what is found so far: after each method's samples, when it has no times yet, and after each timed run but the last
+    runs: timed ones, at least 1; draws: samples of each method's first token; keys: methods to run; expect: called after a probe
+    of each method how long the rest will take; show: called with what is found so far: after each method's samples, when it has
+    no times yet, and after each timed run but the last.
     """
     rows, where = {key: _prepare_row(pair, DRAFTING_METHODS[key], settings) for key in keys}, describe_measurement(pair)
-    under = {key: DRAFTING_METHODS[key].under(settings) for key, row in rows.items() if not row.reason}
+    under = {key: DRAFTING_METHODS[key].build_settings(settings) for key, row in rows.items() if not row.reason}
     ids, paces = pair.encode(settings.prompt), []
     for key, own in under.items():
         on_progress(0.0, f"{DRAFTING_METHODS[key].name}: how long it takes")
@@ -95,13 +92,13 @@ def compare_methods(
     clock = Clock({key: partial(_write_text, pair, own) for key, own in under.items()}, warm_runs=0)
     for number in range(1, runs + 1):
 
-        def timing(share: float, lap: int, key: str) -> None:
+        def report_run(share: float, lap: int, key: str) -> None:
             tell[TIMING]((lap - 1 + share) / runs, f"Run {lap} of {runs}: {DRAFTING_METHODS[key].name}")
 
-        clock.run_until(number, timing)
+        clock.run_until(number, report_run)
         for key in under:
-            ms = clock.median(key, settings.max_new_tokens).times(1e3, MS)
-            rows[key] = replace(rows[key], **count_draft_tokens(clock.kept(key)), ms=ms)
+            ms = clock.compute_median(key, settings.max_new_tokens).convert(1e3, MS)
+            rows[key] = replace(rows[key], **count_draft_tokens(clock.get_kept(key)), ms=ms)
         found = MethodComparison(settings, tuple(rows.values()), number, **where)
         if number < runs:
             show(found)
@@ -110,7 +107,7 @@ def compare_methods(
 
 def estimate_stage_seconds(paces: Sequence[DecodingPace], length: int, runs: int, draws: int) -> dict[str, float]:
     """Seconds that each stage will take, by the pace of each method. The least is above 0 where no method runs."""
-    texts = sum(pace.text(length) for pace in paces) or 1e-9
+    texts = sum(pace.estimate_seconds(length) for pace in paces) or 1e-9
     return {
         WARMING: KEPT_FACTOR * texts,
         SAMPLING: -(-draws // SAMPLES_PER_CHUNK) * ROUNDS_PER_CHUNK * sum(pace.each for pace in paces),
@@ -120,11 +117,11 @@ def estimate_stage_seconds(paces: Sequence[DecodingPace], length: int, runs: int
 
 def _prepare_row(pair: LoadedPair, method: DraftingMethod, settings: Settings) -> MethodRow:
     """A row before it has run; blank where the method says nothing or cannot be opened."""
-    rule = build_rule(method.under(settings))
+    rule = build_rule(method.build_settings(settings))
     reason = explain_blank(method, settings)
     try:
         if not reason:
-            open_proposer(pair, method.under(settings))
+            open_proposer(pair, method.build_settings(settings))
     except SpecvizError as error:
         reason = str(error)
     return MethodRow(method.key, rule.title, rule.exact, reason)

@@ -17,8 +17,7 @@ from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_pr
 from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
 from specviz.speed.clock import alternate_streams
-from specviz.speed.duration import BATCH_PASS_ROUNDS, DecodingPace
-from specviz.speed.generation import decode_speculatively, decode_target_only
+from specviz.speed.generation import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only
 from specviz.speed.machine import describe_measurement
 from specviz.speed.records.divergence_profile import MAX_FORKS, ScoredText
 from specviz.speed.records.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane, Passage, TimedRound
@@ -59,10 +58,12 @@ def write_passage(
 ) -> Passage:
     """A whole passage: a warm-up, a run that is shown as it is written, the scoring of the target's text, then the other runs.
 
-    runs    timed ones, the first among them; on_rounds  (share done, what is done, rounds of the first run so far), after every round;
-            what it raises ends the work
-    expect  called after the warm-up how long the rest will take; show  called with the passage after each run but the last, with the rates so far
-    Raises SettingsError for names that are not known and prompts that do not fit.
+    runs: timed ones, the first among them; on_rounds: (share done, what is done, rounds of the first run so far), after every
+    round; what it raises ends the work; expect: called after the warm-up how long the rest will take; show: called with the
+    passage after each run but the last, with the rates so far.
+
+    Raises:
+        SettingsError: For names that are not known and prompts that do not fit.
     """
     settings = replace(settings, uniforms={})
     where = describe_measurement(pair)
@@ -100,9 +101,11 @@ def write_passage(
 def estimate_stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:
     """Seconds that a run of both ways will take, and the reading of a text, by the rounds of the warm-up."""
     mine = {lane: [one for one in warming if one.lane == lane] for lane in LANES}
-    paces = {lane: DecodingPace.of([one.at for one in found], [one.round for one in found]) for lane, found in mine.items()}
+    paces = {
+        lane: DecodingPace.from_rounds([one.at for one in found], [one.round for one in found]) for lane, found in mine.items()
+    }
     passes = 2 * -(-length // TOKENS_PER_PASS)
-    return sum(pace.text(length) for pace in paces.values()), passes * BATCH_PASS_ROUNDS * paces[TARGET_ONLY].each
+    return sum(pace.estimate_seconds(length) for pace in paces.values()), passes * BATCH_PASS_ROUNDS * paces[TARGET_ONLY].each
 
 
 def add_rates(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
@@ -140,7 +143,7 @@ def score_text(
 ) -> ScoredText:
     """A text scored by both models: p, q and beta at each of its tokens, TOKENS_PER_PASS tokens in a pass.
 
-    prompt  at least one id; tokens  of the text after it, at least one
+    prompt: at least one id; tokens: of the text after it, at least one.
     """
     found: list[tuple[float, float, float, Distribution]] = []
     for (part, p), (_, q) in zip(
@@ -170,7 +173,7 @@ def survey_texts(
 ) -> tuple[ScoredText, ...]:
     """Texts that the target writes after the first words of paragraphs of a book, evenly spread over it, scored by both models.
 
-    texts  how many; length  tokens of each. Only their numbers are kept
+    texts: how many; length: tokens of each. Only their numbers are kept.
     """
     book = next(iter(TEXTS.values())).read_text(encoding="utf-8")
     paragraphs = [words[:OPENING_WORDS] for line in book.splitlines() if len(words := line.split()) > OPENING_WORDS]

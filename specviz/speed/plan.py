@@ -15,8 +15,10 @@ from specviz.progress import Expect, ProgressCallback, ignore_progress, split_pr
 from specviz.settings import Settings
 from specviz.speed.acceptance import (
     TEXTS_PER_BATCH,
+    AcceptanceProbabilities,
     Ids,
     Texts,
+    compute_expected_rounds,
     cut_openings,
     decode_texts,
     encode_prompts,
@@ -27,13 +29,151 @@ from specviz.speed.acceptance import (
 )
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.costs import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbes
-from specviz.speed.duration import BATCH_PASS_ROUNDS, DecodingPace, measure_pace
-from specviz.speed.forecast import PlanForecast
-from specviz.speed.generation import decode_speculatively, decode_target_only
+from specviz.speed.estimate import PERCENTILES, Estimate
+from specviz.speed.generation import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only, measure_pace
 from specviz.speed.machine import describe_measurement
-from specviz.speed.records.plan import RoundCostCurve, SpeedPlan
+from specviz.speed.records.plan import MeasuredRow, PlanRow, RoundCostCurve, SpeedPlan
 from specviz.speed.text_passes import describe_pair
-from specviz.theory import operation_factor
+from specviz.theory import (
+    LinearCost,
+    best_gamma,
+    expected_tokens,
+    hazard_tokens,
+    operation_factor,
+    speed_factor,
+    wall_clock_factor,
+)
+
+RESAMPLES = 400
+TOKENS_PER_PASS, TIMES = "tokens/pass", "times"  # units
+
+
+class PlanForecast:
+    """Everything that follows from the acceptance probabilities of texts, for several gammas.
+
+    Attributes:
+        ours, own: Probabilities over the target's texts and over the user's own (None: there is none).
+        gammas: Ascending, none above what they hold.
+        seed: Of the resamples, the same for all.
+        plain: Over the target's texts under the token rule, if ``ours`` are of another rule.
+    """
+
+    def __init__(
+        self,
+        ours: AcceptanceProbabilities,
+        own: AcceptanceProbabilities | None,
+        gammas: Sequence[int],
+        seed: int = 0,
+        plain: AcceptanceProbabilities | None = None,
+    ):
+        self.gammas = tuple(gammas)
+        self.rounds = {gamma: compute_expected_rounds(ours, gamma) for gamma in self.gammas}
+        self.own = {gamma: compute_expected_rounds(own, gamma) for gamma in self.gammas} if own is not None else {}
+        self.plain = {gamma: compute_expected_rounds(plain, gamma) for gamma in self.gammas} if plain is not None else {}
+        self.rng = np.random.default_rng(seed)
+        self.texts = len(ours.accepted)
+        self.weights = self._draw_resamples(self.texts)  # the user's texts begin where the target's do: one draw is for both
+
+    def _draw_resamples(self, texts: int) -> np.ndarray:
+        """(RESAMPLES, texts): how often each text is drawn."""
+        return self.rng.multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
+
+    def build_row(self, gamma: int) -> PlanRow:
+        """Tokens per pass at one gamma by every formula, without costs."""
+        found, gain = self.rounds[gamma], None
+        many = found.resample_tokens_per_pass(self.weights)
+        if self.plain:
+            plain = self.plain[gamma]
+            above = many - plain.resample_tokens_per_pass(self.weights)
+            gain = Estimate.from_resamples(found.per_pass - plain.per_pass, above, self.texts, TOKENS_PER_PASS)
+        return PlanRow(
+            gamma,
+            tokens=Estimate.from_resamples(found.per_pass, many, self.texts, TOKENS_PER_PASS),
+            hazards=hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma),
+            independent=expected_tokens(found.alpha, gamma),
+            own_text=self.own[gamma].per_pass if self.own else None,
+            alpha=found.alpha,
+            gain=gain,
+        )
+
+    def estimate_positions(self) -> tuple[Estimate, ...]:
+        """Acceptance rate at each position of a round at the largest gamma, among the draft tokens that are checked there.
+
+        Ends before the first position that no round reaches.
+        """
+        longest = self.rounds[self.gammas[-1]]
+        many = _divide_counts(self.weights @ longest.accepted, self.weights @ longest.tested)
+        reached = int((longest.tested.sum(0) > 0.0).cumprod().sum())
+        return tuple(Estimate.from_resamples(longest.hazards[j], many[:, j], self.texts) for j in range(reached))
+
+    def estimate_factors(self, curve: RoundCostCurve) -> tuple[dict[int, Estimate], Estimate]:
+        """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' runs."""
+        table = np.column_stack([curve.alone, np.array(curve.rounds), np.array(curve.first)])
+        table /= np.exp(np.log(table).mean(1, keepdims=True))  # what slows down a whole run slows down all of its probes
+        runs = self.rng.integers(0, len(table), (RESAMPLES, len(table)))
+        costs, resampled = np.median(table, axis=0), np.median(table[runs], axis=1)
+        found, many = {}, {}
+        for gamma in self.gammas:
+            many[gamma] = self._compute_factor(gamma, self.weights, resampled)
+            value = self._compute_factor(gamma, np.ones((1, self.texts)), costs[None])[0]
+            found[gamma] = Estimate.from_resamples(value, many[gamma], self.texts, TIMES)
+        best = [best_gamma({gamma: float(many[gamma][k]) for gamma in self.gammas}) for k in range(RESAMPLES)]
+        chosen = best_gamma({gamma: one.value for gamma, one in found.items()})
+        low, high = np.percentile(best, PERCENTILES, method="nearest").tolist()
+        return found, Estimate(float(chosen), float(low), float(high), self.texts)
+
+    def _compute_factor(self, gamma: int, weights: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        """Seconds of the target alone over those of speculation, (K,), both with their first rounds, which read the prompts.
+
+        weights: (K, B): how often each text counts; costs: (K, 2 G + 4): a token alone, rounds with 0 to G draft tokens, and the
+        first rounds in the same order, in any unit of time.
+        """
+        one, texts = self.rounds[gamma], weights.sum(1)
+        alone, warm, first = costs[:, 0], costs[:, 1 : costs.shape[1] // 2], costs[:, costs.shape[1] // 2 :]
+        longest = min(gamma, one.tokens - 1)  # draft tokens of a first round
+        seconds = ((weights @ one.by_size) * warm[:, : gamma + 1]).sum(1)
+        seconds += texts * (first[:, 1 + longest] - warm[:, longest])
+        return texts * (one.tokens * alone + first[:, 0] - alone) / seconds
+
+    def compute_formulas(self, gamma: int, curve: RoundCostCurve) -> tuple[float, float]:
+        """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""
+        costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
+        linear = LinearCost.fit({n: float(seconds) for n, seconds in enumerate(costs) if n})
+        tokens = hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma)
+        return wall_clock_factor(alpha, gamma, curve.c), speed_factor(tokens, linear.seconds(gamma), alone)
+
+    def build_measured_row(self, gamma: int, tokens: int, rounds: np.ndarray, plain: np.ndarray | None = None) -> MeasuredRow:
+        """Tokens per pass of measured texts, and the gap of every formula to them.
+
+        tokens: of each text; rounds: (B,) that the texts took; plain: those under the token rule, if another rule was measured.
+        """
+        count, picked = len(rounds), self._draw_resamples(len(rounds))
+        value, many = tokens * count / float(rounds.sum()), tokens * count / (picked @ rounds)
+        row, one, longest = self.build_row(gamma), self.rounds[gamma], self.rounds[self.gammas[-1]]
+        hazards = _divide_counts(self.weights @ longest.accepted, self.weights @ longest.tested)[:, :gamma]
+        alphas = _divide_counts(self.weights @ one.accepted.sum(1), self.weights @ one.tested.sum(1))
+        predicted = {
+            "accepted draft tokens": (row.tokens.value, one.resample_tokens_per_pass(self.weights)),
+            "hazards": (row.hazards, 1.0 + np.cumprod(hazards, axis=1).sum(1)),
+            "independent": (row.independent, np.array([expected_tokens(alpha, gamma) for alpha in alphas])),
+        }
+        if self.own:
+            predicted["own text"] = (self.own[gamma].per_pass, self.own[gamma].resample_tokens_per_pass(self.weights))
+        gaps = {
+            name: Estimate.from_resamples(tokens_per_pass / value - 1.0, others / many - 1.0, count)
+            for name, (tokens_per_pass, others) in predicted.items()
+        }
+        gain = None
+        if plain is not None:
+            above = value - tokens * count / float(plain.sum())
+            gain = Estimate.from_resamples(above, many - tokens * count / (picked @ plain), count, TOKENS_PER_PASS)
+        return MeasuredRow(gamma, Estimate.from_resamples(value, many, count, TOKENS_PER_PASS), gaps, gain=gain)
+
+
+def _divide_counts(accepted: np.ndarray, tested: np.ndarray) -> np.ndarray:
+    """Accepted over checked draft tokens, 0 where none was checked."""
+    return np.divide(accepted, tested, out=np.zeros_like(accepted), where=tested > 0.0)
+
 
 DRAFTABLE_TEXTS = 16  # texts along which is measured what a draft with another tokenizer can propose
 PLAIN_RULE = "token"  # the rule that another rule's gain is compared with
@@ -45,10 +185,12 @@ COSTS, COUNTING, TIMING = "costs", "counting rounds", "timing"  # what is being 
 class PlanEffort:
     """How much is done for a plan.
 
-    texts, opening  continuations, and tokens of the user's text before each; ``Settings.max_new_tokens`` tokens follow. Prompts are all continued
-    probes          runs of the cost probes, 0 for a plan without speed
-    check           whether rounds are measured as well, with other seeds
-    runs, timed     of its clock, each over other texts; texts that are timed, at most
+    Attributes:
+        texts, opening: Continuations, and tokens of the user's text before each; ``Settings.max_new_tokens`` tokens follow.
+            Prompts are all continued.
+        probes: Runs of the cost probes, 0 for a plan without speed.
+        check: Whether rounds are measured as well, with other seeds.
+        runs, timed: Of its clock, each over other texts; texts that are timed, at most.
     """
 
     texts: int = 64
@@ -72,9 +214,10 @@ def make_plan(
 ) -> SpeedPlan:
     """Predict, and measure if asked.
 
-    settings  pair, proposer, distribution, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
-    text      like those that will be written, continued from places all over it; or prompts, each continued as it is
-    expect    called after a first probe how long the rest will take; show  called with the plan as soon as its tokens are counted, without speeds
+    settings: pair, proposer, distribution, seed and length of a continuation; gammas: ascending, from 1; name: of the text, for
+    the record; text: like those that will be written, continued from places all over it; or prompts, each continued as it is;
+    expect: called after a first probe how long the rest will take; show: called with the plan as soon as its tokens are counted,
+    without speeds.
 
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
     """
@@ -108,7 +251,7 @@ def make_plan(
         if settings.rule == PLAIN_RULE
         else measure_acceptance(pair, replace(settings, rule=PLAIN_RULE), ours, gammas[-1]),
     )
-    rows = [forecast.row(gamma) for gamma in gammas]
+    rows = [forecast.build_row(gamma) for gamma in gammas]
     if settings.proposer == "draft":
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
         rows = [replace(row, operations=operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
@@ -121,7 +264,7 @@ def make_plan(
         opening=effort.opening if own else 0,
         length=settings.max_new_tokens,
         rows=tuple(rows),
-        positions=forecast.positions(),
+        positions=forecast.estimate_positions(),
         **measured,
     )
     if effort.check:
@@ -129,7 +272,9 @@ def make_plan(
     if not effort.probes:
         return plan
     show(plan)
-    return _add_costs(plan, forecast, RoundProbes(pair, settings, ours, gammas[-1]).run_until(effort.probes, tell[COSTS]).curve())
+    return _add_costs(
+        plan, forecast, RoundProbes(pair, settings, ours, gammas[-1]).run_until(effort.probes, tell[COSTS]).build_curve()
+    )
 
 
 def _identify_text(text: str | Sequence[str]) -> dict[str, object]:
@@ -140,10 +285,10 @@ def _identify_text(text: str | Sequence[str]) -> dict[str, object]:
 
 
 def _add_costs(plan: SpeedPlan, forecast: PlanForecast, costs: RoundCostCurve) -> SpeedPlan:
-    factors, best = forecast.factors(costs)
+    factors, best = forecast.estimate_factors(costs)
     rows = []
     for row in plan.rows:
-        leviathan, linear = forecast.formulas(row.gamma, costs)
+        leviathan, linear = forecast.compute_formulas(row.gamma, costs)
         rows.append(replace(row, factor=factors[row.gamma], leviathan=leviathan, linear=linear))
     return replace(plan, rows=tuple(rows), costs=costs, best=best)
 
@@ -154,7 +299,7 @@ def estimate_stage_seconds(
     """Seconds that each stage of a plan will take, by the pace of the target alone and that of rounds with the largest gamma."""
     many, most = BATCH_PASS_ROUNDS * target.each, gammas[-1]
 
-    def drafting(gamma: int) -> DecodingPace:
+    def interpolate_pace(gamma: int) -> DecodingPace:
         """Between the two paces, as far as the number of draft tokens lies between theirs; they count for the expected tokens too."""
         part = gamma / most
         first, each, tokens = (
@@ -164,7 +309,7 @@ def estimate_stage_seconds(
         return DecodingPace(first, each, tokens)
 
     weights = {WRITING: -(-texts // TEXTS_PER_BATCH) * length * many, OVER_ITS: 2 * texts * many, OVER_YOURS: 2 * texts * many}
-    kinds = [target, *(drafting(gamma) for gamma in range(most + 1))]
+    kinds = [target, *(interpolate_pace(gamma) for gamma in range(most + 1))]
     costs = (
         (effort.probes + WARM_RUNS) * sum(one.first + (WARM_ROUNDS + TIMED_ROUNDS) * one.each for one in kinds)
         if effort.probes
@@ -172,10 +317,12 @@ def estimate_stage_seconds(
     )
     if not effort.check:
         return weights | {COSTS: costs}
-    paces = [drafting(gamma) for gamma in gammas]
+    paces = [interpolate_pace(gamma) for gamma in gammas]
     counting = sum(-(-texts // TEXTS_PER_BATCH) * length / one.tokens * (one.each + many) for one in paces)
     timed = (
-        sum(one.text(length) for one in (target, *paces)) * max(min(texts, effort.timed), effort.runs) if effort.probes else 0.0
+        sum(one.estimate_seconds(length) for one in (target, *paces)) * max(min(texts, effort.timed), effort.runs)
+        if effort.probes
+        else 0.0
     )
     return weights | {COUNTING: counting, TIMING: costs + timed}
 
@@ -203,7 +350,9 @@ def _measure_plan(
             pair, asked, prompts, True, lambda share, number=number: tell[COUNTING]((number + share) / len(work))
         )
     found = [
-        forecast.measured(gamma, plan.length, count[gamma, plan.settings.rule], count[gamma, PLAIN_RULE] if other else None)
+        forecast.build_measured_row(
+            gamma, plan.length, count[gamma, plan.settings.rule], count[gamma, PLAIN_RULE] if other else None
+        )
         for gamma in gammas
     ]
     if not effort.probes:
@@ -223,23 +372,23 @@ def _measure_plan(
         tell[TIMING],
         between=take_probes,
     )
-    plan = _add_costs(plan, forecast, probes.curve())
+    plan = _add_costs(plan, forecast, probes.build_curve())
     tokens = sum(map(len, parts)) * plan.length
 
-    def rates(gamma: int) -> tuple[float, ...]:
-        return tuple(len(part) * plan.length / spent for part, spent in zip(parts, clock.seconds(gamma), strict=True))
+    def list_rates(gamma: int) -> tuple[float, ...]:
+        return tuple(len(part) * plan.length / spent for part, spent in zip(parts, clock.get_seconds(gamma), strict=True))
 
     predicted = {row.gamma: row for row in plan.rows}
     found = [
         replace(
             row,
-            rate=rates(row.gamma),
-            factor=clock.ratio(0, row.gamma),
-            noise=sum(clock.kept(row.gamma)) / (tokens / predicted[row.gamma].tokens.value) - 1.0,
+            rate=list_rates(row.gamma),
+            factor=clock.compute_ratio(0, row.gamma),
+            noise=sum(clock.get_kept(row.gamma)) / (tokens / predicted[row.gamma].tokens.value) - 1.0,
         )
         for row in found
     ]
-    return replace(plan, checked=tuple(found), alone=rates(0))
+    return replace(plan, checked=tuple(found), alone=list_rates(0))
 
 
 def split_into_runs(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:

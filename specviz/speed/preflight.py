@@ -6,28 +6,171 @@ with what to do, never an exception: a check always ends with all that could be 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import ModelError, UnsupportedModelError, is_out_of_memory
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.encoder_decoder import ConditionedModel
+from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.models.hub.client import never
 from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
 from specviz.models.pairs import families
 from specviz.models.pairs.catalog import OVERHEAD
-from specviz.models.pairs.families import EXPERTS, refuse_mixed, refuse_unsupported
+from specviz.models.pairs.families import EXPERTS, count_parameters, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.loading import load_config, load_tokenizer, map_shared_tokens, pick_device, read_eos_ids, refuse_narrow
 from specviz.models.pairs.names import describe_draftable
+from specviz.models.pairs.shallow import build_shallow_model, count_layers, cut_config
 from specviz.models.pairs.shared_weights import silence_transformers
 from specviz.models.pairs.tokens import describe_difference
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.records import to_json_fields
-from specviz.speed.preflight_timing import ExpectedPassTimes, measure_pass_times
+from specviz.settings import Settings
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.estimate import MIN_RUNS, Estimate
+from specviz.speed.text_passes import build_known_chain
 from specviz.statistics.finding import format_bytes
+from specviz.verification.draft_tree import DraftTree, empty_tree
+
+GAMMA = 4  # draft tokens of the verifying pass and of a drafting
+CACHED_TOKENS = 64  # tokens before the pass
+LAYER_BYTES = 512_000_000  # beyond a processor's cache, where the layers that are left out would be read from memory too
+MAX_SECONDS = 3.0  # that the runs may take, if MIN_RUNS runs take no longer
+MAX_RUNS = 25  # at most
+ESTIMATE_ERROR = 0.3  # largest error besides the interval, mostly too low (docs/reference/benchmarks.md)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedPassTimes:
+    """Seconds, each an estimate with the interval of its runs. The real pair may deviate by a share of ESTIMATE_ERROR more.
+
+    Attributes:
+        one: Target pass over one token.
+        block: Target pass over gamma + 1 tokens.
+        draft: One draft step: a pass over one token, its distribution and the draw.
+    """
+
+    one: Estimate
+    block: Estimate
+    draft: Estimate
+    gamma: int = GAMMA
+    off: float = ESTIMATE_ERROR
+
+    def compute_factor(self, tokens_per_pass: float) -> float:
+        """How many times as fast as the target alone speculation would be with these costs."""
+        return tokens_per_pass * self.one.value / (self.block.value + self.gamma * self.draft.value)
+
+
+def measure_pass_times(
+    target: PretrainedConfig,
+    draft: PretrainedConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    on_progress: ProgressCallback = ignore_progress,
+    layer_bytes: int = LAYER_BYTES,
+) -> ExpectedPassTimes:
+    """Time a pair that is known by its configurations alone.
+
+    Models of the same configurations with meaningless weights are timed side by side through the decoder's own passes. Where all L layers
+    would be too much, one model has k of them and one has a single layer. Layers are alike, so T(L) = T(k) + (L - k) (T(k) - T(1)) / (k - 1),
+    run by run; what is beside the layers counts once: embedding, output matrix, distribution.
+
+    on_progress: called with the share that is done; what it raises ends the work; layer_bytes: about how many bytes of layers the
+    deeper of two models has, at least two layers.
+
+    Raises MemoryError or RuntimeError where the machine has no room for it.
+    """
+    rows, settings, vocabulary = [_build_row(target, draft)], Settings(), max(_list_vocabulary_sizes(target, draft))
+    depths = {name: _choose_depths(config, dtype, layer_bytes) for name, config in (("target", target), ("draft", draft))}
+    contestants: dict[tuple[str, int], Callable[[Lap], object]] = {}
+    targets = [
+        _open_model(build_shallow_model(target, layers, device, dtype), settings, vocabulary, CachedModel)
+        for layers in depths["target"]
+    ]
+    for name, tree in (("one", empty_tree(1)), ("block", build_known_chain((0,) * GAMMA))):
+        for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
+            contestants[name, layers] = partial(_read_tree, source, rows, tree)
+    for layers in depths["draft"]:
+        source = _open_model(build_shallow_model(draft, layers, device, dtype), settings, vocabulary, SteppingModel)
+        proposer, randomness = DraftModel(source, GAMMA), PhiloxRandomness(settings.seed)
+        contestants["draft", layers] = partial(_propose, proposer, rows, randomness)
+    clock = Clock(contestants, synchronize=torch.cuda.synchronize if device.type == "cuda" else lambda: None)
+    clock.run_until(1, lambda share, run, key: on_progress(0.3 * share))
+    spent = sum(sum(clock.get_seconds(key)) for key in contestants)
+    clock.run_until(
+        max(MIN_RUNS, min(MAX_RUNS, int(MAX_SECONDS / spent))), lambda share, run, key: on_progress(0.3 + 0.7 * share)
+    )
+    parts = (("one", target, 1), ("block", target, 1), ("draft", draft, GAMMA))
+    one, block, step = (
+        Estimate.from_runs(
+            _extrapolate_layers(
+                {layers: clock.get_seconds((key, layers)) for key, layers in contestants if key == name},
+                count_layers(config),
+                pieces,
+            ),
+            "s",
+        )
+        for name, config, pieces in parts
+    )
+    return ExpectedPassTimes(one, block, step)
+
+
+def _read_tree(source: CachedModel, rows: Sequence[Prefix], tree: DraftTree, lap: Lap) -> None:
+    source.distributions(rows, tree)
+
+
+def _propose(proposer: DraftModel, rows: Sequence[Prefix], randomness: PhiloxRandomness, lap: Lap) -> None:
+    proposer.propose(rows, randomness)
+
+
+def _extrapolate_layers(shown: Mapping[int, Sequence[float]], whole: int, pieces: int) -> list[float]:
+    """Seconds of each run with all layers, from those of fewer (layers -> seconds of each run).
+
+    A disturbed run in which the deeper model was the faster gives what the deeper one took.
+    """
+    few, more = min(shown), max(shown)
+    if more == whole:
+        return [seconds / pieces for seconds in shown[more]]
+    return [
+        max(deep, deep + (whole - more) * (deep - flat) / (more - few)) / pieces
+        for flat, deep in zip(shown[few], shown[more], strict=True)
+    ]
+
+
+def _choose_depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> tuple[int, ...]:
+    """Numbers of layers to time: all where they are few or small, else one and some more."""
+    whole = count_layers(config)
+    if whole <= 2:
+        return (whole,)
+    each = (count_parameters(cut_config(config, 2)) - count_parameters(cut_config(config, 1))) * dtype.itemsize
+    layers = min(whole, max(2, layer_bytes // max(each, 1)))
+    return (whole,) if layers == whole else (1, layers)
+
+
+def _open_model(model: PreTrainedModel, settings: Settings, vocabulary: int, kind: type[CachedModel]) -> CachedModel:
+    if model.config.is_encoder_decoder:
+        return ConditionedModel(model, settings, vocabulary, (1,) * CACHED_TOKENS)
+    return kind(model, settings, vocabulary)
+
+
+def _build_row(*configs: PretrainedConfig) -> Prefix:
+    """A text that both models can read and that leaves room for the draft tokens."""
+    contexts = [getattr(config.get_text_config(), "max_position_embeddings", None) or 2 * CACHED_TOKENS for config in configs]
+    held = max(1, min(CACHED_TOKENS, min(contexts) - 2 * GAMMA - 2))
+    return Prefix(tuple(place % min(_list_vocabulary_sizes(*configs)) for place in range(held)), 0, 2 * GAMMA + 2)
+
+
+def _list_vocabulary_sizes(*configs: PretrainedConfig) -> list[int]:
+    return [config.get_text_config().vocab_size for config in configs]
+
 
 SCHEMA = "specviz-preflight-1"
 
@@ -36,18 +179,27 @@ SCHEMA = "specviz-preflight-1"
 class ModelCheck:
     """One model as far as it is known without its weights. None where it could not be found out; ``problems`` then says why.
 
-    place             as it was named; role  target or draft
-    folder            whether the place is a folder of this machine
-    revision, commit  of a hub name: what was asked for, and what that is now
-    license           as the hub says; gated  whether the hub asks for an account that has accepted a license
-    family            transformers' name of the architecture; supported  whether this decoder runs it
-    parameters        number of parameters; vocabulary  tokens it predicts; tokens  entries of its tokenizer
-    context           tokens that a text may have; window  tokens that its sliding layers see
-    stored            number type in which its weights are stored
-    total_bytes       of all files that are read; here_bytes  of those, on this machine already
-    memory_bytes      needed to run it in the number type of the check: weights and a fifth more
-    end_tokens        ids that end a text; chat_template  whether its tokenizer brings one
-    problems          sentences: what stands in the way, and what to do
+    Attributes:
+        place: As it was named.
+        role: Target or draft.
+        folder: Whether the place is a folder of this machine.
+        revision, commit: Of a hub name: what was asked for, and what that is now.
+        license: As the hub says.
+        gated: Whether the hub asks for an account that has accepted a license.
+        family: Transformers' name of the architecture.
+        supported: Whether this decoder runs it.
+        parameters: Number of parameters.
+        vocabulary: Tokens it predicts.
+        tokens: Entries of its tokenizer.
+        context: Tokens that a text may have.
+        window: Tokens that its sliding layers see.
+        stored: Number type in which its weights are stored.
+        total_bytes: Of all files that are read.
+        here_bytes: Of those, on this machine already.
+        memory_bytes: Needed to run it in the number type of the check: weights and a fifth more.
+        end_tokens: Ids that end a text.
+        chat_template: Whether its tokenizer brings one.
+        problems: Sentences: what stands in the way, and what to do.
     """
 
     place: str
@@ -81,14 +233,17 @@ class ModelCheck:
 class Preflight:
     """A pair as far as it is known without its weights.
 
-    target, draft   the two models
-    device, dtype   that the pair would run on and in
-    free_bytes      memory free on the device; host_bytes  in the system; disk_bytes  where downloads are kept
-    differ          how the two tokenizers differ, as part of a sentence; None: they are equal, or one could not be read
-    expected        seconds per pass on this machine; None: not measured
-    problems        sentences on the pair as a whole; those of the models are theirs
-    notes           sentences on what is worth knowing and stands in nobody's way
-    listings        of the models whose files are known, for ``models.hub.download.download``; in no record
+    Attributes:
+        target, draft: The two models.
+        device, dtype: That the pair would run on and in.
+        free_bytes: Memory free on the device.
+        host_bytes: In the system.
+        disk_bytes: Where downloads are kept.
+        differ: How the two tokenizers differ, as part of a sentence; None: they are equal, or one could not be read.
+        expected: Seconds per pass on this machine; None: not measured.
+        problems: Sentences on the pair as a whole; those of the models are theirs.
+        notes: Sentences on what is worth knowing and stands in nobody's way.
+        listings: Of the models whose files are known, for ``models.hub.download.download``; in no record.
     """
 
     target: ModelCheck
@@ -156,11 +311,9 @@ def check_pair(
 ) -> Preflight:
     """Find out whether a pair will run here.
 
-    target, draft  places: folders or hub names
-    device, dtype  as ``load_pair`` takes them
-    probe          whether to measure what a pass will take, some seconds
-    on_progress  called with the share that is done and what is being done; what it raises ends the check
-    cancelled      asked while something is fetched
+    target, draft: places: folders or hub names; device, dtype: as ``load_pair`` takes them; probe: whether to measure what a pass
+    will take, some seconds; on_progress: called with the share that is done and what is being done; what it raises ends the
+    check; cancelled: asked while something is fetched.
 
     Raises SettingsError for an unknown device or dtype, CancelledError if it was cancelled, and nothing else of its own.
     """

@@ -32,8 +32,9 @@ UNIT = "draws/s"
 class SamplingRates:
     """One prompt: samples per second by each way, and the ratio of each rate to that of one after the other.
 
-    entropy  of the first token's distribution, nats
-    seconds  that the ``draws`` samples on shared distributions took; they are drawn once
+    Attributes:
+        entropy: Of the first token's distribution, nats.
+        seconds: That the ``draws`` samples on shared distributions took; they are drawn once.
     """
 
     prompt: str
@@ -49,7 +50,7 @@ def measure_sampling_rates(
 ) -> list[SamplingRates]:
     """Interleaved runs of the first two ways around one long run of the third, at temperature 1, for each of the bench's prompts.
 
-    draws  samples on shared distributions; length  tokens of each; runs  of the first two ways
+    draws: samples on shared distributions; length: tokens of each; runs: of the first two ways.
     """
     asked = {name: Settings(prompt=prompt, max_new_tokens=length, gamma=gamma) for name, prompt in PROMPTS.items()}
     return [_measure_prompt(pair, name, draws, settings, runs, log) for name, settings in asked.items()]
@@ -58,22 +59,22 @@ def measure_sampling_rates(
 def _measure_prompt(pair: LoadedPair, name: str, draws: int, settings: Settings, runs: int, log: Callable) -> SamplingRates:
     ids = pair.encode(settings.prompt)
 
-    def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
+    def sample_in_batches(count: int, batch: int) -> Callable[[Lap], object]:
         return lambda lap: decoded(Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=count), batch)
 
-    def on_shared(lap: Lap) -> None:
+    def sample_shared(lap: Lap) -> None:
         log(f"{name}: {draws:,} draws on shared distributions")
         shared_distributions(Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=draws))
 
-    short = Clock({way: in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SAMPLES_PER_RUN.items()})
+    short = Clock({way: sample_in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SAMPLES_PER_RUN.items()})
     short.run_until((runs + 1) // 2)
-    long = Clock({SHARED: on_shared}, warm_runs=0).run_until(1)
+    long = Clock({SHARED: sample_shared}, warm_runs=0).run_until(1)
     short.run_until(runs)
-    rates = {way: short.rate(way, count, UNIT) for way, count in SAMPLES_PER_RUN.items()} | {
-        SHARED: long.rate(SHARED, draws, UNIT)
+    rates = {way: short.compute_rate(way, count, UNIT) for way, count in SAMPLES_PER_RUN.items()} | {
+        SHARED: long.compute_rate(SHARED, draws, UNIT)
     }
     ratios = {way: rate.value / rates[ONE_BY_ONE].value for way, rate in rates.items()}
-    return SamplingRates(name, _compute_entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
+    return SamplingRates(name, _compute_entropy(pair, settings, ids), draws, long.get_seconds(SHARED)[0], rates, ratios)
 
 
 def _open_decoder(pair: LoadedPair, settings: Settings) -> tuple[Any, DraftModel, TokenRule, PhiloxRandomness]:

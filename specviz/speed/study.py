@@ -44,9 +44,10 @@ Key = tuple[str, float, float | None, str]
 class StudyCheckpoint:
     """The file and its content.
 
-    path   None: nothing is saved
-    asked  everything that determines the cells, JSON-ready; a file with another value is refused
-    cells  by kind, temperature, top-p and draft
+    Attributes:
+        path: None: nothing is saved.
+        asked: Everything that determines the cells, JSON-ready; a file with another value is refused.
+        cells: By kind, temperature, top-p and draft.
     """
 
     path: Path | None
@@ -55,8 +56,12 @@ class StudyCheckpoint:
 
     @classmethod
     def open(cls, path: Path | None, asked: dict[str, Any]) -> StudyCheckpoint:
-        """What is there already, or nothing yet. Raises TraceError for a file that is damaged or of another study, and SettingsError
-        where no file can be written."""
+        """Read what is there already, or begin.
+
+        Raises:
+            TraceError: For a file that is damaged or of another study.
+            SettingsError: Where no file can be written.
+        """
         saved = cls(path, json.loads(canonical_json(asked)))
         if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
             saved.add(*_read_cells(path, saved.asked))
@@ -119,9 +124,8 @@ def run_study(
 ) -> Study:
     """Every cell: whole distributions at the temperatures, and those of temperature 1 cut by each top-p.
 
-    load    name of a pair -> pair; folder  with one text file for each kind
-    resume  the file that finished cells are saved to and resumed from; a cell does not depend on the others
-    executor  workers that measure the cells; None: this process
+    load: name of a pair -> pair; folder: with one text file for each kind; resume: the file that finished cells are saved to and
+    resumed from; a cell does not depend on the others; executor: workers that measure the cells; None: this process.
 
     Raises TraceError for a file of another study, SettingsError for one that cannot be written.
     """
@@ -136,7 +140,7 @@ def run_study(
     texts = {kind: read_source_text(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
     if executor is None:
         measuring = CellMeasurer(pairs, texts, size, seed)
-        found: Iterable[tuple[CellKey, StudyCell]] = ((place, measuring.cell(place)) for place in left)
+        found: Iterable[tuple[CellKey, StudyCell]] = ((place, measuring.measure(place)) for place in left)
     else:
         there = tuple(PairRef.from_pair(pair, Settings(pair=name)) for name, pair in pairs.items())
         found = executor.run_all(StudyTask(there, texts, size, seed), left)
@@ -193,7 +197,7 @@ class StudyTask:
 
     def prepare(self) -> Callable[[CellKey, ProgressCallback], StudyCell]:
         measuring = CellMeasurer({pair.name: pair.load() for pair in self.pairs}, self.texts, self.size, self.seed)
-        return lambda place, on_progress: measuring.cell(place)
+        return lambda place, on_progress: measuring.measure(place)
 
 
 class CellMeasurer:
@@ -204,14 +208,14 @@ class CellMeasurer:
         self.first = next(iter(pairs.values()))  # the shipped drafts share their target
         self.shared: tuple[tuple, Settings, Texts, Texts] | None = None
 
-    def cell(self, place: CellKey) -> StudyCell:
+    def measure(self, place: CellKey) -> StudyCell:
         if self.shared is None or self.shared[0] != place[:3]:
-            self.shared = place[:3], *self._shared(place)
+            self.shared = place[:3], *self._prepare_texts(place)
         _, settings, own, ours = self.shared
         pair, proposer = DRAFTS[place.draft]
         return _measure_cell(self.pairs[pair], replace(settings, proposer=proposer), own, ours, place.kind, place.draft)
 
-    def _shared(self, place: CellKey) -> tuple[Settings, Texts, Texts]:
+    def _prepare_texts(self, place: CellKey) -> tuple[Settings, Texts, Texts]:
         """The settings, the places of the text with what follows them there, and with what the target writes after them."""
         size = self.size
         settings = Settings(

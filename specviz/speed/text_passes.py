@@ -27,9 +27,10 @@ def build_known_chain(tokens: Sequence[int]) -> DraftTree:
 def iterate_distributions(
     source: LanguageModel, prompt: Sequence[int], tokens: Sequence[int], tokens_per_pass: int = TOKENS_PER_PASS
 ) -> Iterator[tuple[slice, Tensor]]:
-    """The distribution before each of the tokens after a prompt, ``at_once`` of them in a pass.
+    """The distribution before each of the tokens after a prompt, ``tokens_per_pass`` of them in a pass.
 
-    yields  (slice of the tokens, (n, V) float64), in order
+    Yields:
+        (slice of the tokens, (n, V) float64), in order.
     """
     for begin in range(0, len(tokens), tokens_per_pass):
         some = tokens[begin : begin + tokens_per_pass]

@@ -1,4 +1,4 @@
-"""A server of the tests' own that speaks the dialects of the real ones over a known distribution, with a switch for every trap and fault.
+"""A server of the tests' own that speaks the dialects of the real ones over a known distribution, with a switch for every fault.
 
 It samples from a Markov chain of 1,024 tokens, or from anything that gives the distribution after a list of ids. Token i is written
 " i", token 0 ends a text. Every answer is one write, so a request takes about a millisecond.

@@ -285,8 +285,8 @@ def test_fewer_tokens_are_seen_in_texts_too_though_several_samples_share_a_count
 def test_a_count_that_is_no_count_of_all_samples_is_no_fault_and_is_told(usage, tmp_path):
     """The chain ends a text with a probability of 2e-5 per token, so all samples are whole."""
     with serving(dialect="generic", usage=usage) as server:
-        seen = gathered(server, tmp_path / "s.jsonl", choices=4).seen
-    assert (seen["uncounted"], seen["alone"]) == {"total": (0, 0), "first": (40, 4), "none": (40, 0)}[usage]
+        counts = gathered(server, tmp_path / "s.jsonl", choices=4).counts
+    assert (counts.uncounted, counts.alone) == {"total": (0, 0), "first": (40, 4), "none": (40, 0)}[usage]
     used = [body["seed"] for body in server.seen.bodies]
     assert len(used) == len(set(used)), "single samples have seeds of their own"
 
@@ -294,13 +294,13 @@ def test_a_count_that_is_no_count_of_all_samples_is_no_fault_and_is_told(usage, 
 def test_too_many_tokens_in_texts_are_seen_too():
     answer = ServerAnswer(tuple(SampledText(None, "a", stop) for stop in ("length", "stop", "length")), completion_tokens=14)
     with pytest.raises(EndpointError, match="gave 14 tokens in 3 samples where samples of 4 tokens were asked for"):
-        collecting.refuse_short(answer.samples[0], answer, PLAIN)
+        collecting.refuse_short(answer, PLAIN)
     for count in (13, 9, 8):  # with all that the one that ended may have
-        collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=count), PLAIN)
+        collecting.refuse_short(replace(answer, completion_tokens=count), PLAIN)
     with pytest.raises(EndpointError, match="gave 7 tokens in 3 samples"):
-        collecting.refuse_short(answer.samples[0], replace(answer, completion_tokens=7), PLAIN)
+        collecting.refuse_short(replace(answer, completion_tokens=7), PLAIN)
     first = ServerAnswer((SampledText(None, "", "stop"), SampledText(None, "abcd", "length")), completion_tokens=1)
-    collecting.refuse_short(first.samples[0], first, PLAIN)
+    collecting.refuse_short(first, PLAIN)
     assert not collecting.has_token_count(first, PLAIN), "it may be the first sample's count alone"
 
 
@@ -312,9 +312,9 @@ def test_a_server_that_fails_half_of_the_time_gives_the_same_file(choices, tmp_p
         gathered(server, tmp_path / "good.jsonl", choices=choices)
     with serving(fails=lambda number: 500 if number % 2 else 0) as server:
         record = gathered(server, tmp_path / "fails.jsonl", choices=choices)
-    assert record.seen["refused"] >= 10 and record.seen["retried"] >= 10
+    assert record.counts.refused >= 10 and record.counts.retried >= 10
     with serving(cut=lambda number: number % 3 == 0) as server:
-        assert gathered(server, tmp_path / "cut.jsonl", choices=choices).seen["broken"] >= 5
+        assert gathered(server, tmp_path / "cut.jsonl", choices=choices).counts.broken >= 5
     good = (tmp_path / "good.jsonl").read_bytes()
     assert (tmp_path / "fails.jsonl").read_bytes() == good == (tmp_path / "cut.jsonl").read_bytes()
     assert len(set(seeds(tmp_path / "good.jsonl"))) == 40
@@ -331,7 +331,7 @@ def test_a_server_that_dies_leaves_what_was_collected(tmp_path, monkeypatch):
 def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
     with serving(ignores_n=True) as server:
         record = gathered(server, tmp_path / "s.jsonl", samples=12, choices=4)
-    assert record.samples == 12 and record.seen["requests"] == 12
+    assert record.samples == 12 and record.counts.requests == 12
     assert seeds(tmp_path / "s.jsonl") == [compute_first_seed(7, 0) + 4 * number for number in range(12)]
 
 
@@ -342,7 +342,7 @@ def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
 def test_drafting_at_work_is_seen_and_so_is_its_absence(dialect, drafts, tmp_path):
     with serving(dialect=dialect, drafts=drafts) as server:
         record = gathered(server, tmp_path / "s.jsonl")
-    assert record.drafted is drafts and record.seen["drafted"] == (80 if drafts else 0)
+    assert record.drafted is drafts and record.counts.drafted == (80 if drafts else 0)
 
 
 def test_drafting_that_a_server_does_not_show_is_neither(tmp_path):
@@ -355,7 +355,7 @@ def test_an_end_token_that_the_server_keeps_to_itself_is_counted(tmp_path):
         record = gathered(server, tmp_path / "s.jsonl")
     file = read_samples(tmp_path / "s.jsonl")
     ended = file.stop_reasons.count("stop")
-    assert record.seen["stripped"] == record.seen["ended"] == ended > 0
+    assert record.counts.stripped == record.counts.ended == ended > 0
 
 
 def test_the_seeds_of_two_files_and_of_the_probes_never_meet():
@@ -484,7 +484,7 @@ def test_what_one_server_drafts_for_two_files_is_counted_for_each(tmp_path):
     """Its counters know nothing of files, so they are read around each turn."""
     with serving(drafts=True) as server:
         records = in_turn([server, server], of_both(tmp_path), 40)
-    assert [record.seen["drafted"] for record in records] == [80, 80]
+    assert [record.counts.drafted for record in records] == [80, 80]
 
 
 @pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
         assert script in capsys.readouterr().out and "'top_k': 3" in script and "'top_k': -1" in script
 
 
-def test_a_trap_stops_the_audit_before_the_first_sample_and_nothing_is_written(pair, local, capsys, tmp_path):
+def test_a_check_stops_the_audit_before_the_first_sample_and_nothing_is_written(pair, local, capsys, tmp_path):
     with serving(greedy=True, **of_pair(pair)) as server:
         code = main(["audit", server.url, *ASKED, *local, "--out", str(tmp_path / "a")])
     said = capsys.readouterr()
@@ -176,13 +177,20 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local, capsys, tmp_path, monkeypatch):
-    """Each request fails with probability 1/2, on its own dice. That 20 tries in a row fail, in any of some 700 requests, has a
-    probability below 1e-3, and that the first of all fails six times one of 1.6%, so the first six answer."""
+    """Each request fails with probability 1/2, at most 8 times with one body, and the first six do not: so none can fail 20 times."""
     from specviz.audit import endpoint
 
     monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
-    dice = random.Random(5)
-    with serving(drafts=True, fails=lambda number: 500 * (number > 6 and dice.random() < 0.5), **of_pair(pair)) as server:
+    dice, failures = random.Random(5), Counter()
+
+    def fail(number: int) -> int:
+        body = json.dumps(server.seen.bodies[number - 1], sort_keys=True)
+        if number <= 6 or failures[body] >= 8 or dice.random() >= 0.5:
+            return 0
+        failures[body] += 1
+        return 500
+
+    with serving(drafts=True, fails=fail, **of_pair(pair)) as server:
         code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--samples", "150", "--out", str(tmp_path / "a")])
     assert code == 0 and "Consistent" in capsys.readouterr().out
 

@@ -112,10 +112,10 @@ def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(
 
 def test_schedules_are_those_that_differ_and_draft_something():
     """Of three tokens, the last never drafted: one or two draft tokens from the start, one from the second on; else three, and two of those."""
-    assert all(one.drafting_mask(3).any() for one in list_schedules(3, 3))
-    assert len({one.drafting_mask(3).tobytes() for one in list_schedules(3, 3)}) == len(list_schedules(3, 3))
-    assert DraftSchedule(0, 4, 3).drafting_mask(3).tolist() == [[True, False, False], [True, True, False], [False] * 3]
-    assert DraftSchedule(1, 1, 0).drafting_mask(2).tolist() == [[False, False], [True, False]]
+    assert all(one.build_drafting_mask(3).any() for one in list_schedules(3, 3))
+    assert len({one.build_drafting_mask(3).tobytes() for one in list_schedules(3, 3)}) == len(list_schedules(3, 3))
+    assert DraftSchedule(0, 4, 3).build_drafting_mask(3).tolist() == [[True, False, False], [True, True, False], [False] * 3]
+    assert DraftSchedule(1, 1, 0).build_drafting_mask(2).tolist() == [[False, False], [True, False]]
     assert list_schedules(1, 1) == [DraftSchedule(0, 1, 0)]
 
 

@@ -27,7 +27,7 @@ def served(pair):
     running = []
 
     def start(mistake: str) -> tuple[str, CompletionsApi]:
-        api = CompletionsApi.of(pair, mistake, 2, "tiny")
+        api = CompletionsApi.from_pair(pair, mistake, 2, "tiny")
         server = start_http_server(api)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
@@ -50,20 +50,8 @@ def asked(url: str, body: object = None) -> dict:
 
 def audited(url: str, out: Path, pair_folders, samples: int, tv: float) -> int:
     """The exit code of the command, which knows the server as vLLM."""
-    options = [
-        "--model",
-        "tiny",
-        "--prompt",
-        PROMPT,
-        "--max-new-tokens",
-        "3",
-        "--samples",
-        str(samples),
-        "--min-tv",
-        str(tv),
-        "--choices",
-        "50",
-    ]
+    options = ["--model", "tiny", "--prompt", PROMPT, "--max-new-tokens", "3", "--choices", "50"]
+    options += ["--samples", str(samples), "--min-tv", str(tv)]
     local = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     return command(["audit", url, *options, *local, "--format", "json", "--out", str(out)])
 
@@ -82,7 +70,7 @@ def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
     audit = json.loads(capsys.readouterr().out)["audit"]
     assert audit["diagnosis"]["named"] == [mistake] and audit["speculation"]["drafted"] is True
     assert f"{url}/v1/completions" in audit["reproduction"]["script"] and audit["servers"][0]["profile"] == "vLLM"
-    assert 0 < api.decoder.counters.accepted <= api.decoder.counters.drafted
+    assert 0 < api.decoder.coverage.accepted <= api.decoder.coverage.proposed
 
 
 @pytest.mark.slow
@@ -112,7 +100,7 @@ def test_it_says_of_itself_what_vllm_says(served):
     single = asked(f"{url}/v1/completions", body | {"n": 1, "seed": 4})
     assert single["choices"][0]["token_ids"] == first["choices"][1]["token_ids"], "choice i has the seed + i"
     assert first["choices"][0]["prompt_token_ids"] == [5, 6] and first["usage"]["prompt_tokens"] == 2
-    assert f"vllm:spec_decode_num_draft_tokens_total {api.decoder.counters.drafted}.0" in asked(f"{url}/metrics")["text"]
+    assert f"vllm:spec_decode_num_draft_tokens_total {api.decoder.coverage.proposed}.0" in asked(f"{url}/metrics")["text"]
     assert asked(f"{url}/v1/completions", {"prompt": "Once"})["choices"][0].get("token_ids") is None
 
 

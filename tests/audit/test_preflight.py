@@ -1,4 +1,4 @@
-"""Each trap is caught on a server that has it, and on no server without.
+"""Each preflight check catches a server that does it, and no other.
 
 Chance: two honest texts of 16 tokens at the highest temperature are equal with a probability below 1e-12 on the dialects that take
 temperature 1,000; at temperature 2 the eight likeliest tokens of the table still share the mass so that it stays below 1e-6. The
@@ -12,7 +12,7 @@ import pytest
 
 from specviz.audit.collect import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.preflight import PreflightResult, ServerProbe, run_preflight
+from specviz.audit.preflight import CHECKS, OUTCOMES, PreflightResult, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.sampling_request import SamplingRequest
 from tests.audit.server import ids_of, serving
@@ -33,15 +33,23 @@ def looked(server, length: int = 4, chat: bool = False, known=None, **extra) -> 
 
 
 def states(found: PreflightResult) -> dict[str, str]:
-    return {trap.name: trap.state for trap in found.checks}
+    return {check.name: check.state for check in found.checks}
 
 
 def caught(found: PreflightResult) -> dict[str, str]:
-    return {trap.name: trap.sentence for trap in found.checks if trap.state == "caught"}
+    return {check.name: check.sentence for check in found.checks if check.state == "caught"}
+
+
+def test_every_check_has_its_sentences():
+    """Of assets/texts/preflight.toml, which an editor may break."""
+    assert set(OUTCOMES) == {*CHECKS, "concurrent_seeds"}
+    for check in OUTCOMES.values():
+        assert check["name"] and "safe" in check and set(check) <= {"name", "safe", "caught", "blocking", "unknown"}
+        assert all(sentence.endswith(".") for state in set(check) - {"name"} for sentence in check[state].values())
 
 
 @pytest.mark.parametrize("dialect", CLEAN)
-def test_a_server_without_traps_is_not_accused(dialect):
+def test_a_server_without_faults_is_not_accused(dialect):
     """The samples of one request with seeds s, s + 1 and one seed for a list are how these servers are, and no accusation."""
     with serving(dialect=dialect, drafts=True) as server:
         found = looked(server, known=tuple(ids_of(PROMPT)))
@@ -69,10 +77,10 @@ def test_a_server_without_traps_is_not_accused(dialect):
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_a_trap_that_makes_samples_worthless_stops_the_audit(wrong, name, words):
+def test_a_fault_that_makes_samples_worthless_stops_the_audit(wrong, name, words):
     with serving(**wrong) as server:
         found = looked(server, known=tuple(ids_of(PROMPT)))
-    assert name in [trap.name for trap in found.blocking] and words in caught(found)[name]
+    assert name in [check.name for check in found.blocking] and words in caught(found)[name]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +89,7 @@ def test_a_trap_that_makes_samples_worthless_stops_the_audit(wrong, name, words)
         ({"fixed_seed": True}, "a default seed that is fixed, or a cache of answers", "the default seed is fixed"),
         ({"caches": True}, "a default seed that is fixed, or a cache of answers", "a cache of answers"),
         ({"ignores_seeds": True}, "seeds that are ignored", "0 of 3 seeds"),
-        ({"penalty": 1e6}, "penalties that nobody asked for", "Here it is told"),
+        ({"penalty": 1e6}, "penalties that nobody asked for", "Every request here switches it off"),
         ({"mixes_seeds": True, "slow": lambda number: 0.01}, "seeds that are mixed at the same time", "one by one"),
         ({"ignores_n": True}, "n samples with seeds s, s + 1, ...", "n is ignored"),
         ({"equal_choices": True}, "n samples with seeds s, s + 1, ...", "are equal"),
@@ -92,7 +100,7 @@ def test_a_trap_that_makes_samples_worthless_stops_the_audit(wrong, name, words)
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_a_trap_that_can_be_avoided_is_told_and_avoided(wrong, name, words):
+def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
     with serving(**wrong) as server:
         found = looked(server)
     assert words in caught(found)[name] and not found.blocking
@@ -104,7 +112,7 @@ def test_a_trap_that_can_be_avoided_is_told_and_avoided(wrong, name, words):
 def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(dialect):
     with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = looked(server, length=2), looked(server, length=3)
-    assert [trap.name for trap in short.blocking] == ["requests too short to draft"]
+    assert [check.name for check in short.blocking] == ["requests too short to draft"]
     assert "ask for longer ones (--max-new-tokens, --max-tokens)" in caught(short)["requests too short to draft"]
     assert not long.blocking and long.drafted > 0
 
@@ -114,7 +122,7 @@ def test_speculation_that_is_not_at_work_or_not_visible_is_said():
         silent = looked(server)
     with serving(dialect="transformers") as server:
         blind = looked(server)
-    assert silent.drafted == 0 and any("not seen at work" in trap.sentence for trap in silent.checks)
+    assert silent.drafted == 0 and any("not seen at work" in check.sentence for check in silent.checks)
     assert blind.drafted is None and states(blind)["requests too short to draft"] == "unknown"
 
 
@@ -136,7 +144,7 @@ def test_a_template_of_as_many_tokens_is_caught_where_the_server_can_be_asked_fo
 def test_few_reachable_tokens_are_no_proof_of_filters_where_no_temperature_is_high():
     with serving(top_k=6) as server:
         found = looked(server)
-    told = {trap.name: trap for trap in found.checks}["filters that nobody asked for"]
+    told = {check.name: check for check in found.checks}["filters that nobody asked for"]
     assert told.state == "unknown" and "6 different ones: filters may be on" in told.sentence and not found.blocking
 
 
@@ -154,7 +162,7 @@ def test_a_small_vocabulary_is_no_filter():
 
 
 def test_looking_can_be_stopped_between_any_two_answers():
-    """Within one trap of 300 requests too: whoever stops the work does not wait for the rest."""
+    """Within one check of 300 requests too: whoever stops the work does not wait for the rest."""
     told = []
 
     def stop(share: float, doing: str) -> None:

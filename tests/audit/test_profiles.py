@@ -67,7 +67,7 @@ def test_the_request_of_each_server_switches_its_default_filters_off(dialect):
     with serving(dialect=dialect) as server:
         endpoint = Endpoint(server.url)
         profile = recognize_server(endpoint).profile
-        hot = PLAIN.at_temperature(profile.max_temperature if profile.max_temperature > 2 else 1000.0, 1)
+        hot = PLAIN.with_temperature(profile.max_temperature if profile.max_temperature > 2 else 1000.0, 1)
         seen = {
             (found.tokens or found.text)
             for seed in range(1, 61)

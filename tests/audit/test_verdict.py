@@ -16,7 +16,6 @@ from scipy import stats
 from specviz.audit import verdict
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.first_difference import FirstDifference, FrequencyShift, find_first_difference_of_two, find_text_difference
-from specviz.audit.precision import PrecisionDistance
 from specviz.audit.profiles.llama_cpp import LlamaCppProfile
 from specviz.audit.profiles.sglang import SglangProfile
 from specviz.audit.profiles.transformers_serve import TransformersProfile
@@ -27,9 +26,9 @@ from specviz.audit.reproduction import (
     count_needed,
     count_needed_of_each,
     plan_reproduction,
-    plan_reproduction_of_two,
 )
 from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.verdict import PrecisionDistance
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
@@ -44,7 +43,7 @@ COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 def judged(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
     file = as_file(drawn(name, pair, 1500), **settings)
     asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
-    return verdict.build_verdict(file, pair=pair, on_progress=on_progress, request=REQUEST, **asked)
+    return verdict.build_verdict(file, pair=pair, on_progress=on_progress, requests=[REQUEST], **asked)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +136,7 @@ def test_two_files_are_compared_without_weights(pair):
         line for line in check_certificate(same) if line.state == ALTERED
     ] == [] and "one distribution" in verdict.format_verdict(same)
     assert wrong["audit"]["reproduction"] is None, "no server is known"
-    named = verdict.build_verdict(other, against=off, request=REQUEST, against_request=SECOND, **asked)
+    named = verdict.build_verdict(other, against=off, requests=(REQUEST, SECOND), **asked)
     again, said = named["audit"]["reproduction"], verdict.format_verdict(named)
     counts = {one["token"]: (one["first"], one["second"]) for one in again["counts"]}
     seen = [Counter(sample[0] for sample in file.samples) for file in (other, off)]
@@ -181,17 +180,17 @@ def test_of_texts_those_are_named_that_come_too_often_and_too_rarely():
         found,
         PROMPT,
         (3, 4),
-        100,
-        ReproducibleRequest.from_profile("http://h/v1/completions", TransformersProfile(), SamplingRequest(PROMPT, 3), False),
+        [100],
+        [ReproducibleRequest.from_profile("http://h/v1/completions", TransformersProfile(), SamplingRequest(PROMPT, 3), False)],
     )
     assert '[answer["choices"][0]["text"]]' in made.script and "the text is \u201ctext" in made.sentence
     assert f"prefix, token, n, hits, reached = [], {made.text!r}, {made.samples}, 0, 0" in made.script
 
 
 def test_a_key_is_read_from_its_variable_and_never_written():
-    made = plan_reproduction(PARTING, PROMPT, (3, 4), 1000, replace(REQUEST, variable="SERVER_KEY"))
+    made = plan_reproduction(PARTING, PROMPT, (3, 4), [1000], [replace(REQUEST, variable="SERVER_KEY")])
     assert '"Authorization": "Bearer " + os.environ[\'SERVER_KEY\']' in made.script
-    assert "environ" not in plan_reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST).script
+    assert "environ" not in plan_reproduction(PARTING, PROMPT, (3, 4), [1000], [REQUEST]).script
 
 
 @pytest.mark.parametrize(
@@ -232,8 +231,8 @@ def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatc
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
     samples = as_file(drawn("target", other, 1500))
-    monkeypatch.setattr(verdict, "convert_precision", lambda pair: other)
-    monkeypatch.setattr(verdict, "measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
+    monkeypatch.setattr(verdict, "_convert_precision", lambda pair: other)
+    monkeypatch.setattr(verdict, "_measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
     report = verdict.build_verdict(
         samples, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND
     )
@@ -269,7 +268,7 @@ def test_a_token_that_the_model_never_writes_needs_only_to_come_once():
 
 def test_the_samples_count_those_that_do_not_reach_the_prefix():
     """400 of 1,000 do, so more than 2.5 times as many are asked for; the token that needs fewest is counted."""
-    made = plan_reproduction(PARTING, PROMPT, (3, 4), 1000, REQUEST)
+    made = plan_reproduction(PARTING, PROMPT, (3, 4), [1000], [REQUEST])
     assert made.token == 439 and made.prefix_ids == (5,)
     assert 2.5 * made.reaching < made.samples < 5 * made.reaching
     assert f"{made.samples:,} samples show that with power 99%" in made.sentence
@@ -290,8 +289,8 @@ def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_s
             FirstDifference(2, prefix, "b", share, 1e-9, (shift,), ()),
             PROMPT,
             (3, 4),
-            40,
-            ReproducibleRequest.from_profile(endpoint.address(path), profile(), sampling),
+            [40],
+            [ReproducibleRequest.from_profile(endpoint.build_address(path), profile(), sampling)],
         )
         endpoint.close()
         script = made.script.replace(f", {made.samples}, 0, 0", ", 40, 0, 0")
@@ -326,8 +325,8 @@ def test_the_fewest_samples_of_two_servers_detect_the_difference_nearly_always(e
 
 def test_of_two_servers_the_one_that_reaches_the_prefix_more_rarely_decides_how_many_are_asked():
     parted = replace(PARTING, m=100)
-    made = plan_reproduction_of_two(parted, PROMPT, (1000, 1000), (REQUEST, SECOND))
-    swapped = plan_reproduction_of_two(replace(parted, n=100, m=400), PROMPT, (1000, 1000), (REQUEST, SECOND))
+    made = plan_reproduction(parted, PROMPT, (), (1000, 1000), (REQUEST, SECOND))
+    swapped = plan_reproduction(replace(parted, n=100, m=400), PROMPT, (), (1000, 1000), (REQUEST, SECOND))
     assert made.token == 439 and made.reaching == count_needed_of_each(SHIFT) and made.samples == swapped.samples
     assert 10 * made.reaching < made.samples < 20 * made.reaching
     assert made.counts[0] == TokenCounts(439, " there", 360, 60)
@@ -343,14 +342,14 @@ def test_the_script_of_two_servers_asks_both_with_seeds_of_their_own_and_tests_w
             endpoint, path = Endpoint(server.url, timeout=10.0), profile.select_path(sampling)
             asked = [profile.build_body(sampling, seed) for seed in range(1 + number * n, n + 1 + number * n)]
             samples.append([profile.read_answer(endpoint.request_json(path, body)).samples[0].tokens for body in asked])
-            requests.append(ReproducibleRequest.from_profile(endpoint.address(path), profile, sampling))
+            requests.append(ReproducibleRequest.from_profile(endpoint.build_address(path), profile, sampling))
             endpoint.close()
             server.seen.bodies.clear()
         prefix = Counter(ids[:1] for ids in samples[1]).most_common(1)[0][0]
         reached = [sum(ids[:1] == prefix for ids in arm) for arm in samples]
         token = Counter(ids[1] for ids in samples[1] if ids[:1] == prefix).most_common(1)[0][0]
         parted = FirstDifference(2, prefix, "b", reached[0], 1e-9, (FrequencyShift(token, "a", 0.2, 0.8),), (), False, reached[1])
-        made = plan_reproduction_of_two(parted, PROMPT, (n, n), (requests[0], requests[1]))
+        made = plan_reproduction(parted, PROMPT, (), (n, n), (requests[0], requests[1]))
         script = made.script.replace(f", {made.samples}, [0, 0]", f", {n}, [0, 0]")
         assert script != made.script
         (tmp_path / "again.py").write_text(script)

@@ -20,7 +20,7 @@ from tests.browser.chromium import CHROMIUM, FLAGS, need_browser
 from tests.browser.component_pages import SIZES, page_html
 from tests.browser.crowd import Visitor, opened_at_once
 from tests.web_pair import write_opening
-from tools.processes import free_port
+from tools.processes import find_free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,7 @@ def opening(tmp_path_factory) -> Path:
 @contextmanager
 def serving(opening: Path, log: Path, *flags: str, port: int = 0):
     """A server of its own; gives its address, and ends it. port: that of a server before; 0 for a free one."""
-    port = port or free_port()
+    port = port or find_free_port()
     command = [sys.executable, "-m", "tests.browser.serve", str(port), str(opening), *flags]
     with log.open("w") as out:
         server = subprocess.Popen(

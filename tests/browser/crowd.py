@@ -27,7 +27,7 @@ class Visitor(StreamlitClient):
     async def visit(self, address: str, rounds: int) -> Visitor:
         luck = random.Random(self.number)
         await asyncio.sleep(luck.uniform(0, PAUSE))
-        async with self.connected(address):
+        async with self.open_tab(address):
             await self.run()
             await self.run_until(lambda: "fold-seed-0" in self.widgets and self.shown)
             for _ in range(rounds):
@@ -46,7 +46,7 @@ class Visitor(StreamlitClient):
 
     async def open(self, address: str, together: asyncio.Barrier, there: Callable[[Visitor], bool]) -> Visitor:
         """Open the page at the same moment as others, and wait until what is waited for is there."""
-        async with self.connected(address):
+        async with self.open_tab(address):
             await together.wait()
             await self.run()
             await self.run_until(lambda: there(self))

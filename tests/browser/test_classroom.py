@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import at_rest
 from tests.browser.conftest import laptop, serving
-from tests.browser.test_accessibility import found, found_in_both_schemes
-from tools.processes import free_port
+from tests.browser.test_accessibility import found
+from tools.processes import find_free_port
 
 SMALLEST = """() => {
     const seen = document.createTreeWalker(document.querySelector(".stMain"), NodeFilter.SHOW_TEXT);
@@ -34,7 +34,7 @@ class Server:
     """One that can be started anew under its address."""
 
     def __init__(self, opening, folder):
-        self.opening, self.folder, self.port, self.times = opening, folder, free_port(), 0
+        self.opening, self.folder, self.port, self.times = opening, folder, find_free_port(), 0
         self.stack = ExitStack()
 
     def start(self) -> str:

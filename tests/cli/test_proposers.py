@@ -232,7 +232,7 @@ def test_bench_times_the_proposer_and_rule_that_are_named(folders, capsys, monke
             one["tokens_per_pass"]
             / ((costs["draft"]["value"] + costs["block"]["value"] + costs["rule"]["value"]) / costs["one"]["value"])
         )
-    said = bench_command.format_results(record)
+    said = bench_command._format_results(record)
     assert (
         "speculative: proposer tree; rule token by token" in said and "in each round drafting" in said and "Leviathan" not in said
     )

@@ -50,7 +50,7 @@ def test_progress_says_what_is_done_of_all_parts_and_how_long_the_rest_takes(mon
     """Half of the second of four parts after 30 seconds: 38%, and 50 seconds for the other 62%."""
     now = iter((0.0, 30.0, 31.0))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    part = progress.Progress("plans").part(1, 4)
+    part = progress.Progress("plans").make_part(1, 4)
     part(0.5, "passes")
     part(0.6, "passes")
     assert capsys.readouterr().err == "plans, passes: 38%, about 50 s left\n", "a second later is too soon for another line"

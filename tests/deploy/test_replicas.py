@@ -165,7 +165,7 @@ class Mover(Visitor):
     async def see(self, hosted: Hosted, everybody: asyncio.Barrier) -> float:
         """Look at a live run, lose the socket, and look at it again; the seconds that it was gone."""
         wanted = f"seed {self.number + 100}"
-        async with self.connected(hosted.address, hosted.certificate):
+        async with self.open_tab(hosted.address, hosted.certificate):
             self.where = named(self.socket.response.headers)
             await self.run()
             await self.run_until(lambda: wanted in self.shown and '"mode":"live"' in self.shown)
@@ -177,7 +177,7 @@ class Mover(Visitor):
                 return 0.0
             await asyncio.wait_for(asyncio.wait([self.reading]), 20)
         began = time.monotonic()
-        async with self.connected(hosted.address, hosted.certificate, "specviz_replica=first"):
+        async with self.open_tab(hosted.address, hosted.certificate, "specviz_replica=first"):
             self.where = named(self.socket.response.headers)
             await self.run()
             await self.run_until(lambda: wanted in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown)

@@ -16,16 +16,16 @@ LINK = "prompt=a+bear&seed=41"
 async def slept(server: Faulty) -> tuple[Witness, Witness, Witness]:
     """A page before its browser slept, the same one after it woke, and one that is new."""
     before, after, fresh = (Witness(number, LINK) for number in range(3))
-    async with before.connected(server.address):
+    async with before.open_tab(server.address):
         await before.enter()
-        await before.run_until(lambda: before.stands(rounds=1))
-        await before.next()
+        await before.run_until(lambda: before.has_live_run(rounds=1))
+        await before.request_round()
         cookie = f"_streamlit_xsrf={before.http.cookies['_streamlit_xsrf']}"
     after.link = before.query
-    async with after.connected(server.address, cookie=cookie, session=before.session):
+    async with after.open_tab(server.address, cookie=cookie, session=before.session):
         await after.enter()
-        await after.run_until(lambda: after.stands(rounds=1))
-    async with fresh.connected(server.address):
+        await after.run_until(lambda: after.has_live_run(rounds=1))
+    async with fresh.open_tab(server.address):
         await fresh.enter()
     return before, after, fresh
 

@@ -17,10 +17,10 @@ FILE = "A file of samples"
 async def works(server: Faulty, number: int = 1) -> Witness:
     """A visitor who does everything that can fail: a live run, one more round, samples, an upload, two exports."""
     guest = Witness(number)
-    async with guest.connected(server.address):
+    async with guest.open_tab(server.address):
         await guest.enter()
-        await guest.live()
-        await guest.next()
+        await guest.run_live()
+        await guest.request_round()
         await guest.export()
         await guest.settle(lambda: guest.put("export-name-one_round", "figure.pdf"))
         await guest.sample(10_000, "10,000 samples", "samples")
@@ -41,14 +41,14 @@ def test_a_clock_that_jumps_changes_nothing(faulty):
 
     async def through() -> None:
         guest = Witness(1)
-        async with guest.connected(server.address):
+        async with guest.open_tab(server.address):
             await guest.enter()
             for number in (signal.SIGUSR1, signal.SIGUSR2):
                 server.process.send_signal(number)
-                await guest.live() if number == signal.SIGUSR1 else await guest.next()
+                await guest.run_live() if number == signal.SIGUSR1 else await guest.request_round()
                 await works(server)
         again = Witness(2, guest.query)
-        async with again.connected(server.address, session=guest.session):
+        async with again.open_tab(server.address, session=guest.session):
             await again.enter()
             assert again.session == guest.session
 
@@ -87,7 +87,7 @@ def test_without_torch_recorded_pages_stay_and_what_needs_it_says_so(faulty):
 async def asks_live(server: Faulty) -> str:
     """What a visitor reads who looks at the recorded run and asks for it live."""
     guest = Witness()
-    async with guest.connected(server.address):
+    async with guest.open_tab(server.address):
         await guest.enter()
         assert guest.stage["mode"] == "recorded" and guest.stage["payload"]["rounds"]
         rounds = guest.stage["payload"]["rounds"]
@@ -102,7 +102,7 @@ def test_where_memory_ends_the_visitor_reads_so_and_what_was_drawn_before_stays(
 
     async def asked() -> None:
         guest = Witness(1)
-        async with guest.connected(server.address):
+        async with guest.open_tab(server.address):
             await guest.enter()
             await guest.sample(10_000, "10,000 samples, no difference", "samples")
             await guest.run_until(lambda: guest.can_press("exactness-draw-1000000"))

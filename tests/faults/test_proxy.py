@@ -81,13 +81,13 @@ def test_a_page_on_which_nothing_happens_stays_open_by_the_servers_pings(faulty,
 
     async def idle(address: str) -> None:
         guest = Witness(1, LINK)
-        async with guest.connected(address):
+        async with guest.open_tab(address):
             await guest.enter()
-            await guest.run_until(lambda: guest.stands(rounds=1))
+            await guest.run_until(lambda: guest.has_live_run(rounds=1))
             for _ in range(2):  # as long as the proxy bears silence, twice
                 assert await asyncio.to_thread(cut, address) == 504
             assert not guest.reading.done()
-            await guest.next()
+            await guest.request_round()
 
     with proxied(server, tmp_path) as address:
         asyncio.run(idle(address))
@@ -98,13 +98,13 @@ def test_a_page_that_the_proxy_cut_is_the_same_one_with_what_it_had(faulty, tmp_
 
     async def back(address: str) -> None:
         guest, again = Witness(1, LINK), Witness(2)
-        async with guest.connected(address):
+        async with guest.open_tab(address):
             await guest.enter()
-            await guest.run_until(lambda: guest.stands(rounds=1))
+            await guest.run_until(lambda: guest.has_live_run(rounds=1))
             await asyncio.wait_for(asyncio.wait([guest.reading]), 60)
             cookie = f"_streamlit_xsrf={guest.http.cookies['_streamlit_xsrf']}"
         again.link = guest.query
-        async with again.connected(address, cookie=cookie, session=guest.session):
+        async with again.open_tab(address, cookie=cookie, session=guest.session):
             await again.enter()
             assert again.session == guest.session and again.toasts == []
             assert again.stage["payload"] == guest.stage["payload"]

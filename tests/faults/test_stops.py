@@ -18,9 +18,9 @@ def test_short_work_is_shown_and_long_work_is_told_before_the_server_ends_with_0
     server = faulty("held", SPECVIZ_MODE="hosted", SPECVIZ_PLACES="2", SPECVIZ_SESSIONS_PER_VISITOR="0")
 
     async def asks(guest: Witness, count: int, both: asyncio.Barrier, reads: str) -> None:
-        async with guest.connected(server.address):
+        async with guest.open_tab(server.address):
             await guest.enter()
-            await guest.turn_to("exactness")
+            await guest.open_page("exactness")
             await guest.run_until(lambda: guest.can_press(f"exactness-draw-{count}"))
             await guest.settle(lambda: guest.press(f"exactness-draw-{count}"))
             await guest.run_until(lambda: any("Sampling" in line for line in guest.lines))

@@ -90,7 +90,7 @@ def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
 
 def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curve):
     for key, entry in DRAFTING_METHODS.items():
-        under = entry.under(Settings(temperature=0.0))
+        under = entry.build_settings(Settings(temperature=0.0))
         assert (under.tree_budget is not None) == entry.size_from_curve, key
     assert {key for key, entry in DRAFTING_METHODS.items() if entry.size_from_curve} == {"tree-top", "tree", "medusa"}
     assert {DRAFTING_METHODS[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {SHAPE}
@@ -99,7 +99,7 @@ def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curv
 def test_a_row_says_where_its_size_comes_from(curve):
     from specviz.trace import Trace
 
-    settings = DRAFTING_METHODS["tree-top"].under(Settings(temperature=0.0))
+    settings = DRAFTING_METHODS["tree-top"].build_settings(Settings(temperature=0.0))
     row = MethodRow("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
     said = figures.explain_tree_size(row, curve)
     assert (

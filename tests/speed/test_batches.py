@@ -44,19 +44,21 @@ def by_hand(costly: float = 3.0, wobble: float = 0.0) -> BatchSpeeds:
 
 def test_the_factor_is_tokens_over_the_seconds_of_a_round():
     found = by_hand()
-    assert found.tokens(KEY, 2) == Estimate(2.0, 20 / 12, 20 / 8, 2, "tokens/pass")
-    assert found.cost(1, 2).value == pytest.approx(1.2) and found.cost(4, 2).value == pytest.approx(3.0)
-    assert found.factor(KEY, 1, 2).value == pytest.approx(2.0 / 1.5) and found.factor(KEY, 4, 2).value == pytest.approx(2.0 / 3.3)
+    assert found.estimate_tokens(KEY, 2) == Estimate(2.0, 20 / 12, 20 / 8, 2, "tokens/pass")
+    assert found.estimate_cost(1, 2).value == pytest.approx(1.2) and found.estimate_cost(4, 2).value == pytest.approx(3.0)
+    assert found.estimate_factor(KEY, 1, 2).value == pytest.approx(2.0 / 1.5) and found.estimate_factor(
+        KEY, 4, 2
+    ).value == pytest.approx(2.0 / 3.3)
     assert found.c == pytest.approx(0.1)
 
 
 def test_the_sentence_gives_the_speed_up_of_one_text_and_of_more_with_their_intervals():
     found = by_hand()
-    one, four = found.factor(KEY, 1, 2), found.factor(KEY, 4, 2)
-    said = found.in_words(KEY)
-    assert said.startswith(f"With one text the speed-up is {one.said()}, with gamma 2. With 4 texts at once it is")
-    assert f"{four.said()}, each with its best gamma. Below 1, as with 4 texts" in said and "rises" not in said
-    assert "Below 1" not in by_hand(costly=1.2).in_words(KEY), "nothing is slower there"
+    one, four = found.estimate_factor(KEY, 1, 2), found.estimate_factor(KEY, 4, 2)
+    said = found.describe(KEY)
+    assert said.startswith(f"With one text the speed-up is {one.format()}, with gamma 2. With 4 texts at once it is")
+    assert f"{four.format()}, each with its best gamma. Below 1, as with 4 texts" in said and "rises" not in said
+    assert "Below 1" not in by_hand(costly=1.2).describe(KEY), "nothing is slower there"
 
 
 def test_a_speed_up_that_rises_with_more_texts_is_explained_by_the_cost_of_the_passes():
@@ -65,18 +67,18 @@ def test_a_speed_up_that_rises_with_more_texts_is_explained_by_the_cost_of_the_p
     back = replace(
         back, rows=(1, 2, 4), passes=(found.passes[0], *back.passes), drafting=found.drafting[:1] * 3, rule=found.rule[:1] * 3
     )
-    dear, cheap = (back.cost(rows, 2).value for rows in (2, 4))
-    assert f"rises from 2 to 4 texts: on this machine, a pass over 3 tokens of each costs {cheap:.2f}" in back.in_words(KEY)
-    assert f"one-token passes with 4 texts, and {dear:.2f} with 2." in back.in_words(KEY)
+    dear, cheap = (back.estimate_cost(rows, 2).value for rows in (2, 4))
+    assert f"rises from 2 to 4 texts: on this machine, a pass over 3 tokens of each costs {cheap:.2f}" in back.describe(KEY)
+    assert f"one-token passes with 4 texts, and {dear:.2f} with 2." in back.describe(KEY)
     assert back.round_cost(2, 2) == pytest.approx(dear + 0.3)
 
 
 def test_runs_far_apart_give_no_verdict():
     assert by_hand(wobble=0.1).steady and not by_hand(wobble=1.0).steady
-    assert "middle half" in by_hand(wobble=1.0).in_words(KEY)
+    assert "middle half" in by_hand(wobble=1.0).describe(KEY)
     few = replace(by_hand(), **{name: tuple(tuple(runs[:3] for runs in row) for row in getattr(by_hand(), name))
                                 for name in ("passes", "drafting", "rule")})  # fmt: skip
-    assert not few.steady and "timed 3 times" in few.in_words(KEY)
+    assert not few.steady and "timed 3 times" in few.describe(KEY)
 
 
 def test_the_record_comes_back_and_damage_is_refused():
@@ -98,8 +100,8 @@ def test_the_record_comes_back_and_damage_is_refused():
 def test_the_pictures_show_the_records_numbers():
     found = by_hand()
     named = {trace.name: trace for trace in figures.plot_factors(found, KEY).data}
-    assert list(named["gamma 2"].y) == [found.factor(KEY, rows, 2).value for rows in (1, 4)]
-    assert list(named["the best gamma"].y) == [found.best(KEY, rows)[1].value for rows in (1, 4)]
+    assert list(named["gamma 2"].y) == [found.estimate_factor(KEY, rows, 2).value for rows in (1, 4)]
+    assert list(named["the best gamma"].y) == [found.find_best(KEY, rows)[1].value for rows in (1, 4)]
     named = {trace.name: trace for trace in figures.plot_pass_costs(found).data}
     assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.plot_pass_costs(
         found
@@ -150,4 +152,4 @@ def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tm
 def test_the_recorded_measurement_is_whole():
     found = BatchSpeeds.from_json((ASSETS / "traces" / "batches.json").read_text(encoding="utf-8"))
     assert (found.rows, found.gammas) == (batches.ROWS, batches.GAMMAS)
-    assert next(iter(found.rounds)) == KEY and found.in_words(KEY)
+    assert next(iter(found.rounds)) == KEY and found.describe(KEY)

@@ -15,11 +15,11 @@ from specviz.speed.clock import (
     Clock,
     Lap,
     alternate_streams,
+    compute_relative_iqr,
     compute_time_ratio,
     explain_interval,
     explain_spread,
     measure_spread,
-    relative_iqr,
 )
 from specviz.speed.estimate import Estimate
 
@@ -49,7 +49,7 @@ def test_who_goes_first_moves_on_by_one_from_run_to_run_and_warm_ups_are_not_cou
     assert [name for _, _, name in seen] == [*"abc", *"bca", *"cab"] and [run for run, _, _ in seen] == [0] * 3 + [1] * 3 + [
         2
     ] * 3
-    assert clock.runs == 2 and all(clock.seconds(name) == (1.0, 1.0) for name in "abc")
+    assert clock.runs == 2 and all(clock.get_seconds(name) == (1.0, 1.0) for name in "abc")
 
 
 def test_over_items_everybody_goes_first_equally_often_and_all_work_on_one_item_before_the_next(now):
@@ -89,9 +89,9 @@ def test_a_contestant_names_parts_of_its_time_and_leaves_out_what_is_not_its_own
         lap.keep(lap.run)
 
     clock = Clock({"one": work}, warm_runs=2).run_until(2)
-    assert clock.seconds("one") == (5.0, 5.0)
-    assert clock.splits("one", "first") == (2.0, 2.0) and clock.splits("one", "second") == (3.0, 3.0)
-    assert clock.kept("one") == [1, 2], "what warm-ups make is not kept"
+    assert clock.get_seconds("one") == (5.0, 5.0)
+    assert clock.get_splits("one", "first") == (2.0, 2.0) and clock.get_splits("one", "second") == (3.0, 3.0)
+    assert clock.get_kept("one") == [1, 2], "what warm-ups make is not kept"
 
 
 def test_what_lies_between_items_is_not_timed_and_the_watch_sees_shares_that_rise_to_one(now):
@@ -103,11 +103,11 @@ def test_what_lies_between_items_is_not_timed_and_the_watch_sees_shares_that_ris
 
     clock = Clock({name: working(now, 1.0) for name in "ab"}, items=lambda run: (1, 2))
     clock.run_until(2, lambda share, run, key: shares.append(share), pause)
-    assert clock.seconds("a") == (2.0, 2.0)
+    assert clock.get_seconds("a") == (2.0, 2.0)
     assert shares == sorted(shares) and shares[0] == 0.0 and len(shares) == 12
     assert between == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1.0])
     clock.run_until(3)
-    assert clock.runs == 3 and len(clock.seconds("a")) == 3, "it goes on where it stopped"
+    assert clock.runs == 3 and len(clock.get_seconds("a")) == 3, "it goes on where it stopped"
 
 
 def test_a_device_is_waited_for_inside_the_time_of_its_work(now):
@@ -116,7 +116,7 @@ def test_a_device_is_waited_for_inside_the_time_of_its_work(now):
     def settle() -> None:
         now[0] += next(waits)
 
-    assert Clock({"one": working(now, 1.0)}, warm_runs=1, synchronize=settle).run_until(1).seconds("one") == (6.0,)
+    assert Clock({"one": working(now, 1.0)}, warm_runs=1, synchronize=settle).run_until(1).get_seconds("one") == (6.0,)
 
 
 def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now
     monkeypatch.setattr(costs, "synchronize_device", waits.append)
     parts = {"one": partial(part, "one", 9.0, 2.0), "many": partial(part, "many", 30.0, 30.0)}
     clock = costs.time_parts(parts, None, 2, warm_runs=1, rewarmed={"one"})
-    assert (clock.seconds("one"), clock.seconds("many")) == ((2.0, 2.0), (30.0, 30.0))
+    assert (clock.get_seconds("one"), clock.get_seconds("many")) == ((2.0, 2.0), (30.0, 30.0))
     assert called.count("one") == 6 and called.count("many") == 3
     assert len(waits) == 2 * 6 + 3, "a device is waited for before, between and after"
     assert costs.time_parts(parts, None, 2, warm_runs=1).seconds("one") == (9.0, 2.0), "only where it happens to follow itself"
@@ -149,8 +149,8 @@ def test_streams_take_turns_by_the_time_they_have_had(now):
 
 def test_runs_that_another_program_disturbed_are_no_verdict():
     calm, torn = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05], [1.0, 1.0, 1.5, 1.5, 2.0, 2.0]
-    assert explain_spread(relative_iqr(calm), "it") == "" and "spans 67% of their median; at most 25%" in explain_spread(
-        relative_iqr(torn), "it"
+    assert explain_spread(compute_relative_iqr(calm), "it") == "" and "spans 67% of their median; at most 25%" in explain_spread(
+        compute_relative_iqr(torn), "it"
     )
     assert measure_spread([calm, [2.0 * one for one in calm]]) == pytest.approx(0.0), (
         "a machine that slows for a whole run disturbs no ratio"

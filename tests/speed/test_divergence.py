@@ -129,7 +129,7 @@ def test_scores_in_passes_of_several_tokens_are_those_of_one_token_at_a_time(pai
         p, q = (model.distributions([row], empty_tree(1))[0, 0] for model in pair.open(settings))
         expected = (float(p[token]), float(q[token]), 1.0 - 0.5 * float((p - q).abs().sum()))
         assert (found.p[place], found.q[place], found.beta[place]) == pytest.approx(expected, abs=1e-5)
-    probs = found.forks[found.deepest[0]]
-    assert probs.beta == pytest.approx(min(found.beta)) and tokens[found.deepest[0]] in probs.tokens
+    probs = found.forks[found.fork_places[0]]
+    assert probs.beta == pytest.approx(min(found.beta)) and tokens[found.fork_places[0]] in probs.tokens
     assert all(found.pieces[token] for token in probs.tokens), "every bar has a name"
     assert torch.tensor(probs.p).sum() + probs.rest["p"] == pytest.approx(1.0)

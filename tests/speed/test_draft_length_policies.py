@@ -60,7 +60,7 @@ def test_runs_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):
     )
     clock = draft_length_policies.time_settings(pair, {name: Settings(gamma=name) for name in (1, 2, 3)}, 2, lambda _: None)
     assert seen == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (1, 1), (2, 3), (2, 1), (2, 2)]
-    assert all(len(clock.seconds(name)) == 2 for name in (1, 2, 3)), "the first run warms up"
+    assert all(len(clock.get_seconds(name)) == 2 for name in (1, 2, 3)), "the first run warms up"
 
 
 def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, monkeypatch):
@@ -74,7 +74,7 @@ def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, mon
     clock = draft_length_policies.time_settings(
         pair, {CEILING: settings, "none": replace(settings, draft_length_policy="fixed")}, 1, lambda _: None
     )
-    assert clock.seconds(CEILING)[0] < 0.0 < clock.seconds("none")[0]
+    assert clock.get_seconds(CEILING)[0] < 0.0 < clock.get_seconds("none")[0]
 
 
 def test_the_comparison_is_printed_with_its_noise(pair_folders, capsys, monkeypatch):

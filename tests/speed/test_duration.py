@@ -10,8 +10,8 @@ from specviz.evidence.serving_setups import comparison
 from specviz.evidence.serving_setups.comparison import SetupEffort
 from specviz.evidence.serving_setups.comparison import estimate_stage_seconds as of_setups
 from specviz.progress import estimate_seconds_left
-from specviz.speed import duration
-from specviz.speed.duration import DecodingPace, measure_pace
+from specviz.speed import generation as duration
+from specviz.speed.generation import DecodingPace, measure_pace
 from specviz.speed.methods import SAMPLING, TIMING, WARMING
 from specviz.speed.methods import estimate_stage_seconds as of_methods
 from specviz.speed.passage import estimate_stage_seconds as of_passage
@@ -27,10 +27,10 @@ def of_tokens(count: int) -> SimpleNamespace:
 
 
 def test_a_pace_is_the_first_round_apart_the_median_of_the_later_ones_and_the_tokens_of_all():
-    pace = DecodingPace.of([1.0, 1.2, 1.4, 9.4], [of_tokens(n) for n in (1, 3, 2, 2)])
+    pace = DecodingPace.from_rounds([1.0, 1.2, 1.4, 9.4], [of_tokens(n) for n in (1, 3, 2, 2)])
     assert (pace.first, pace.each, pace.tokens) == (1.0, pytest.approx(0.2), 2.0)
-    assert pace.text(20) == pytest.approx(1.0 + 9 * 0.2) and pace.text(1) == 1.0
-    assert DecodingPace.of([0.5], [of_tokens(1)]) == DecodingPace(0.5, 0.5, 1.0), "one round stands for the later ones"
+    assert pace.estimate_seconds(20) == pytest.approx(1.0 + 9 * 0.2) and pace.estimate_seconds(1) == 1.0
+    assert DecodingPace.from_rounds([0.5], [of_tokens(1)]) == DecodingPace(0.5, 0.5, 1.0), "one round stands for the later ones"
 
 
 def test_a_probe_makes_a_few_rounds_and_no_more(monkeypatch):

@@ -51,5 +51,5 @@ def test_a_means_interval_is_that_of_units_drawn_again():
 def test_resamples_give_the_middle_95_percent():
     found = Estimate.from_resamples(50.0, np.arange(101.0), 7, "times")
     assert found == Estimate(50.0, 2.5, 97.5, 7, "times")
-    assert found.width == pytest.approx(1.9) and found.said(".1f") == "50.0 (2.5 to 97.5)"
-    assert found.times(1e3, "ms") == Estimate(50e3, 2500.0, 97500.0, 7, "ms")
+    assert found.width == pytest.approx(1.9) and found.format(".1f") == "50.0 (2.5 to 97.5)"
+    assert found.convert(1e3, "ms") == Estimate(50e3, 2500.0, 97500.0, 7, "ms")

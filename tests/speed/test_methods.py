@@ -111,7 +111,7 @@ def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_bl
 
 
 def test_a_kept_round_is_one_of_the_run(pair, shown):
-    whole = record_run(pair, DRAFTING_METHODS["tree"].under(choose_distribution(BASE, "1")), bars=7)
+    whole = record_run(pair, DRAFTING_METHODS["tree"].build_settings(choose_distribution(BASE, "1")), bars=7)
     kept = shown.row("tree").trace
     (one,) = kept.rounds
     assert one in whole.rounds

@@ -18,7 +18,7 @@ from specviz.settings import Settings
 from specviz.speed import plan as plan_run
 from specviz.speed.acceptance import AcceptanceProbabilities
 from specviz.speed.estimate import Estimate
-from specviz.speed.forecast import PlanForecast
+from specviz.speed.plan import PlanForecast
 from specviz.speed.records.plan import MeasuredRow, RoundCostCurve, SpeedPlan
 
 TEXT = (
@@ -51,8 +51,8 @@ def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> Spe
     """Twenty texts of forty places with one acceptance probability, planned by hand."""
     every = AcceptanceProbabilities.from_chain(np.full((20, 40), chance), 4)
     forecast, costs = PlanForecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
-    factors, best = forecast.factors(costs)
-    rows = [replace(forecast.row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
+    factors, best = forecast.estimate_factors(costs)
+    rows = [replace(forecast.build_row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
     return SpeedPlan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
 
 
@@ -77,7 +77,7 @@ def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
     every = AcceptanceProbabilities.from_chain(np.ones((20, 40)), 4)
     plain = curve(0.5)
     slow = replace(plain, first=tuple((x + 30.0, *(y + 40.0 for y in more)) for x, *more in plain.first))
-    factors, _ = PlanForecast(every, every, (4,)).factors(slow)
+    factors, _ = PlanForecast(every, every, (4,)).estimate_factors(slow)
     assert factors[4].value == pytest.approx((40 * 5.0 + 30.0) / (8 * 7.0 + 40.0))
 
 
@@ -91,7 +91,7 @@ def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
         rounds=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.rounds, strict=True)),
         first=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.first, strict=True)),
     )
-    (one, best), (other, chosen) = (PlanForecast(every, every, (2, 4)).factors(costs) for costs in (calm, torn))
+    (one, best), (other, chosen) = (PlanForecast(every, every, (2, 4)).estimate_factors(costs) for costs in (calm, torn))
     assert best == chosen and [one[g].value for g in (2, 4)] == pytest.approx([other[g].value for g in (2, 4)])
     assert [one[g].low for g in (2, 4)] == pytest.approx([other[g].low for g in (2, 4)])
     assert torn.spread == pytest.approx(0.0)
@@ -116,9 +116,9 @@ def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed
     calm = replace(planned(0.1), machine={}, checked=(MeasuredRow(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
     assert calm.is_conclusive and planned(0.1).is_conclusive
     torn = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, low=0.5)),))
-    assert not torn.is_conclusive and "spans 69% of it" in torn.unsure
+    assert not torn.is_conclusive and "spans 69% of it" in torn.inconclusive_reason
     few = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, n=5)),))
-    assert not few.is_conclusive and "5 runs; fewer than 6" in few.unsure
+    assert not few.is_conclusive and "5 runs; fewer than 6" in few.inconclusive_reason
 
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
@@ -261,8 +261,8 @@ def test_positions_are_accepted_over_checked_and_their_intervals_resample_texts(
     chances = np.zeros((20, 1, 2))
     chances[:10] = (1.0, 0.5)
     every = AcceptanceProbabilities(chances.repeat(3, axis=1), np.full((20, 3), 2))
-    first, second = PlanForecast(every, every, (2,)).positions()
+    first, second = PlanForecast(every, every, (2,)).estimate_positions()
     assert second.value == second.low == second.high == pytest.approx(0.5)
     assert first.low < first.value < first.high and first.n == 20
     nothing = AcceptanceProbabilities(np.zeros((4, 5, 3)), np.full((4, 5), 3))
-    assert len(PlanForecast(nothing, nothing, (3,)).positions()) == 1, "no round reaches a second position"
+    assert len(PlanForecast(nothing, nothing, (3,)).estimate_positions()) == 1, "no round reaches a second position"

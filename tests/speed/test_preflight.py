@@ -19,8 +19,7 @@ from specviz.models.pairs.shallow import build_shallow_model, count_layers, cut_
 from specviz.settings import Settings
 from specviz.speed import preflight
 from specviz.speed.costs import measure_costs
-from specviz.speed.preflight import check_pair
-from specviz.speed.preflight_timing import _choose_depths, _extrapolate_layers, measure_pass_times
+from specviz.speed.preflight import _choose_depths, _extrapolate_layers, check_pair, measure_pass_times
 from tests.models.test_families import configuration
 from tests.pairs import tiny_model, write_pair
 
@@ -302,7 +301,7 @@ def test_every_family_is_probed_by_its_own_layers(family):
     config = configuration(family, **{"max_position_embeddings": 128} if family != "gpt2" else {"n_positions": 128})
     found = measure_pass_times(config, config, CPU, torch.float32)
     assert 0 < found.one.low <= found.one.value <= found.one.high and found.draft.value > 0
-    assert found.factor(1.0) < found.factor(5.0)
+    assert found.compute_factor(1.0) < found.compute_factor(5.0)
 
 
 def test_models_of_a_short_context_and_few_tokens_are_probed_too():

@@ -26,9 +26,9 @@ def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_run(m
     shares, parts = [], plan.split_into_runs(prompts, 3)
     clock = plan.time_gammas(None, Settings(), (0, 1, 2), parts, between=shares.append)
     assert [len(part) for part in parts] == [3, 2, 2]
-    assert all(sum(clock.kept(gamma)) == 14 for gamma in (0, 1, 2)), "the text that warms up is not counted"
+    assert all(sum(clock.get_kept(gamma)) == 14 for gamma in (0, 1, 2)), "the text that warms up is not counted"
     assert len(shares) == 8 and shares == sorted(shares) and shares[-1] == 1.0
-    assert all(len(clock.seconds(gamma)) == 3 for gamma in (0, 1, 2))
+    assert all(len(clock.get_seconds(gamma)) == 3 for gamma in (0, 1, 2))
     counted = [one for one in seen if one[0] > Settings().seed + 100]
     for gamma in (0, 1, 2):
         assert sorted(prompt for _, g, prompt in counted if g == gamma) == prompts
@@ -66,7 +66,7 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
     probes.run_until(8)
     per = 1 + costs.WARM_ROUNDS + costs.TIMED_ROUNDS
     stretches = [seen[first : first + per] for first in range(0, len(seen), per)]
-    assert len(stretches) == 10 * 5 and len(probes.curve().alone) == len(probes.curve().first) == 8
+    assert len(stretches) == 10 * 5 and len(probes.build_curve().alone) == len(probes.build_curve().first) == 8
     places = {n: [] for n in range(4)}
     for (first, _, _), *rounds in stretches:
         assert first.ids == prompt and first.remaining == len(tokens)

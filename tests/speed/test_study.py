@@ -72,7 +72,7 @@ def studied(pair, folder):
 
 def test_every_cell_is_measured_or_says_why_not(small):
     assert len(small.cells) == 2 * 3 * 2
-    for cell in small.measured():
+    for cell in small.list_measured():
         assert cell.statistics.keys() == STATISTICS.keys() and all(0.0 <= x < 99.0 for x in cell.statistics.values())
         assert 0 <= cell.accepted <= cell.checked and cell.tokens == 4 * 16 <= cell.rounds * 4
         assert cell.accepted + cell.rounds >= cell.tokens - 4, (
@@ -81,7 +81,7 @@ def test_every_cell_is_measured_or_says_why_not(small):
 
 
 def test_at_temperature_0_the_prediction_is_what_is_measured(small):
-    for cell in small.measured():
+    for cell in small.list_measured():
         if cell.temperature == 0.0:
             assert cell.predicted == pytest.approx(cell.share) and cell.per_pass == pytest.approx(cell.tokens / cell.rounds)
 
@@ -106,7 +106,7 @@ def test_a_right_predictor_explains_all_and_a_wrong_one_less_than_nothing():
         StudyCell(kind, 1.0, "storybook", dict.fromkeys(STATISTICS, 0.5) | {"overlap": share}, share, 100, round(100 * share))
         for kind, share in (("bedtime", 0.2), ("bedtime", 0.6), ("code", 0.3), ("code", 0.7), ("verse", 0.9), ("verse", 0.5))
     )
-    scores = {score.name: score for score in Study(cells, 4, 2, 8, 8, 7).scores()}
+    scores = {score.name: score for score in Study(cells, 4, 2, 8, 8, 7).score_predictors()}
     assert scores["accepted draft tokens"].error.value == scores["overlap itself"].error.value == 0.0
     assert scores["overlap"].explained == pytest.approx(1.0) and scores["mean of the others"].explained < 0.0
     assert scores["accepted draft tokens"].error.low <= scores["accepted draft tokens"].error.high
@@ -118,9 +118,9 @@ def test_calibration_groups_are_equal_and_ordered():
 
 
 def test_both_distributions_are_cut_alike_and_both_axes_share_the_whole_distribution_of_temperature_1(small):
-    assert [cell.top_p for cell in small.cells_by_top_p("storybook")] == [None, 0.5] * 2
-    assert [cell.temperature for cell in small.cells_by_temperature("storybook")] == [0.0, 1.0] * 2
-    whole, cut = small.cells_by_top_p("storybook")[:2]
+    assert [cell.top_p for cell in small.list_cells_by_top_p("storybook")] == [None, 0.5] * 2
+    assert [cell.temperature for cell in small.list_cells_by_temperature("storybook")] == [0.0, 1.0] * 2
+    whole, cut = small.list_cells_by_top_p("storybook")[:2]
     assert (
         cut.statistics["entropy_p"] < whole.statistics["entropy_p"]
         and cut.statistics["entropy_q"] < whole.statistics["entropy_q"]
@@ -128,7 +128,7 @@ def test_both_distributions_are_cut_alike_and_both_axes_share_the_whole_distribu
 
 
 def test_the_bins_hold_every_place_and_give_the_calibration_error(small):
-    for cell in small.measured(("storybook",)):
+    for cell in small.list_measured(("storybook",)):
         assert sum(places for places, _, _ in cell.bins) == 4 * 16
         assert all(0 <= right <= places and places * b / 10 - 1e-9 <= sure <= places * (b + 1) / 10 + 1e-9
                    for b, (places, sure, right) in enumerate(cell.bins))  # fmt: skip
@@ -166,8 +166,8 @@ def test_the_record_comes_back_and_damage_is_refused(small):
 def test_the_recorded_study_is_whole_and_the_forecast_is_the_best_predictor_in_it(capsys):
     study = Study.from_json(RECORDED.read_text(encoding="utf-8"))
     assert len(study.cells) == len(KINDS) * (len(TEMPERATURES) + len(TOP_PS)) * len(DRAFTS)
-    assert all(len(cell.bins) == 10 for cell in study.measured())
-    assert study.scores()[0].name == "accepted draft tokens"
+    assert all(len(cell.bins) == 10 for cell in study.list_measured())
+    assert study.score_predictors()[0].name == "accepted draft tokens"
     assert {path.stem for path in TEXTS_FOLDER.glob("*.txt")} == set(KINDS)
     assert main(["study", "--read", str(RECORDED)]) == 0
     assert "networks alone" in capsys.readouterr().out

@@ -36,7 +36,7 @@ SUM = Mutant("takes away", "rule", "sums.py", "a + b", "a - b", ("test_sums.py",
 @pytest.mark.parametrize("one", load_mutants(), ids=lambda one: one.name)
 def test_every_break_fits_the_code(one):
     """Whoever moves code moves its row in tools/code_mutants.toml."""
-    assert one.new in one.broken(ROOT) and one.area in AREAS
+    assert one.new in one.break_text(ROOT) and one.area in AREAS
 
 
 def test_there_are_forty_breaks_or_more_over_all_areas():
@@ -66,9 +66,9 @@ def test_a_break_is_found_only_where_a_test_fails(tree, new, answer, said):
 @pytest.mark.parametrize(("old", "count"), [("b + a", 0), ("a", 3)])
 def test_a_text_that_does_not_stand_there_exactly_once_is_named(tree, old, count):
     with pytest.raises(ValueError, match=rf"takes away: the text to be replaced stands {count} times in sums\.py"):
-        replace(SUM, old=old).broken(tree)
+        replace(SUM, old=old).break_text(tree)
     with pytest.raises(ValueError, match=r"there is no file gone\.py"):
-        replace(SUM, file="gone.py").broken(tree)
+        replace(SUM, file="gone.py").break_text(tree)
 
 
 def test_a_table_that_does_not_fit_is_exit_code_2_and_breaks_nothing(tmp_path, monkeypatch, capsys):

@@ -26,15 +26,15 @@ def log(memory=((0.0, 900.0), (301.0, 1000.0), (1800.0, 1099.0)), **more) -> soa
 
 
 def test_p95_is_a_time_that_was_seen_and_that_19_of_20_do_not_exceed():
-    times = WaitingTimes.of("x", [float(i) for i in range(1, 21)])
+    times = WaitingTimes.from_seconds("x", [float(i) for i in range(1, 21)])
     assert (times.seen, times.median, times.p95) == (20, 11.0, 20.0)
-    assert WaitingTimes.of("x", [float(i) for i in range(1, 22)]).p95 == 20.0
-    assert WaitingTimes.of("x", [3.0]).row() == ("x", "1", "3.00 s", "3.00 s")
+    assert WaitingTimes.from_seconds("x", [float(i) for i in range(1, 22)]).p95 == 20.0
+    assert WaitingTimes.from_seconds("x", [3.0]).format_row() == ("x", "1", "3.00 s", "3.00 s")
 
 
 def test_an_action_that_nobody_did_has_no_time():
-    times = WaitingTimes.of("x", [])
-    assert times.seen == 0 and math.isnan(times.p95) and times.row() == ("x", "0", "not seen", "not seen")
+    times = WaitingTimes.from_seconds("x", [])
+    assert times.seen == 0 and math.isnan(times.p95) and times.format_row() == ("x", "0", "not seen", "not seen")
 
 
 def test_growth_is_the_part_that_was_added():

@@ -34,14 +34,20 @@ class ClientTimeoutError(TimeoutError):
 
 @dataclass
 class StreamlitClient:
-    """What one tab asks for and meets.
+    """One tab: what it opens, and what the server sends to it.
 
-    number      tells visitors apart                link, page  the address it opens
-    exceptions  elements of that kind               runs        of the script and of fragments that began or ended
-    modes       of the stages that were drawn       charts      drawn, each time
-    lines       said while work waited              written     texts drawn since the last action
-    received    messages since the last action      bytes       that came in all
-    links       that lead away from the page
+    Attributes:
+        number: Tells visitors apart.
+        link, page: The address that it opens.
+        exceptions: Elements of that kind.
+        runs: Runs of the script and of fragments that began or ended.
+        modes: Modes of the stages that were drawn.
+        charts: Charts that were drawn, each time.
+        lines: Lines shown while work waited.
+        written: Texts drawn since the last action.
+        links: Links that lead away from the page.
+        received: Messages since the last action.
+        bytes: Bytes received in all.
     """
 
     number: int = 0
@@ -58,14 +64,13 @@ class StreamlitClient:
     bytes: int = 0
 
     @asynccontextmanager
-    async def connected(
+    async def open_tab(
         self, address: str, certificate: str | None = None, cookie: str = "", session: str = ""
     ) -> AsyncIterator[None]:
         """As long as the tab is open. Its session has a cookie of its own, as another browser would.
 
-        certificate  file with the certificate of an https address that nobody else trusts, where no cookie is asked for
-        cookie       one more to send, as name=value
-        session      that this page had before its socket was cut, if any
+        certificate: file with the certificate of an https address that nobody else trusts, where no cookie is asked for; cookie:
+        one more to send, as name=value; session: that this page had before its socket was cut, if any.
         """
         self.address, self.http = address, requests.Session()
         if certificate is None:
@@ -118,7 +123,7 @@ class StreamlitClient:
         await self.run()
         await self.run_until(lambda: self.finished > before)
 
-    async def turn_to(self, page: str, query: str = "") -> None:
+    async def open_page(self, page: str, query: str = "") -> None:
         """Open another page of the app in the same tab."""
         self.opened, self.query, self.state, self.widgets = self.pages[page], query, {}, {}
         await self.settle()
@@ -143,14 +148,14 @@ class StreamlitClient:
         ask = BackMsg()
         ask.file_urls_request.request_id, ask.file_urls_request.session_id = secrets.token_hex(8), self.session
         ask.file_urls_request.file_names.append(name)
-        answer = (await self._answered(ask, ask.file_urls_request.request_id)).file_urls[0]
+        answer = (await self._request(ask, ask.file_urls_request.request_id)).file_urls[0]
         token = self.http.cookies.get("_streamlit_xsrf", "")
         sent = await asyncio.to_thread(
             self.http.put, self.address + answer.upload_url, files={"file": (name, content)},
             headers={"X-Xsrftoken": token}, timeout=TIMEOUT,
         )  # fmt: skip
         sent.raise_for_status()
-        info = self._file_info(answer, name, len(content))
+        info = self._build_file_info(answer, name, len(content))
         await self.settle(lambda: self.put(key, info, "file_uploader_state_value"))
 
     async def download(self, key: str) -> bytes:
@@ -159,7 +164,7 @@ class StreamlitClient:
         ask.backend_operation_request.request_id = secrets.token_hex(8)
         ask.backend_operation_request.session_id = self.session
         ask.backend_operation_request.deferred_file.file_id = self.deferred[key]
-        answer = await self._answered(ask, ask.backend_operation_request.request_id)
+        answer = await self._request(ask, ask.backend_operation_request.request_id)
         if answer.error_msg:
             raise ConnectionError(f"the server could not make {key}: {answer.error_msg}")
         got = await asyncio.to_thread(self.http.get, self.address + answer.deferred_file.url, timeout=TIMEOUT)
@@ -179,10 +184,10 @@ class StreamlitClient:
         except TimeoutError:
             at = self.shown.find('"mode"')
             raise ClientTimeoutError(
-                f"visitor {self.number} waits for {self.state}; {self._heard()}; shown is {self.shown[at : at + 300]!r}, last {self.written[-3:]}"
+                f"visitor {self.number} waits for {self.state}; {self._describe_messages()}; shown is {self.shown[at : at + 300]!r}, last {self.written[-3:]}"
             ) from None
 
-    def _heard(self) -> str:
+    def _describe_messages(self) -> str:
         """Of the runs and messages so far, for a sentence about one that does not come."""
         return f"{self.begun} runs began, {self.finished} was the last to end, {len(self.clocks)} clocks; last came {', '.join(self.kinds)}"
 
@@ -191,7 +196,7 @@ class StreamlitClient:
         """What the stage of One round shows; empty where there is none."""
         return json.loads(self.shown) if self.shown else {}
 
-    async def _answered(self, ask: BackMsg, request: str) -> Any:
+    async def _request(self, ask: BackMsg, request: str) -> Any:
         await self.socket.send(ask.SerializeToString())
         await self.run_until(lambda: request in self.answers)
         return self.answers.pop(request)
@@ -234,7 +239,9 @@ class StreamlitClient:
             if message.script_finished in (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY):
                 self.finished = self.begun
         elif kind == "auto_rerun":
-            self.clocks.append(asyncio.create_task(self._again(message.auto_rerun.fragment_id, message.auto_rerun.interval)))
+            self.clocks.append(
+                asyncio.create_task(self._rerun_regularly(message.auto_rerun.fragment_id, message.auto_rerun.interval))
+            )
         elif kind == "file_urls_response":
             self.answers[message.file_urls_response.response_id] = message.file_urls_response
         elif kind == "backend_operation_response":
@@ -242,12 +249,12 @@ class StreamlitClient:
         elif kind == "delta" and message.delta.HasField("new_element"):
             self._draw(message.delta.new_element)
         elif kind == "delta" and message.delta.add_block.WhichOneof("type") == "popover":
-            self._widget(message.delta.add_block.popover.id)
+            self._note_widget(message.delta.add_block.popover.id)
 
     def _draw(self, element: Element) -> None:
         kind = element.WhichOneof("type")
         one = getattr(element, kind) if kind else None
-        self._widget(getattr(one, "id", ""))
+        self._note_widget(getattr(one, "id", ""))
         if kind == "exception":
             self.exceptions += 1
         elif kind == "plotly_chart":
@@ -275,19 +282,19 @@ class StreamlitClient:
     def note(self, text: str) -> None:
         """A piece of HTML of the page was drawn."""
 
-    def _widget(self, widget: str) -> None:
+    def _note_widget(self, widget: str) -> None:
         if widget:
             self.widgets[parse_widget_key(widget)] = widget
 
     @staticmethod
-    def _file_info(answer: Any, name: str, size: int) -> Any:
+    def _build_file_info(answer: Any, name: str, size: int) -> Any:
         state = FileUploaderState()
         info = state.uploaded_file_info.add()
         info.name, info.size, info.file_id = name, size, answer.file_id
         info.file_urls.CopyFrom(answer)
         return state
 
-    async def _again(self, fragment: str, seconds: float) -> None:
+    async def _rerun_regularly(self, fragment: str, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
             await asyncio.shield(asyncio.create_task(self.run(fragment)))  # a message that was begun is sent whole

@@ -18,8 +18,6 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from specviz.errors import SpecvizError
-from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.client import ClientTimeoutError
 from tools.load.findings import WaitingTimes
@@ -35,24 +33,24 @@ PAGE_LOADS = 5  # times that each page is opened to see what it costs
 
 async def run_worker(guest: Visitor, address: str) -> None:
     """Live rounds, every page, and a short job."""
-    async with guest.connected(address):
+    async with guest.open_tab(address):
         await guest.pause()
         await guest.enter()
         await guest.pause()
-        await guest.live()
-        for action in (guest.next, guest.next, guest.other_settings):
+        await guest.run_live()
+        for action in (guest.request_round, guest.request_round, guest.change_settings):
             await guest.pause()
             await action()
         for page in guest.luck.sample(list(FILLED), len(FILLED)):
             await guest.pause()
-            await guest.work_on(page)
+            await guest.use_page(page)
         await guest.pause()
         await guest.sample(10_000, "10,000 samples so far", SHORT)
 
 
 async def draw_a_million(guest: Visitor, address: str) -> None:
     """Until it is canceled, or there are all, or a client's patience is over: this visitor is there to be a load."""
-    async with guest.connected(address):
+    async with guest.open_tab(address):
         await guest.enter()
         with suppress(ClientTimeoutError):
             await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
@@ -60,22 +58,22 @@ async def draw_a_million(guest: Visitor, address: str) -> None:
 
 async def run_reader(guest: Visitor, address: str, reading: float) -> None:
     """Recorded pages, one after the other. reading: the longest time at one, in seconds."""
-    async with guest.connected(address):
+    async with guest.open_tab(address):
         await guest.pause(reading)
         await guest.enter()
         for page in guest.luck.sample(PAGES, len(PAGES)):
             await guest.pause(reading)
-            with guest.timed("recorded page"):
-                await guest.turn_to(page)
+            with guest.time_action("recorded page"):
+                await guest.open_page(page)
 
 
 async def time_lone_rounds(guest: Visitor, address: str) -> list[float]:
     """Live rounds of one visitor, each of another seed, one after the other."""
-    async with guest.connected(address):
+    async with guest.open_tab(address):
         await guest.enter()
-        await guest.live()
+        await guest.run_live()
         for _ in range(LONE_ROUNDS):
-            await guest.other_settings()
+            await guest.change_settings()
     return guest.seconds["other settings"]
 
 
@@ -100,27 +98,27 @@ async def run_workers(server: LoadServer, visitors: int) -> tuple[list[Visitor],
 async def measure_costs(server: LoadServer) -> list[tuple[str, str, str]]:
     """Processor time of the server and kB through the socket for each page, opened again and again by one visitor."""
     guest, found = Visitor(), []
-    async with guest.connected(server.address):
+    async with guest.open_tab(server.address):
         await guest.enter()
         for page in PAGES:
-            await guest.turn_to(page)
-            before, sent = server.cpu(), guest.bytes
+            await guest.open_page(page)
+            before, sent = server.read_cpu_seconds(), guest.bytes
             for _ in range(PAGE_LOADS):
-                await guest.turn_to(page)
-            cpu, sent = (server.cpu() - before) / PAGE_LOADS, (guest.bytes - sent) / PAGE_LOADS
+                await guest.open_page(page)
+            cpu, sent = (server.read_cpu_seconds() - before) / PAGE_LOADS, (guest.bytes - sent) / PAGE_LOADS
             found.append((page or "one_round", f"{cpu:.3f} s", f"{sent / 1000:.0f} kB"))
     return found
 
 
 async def measure_session_memory(server: LoadServer, visitors: int) -> float:
     """MB for each session that is open and has drawn One round, by RSS."""
-    before = server.memory().rss
+    before = server.read_memory().rss
     async with AsyncExitStack() as stack:
         for number in range(visitors):
             guest = Visitor(number)
-            await stack.enter_async_context(guest.connected(server.address))
+            await stack.enter_async_context(guest.open_tab(server.address))
             await guest.enter()
-        return (server.memory().rss - before) / visitors
+        return (server.read_memory().rss - before) / visitors
 
 
 def collect_times(guests: Sequence[Visitor]) -> dict[str, list[float]]:
@@ -135,7 +133,7 @@ def collect_times(guests: Sequence[Visitor]) -> dict[str, list[float]]:
 async def measure_crowd(server: LoadServer, visitors: int, lookers: int, reading: float) -> tuple[str, bool]:
     """All parts after each other, as markdown, and whether everybody got what they asked for and foreign load made nothing collapse."""
     await time_lone_rounds(Visitor(), server.address)  # the models are loaded, the pages have been met
-    await server.settled()
+    await server.wait_for_workers()
     quiet = await time_lone_rounds(Visitor(1), server.address)
     with keep_cores_busy():
         crowded = await time_lone_rounds(Visitor(2), server.address)
@@ -147,54 +145,49 @@ async def measure_crowd(server: LoadServer, visitors: int, lookers: int, reading
     head = ("action", "seen", "median", "p95")
     work, seen = collect_times(guests), collect_times(watchers)
     order = [FIRST, LIVE, "next round", "other settings", SHORT]
-    rows = [WaitingTimes.of(what, work[what]).row() for what in [*order, *sorted(set(work) - set(order))]]
+    rows = [WaitingTimes.from_seconds(what, work[what]).format_row() for what in [*order, *sorted(set(work) - set(order))]]
     ratio = statistics.median(crowded) / statistics.median(quiet)
-    exceptions, tracebacks = sum(one.exceptions for one in [*guests, *watchers]), server.tracebacks()
-    foreign = [WaitingTimes.of("live round, quiet", quiet).row(), WaitingTimes.of("live round, every core busy", crowded).row()]
+    exceptions, tracebacks = sum(one.exceptions for one in [*guests, *watchers]), server.count_tracebacks()
+    foreign = [
+        WaitingTimes.from_seconds("live round, quiet", quiet).format_row(),
+        WaitingTimes.from_seconds("live round, every core busy", crowded).format_row(),
+    ]
     parts = [
         f"**{visitors} visitors who work**, 0 to 3 s between actions, while one more draws a million samples:\n",
         findings.format_table(head, rows),
         f"\n**{lookers} visitors who look** at recorded pages, 0 to {reading:g} s at each:\n",
-        findings.format_table(head, [WaitingTimes.of(what, seen[what]).row() for what in (FIRST, "recorded page")]),
+        findings.format_table(
+            head, [WaitingTimes.from_seconds(what, seen[what]).format_row() for what in (FIRST, "recorded page")]
+        ),
         f"\n**One visitor beside a foreign process on every core**: {ratio:.1f} times the quiet time at the median.\n",
         findings.format_table(head, foreign),
         "\n**Processor time of the server** for one run of a page's script, and what it sends to a browser that was there before:\n",
         findings.format_table(("page", "CPU", "sent"), cpu),
-        f"\nMemory: {session:.2f} MB a session; {server.memory().rss:.0f} MB RSS at the end.",
+        f"\nMemory: {session:.2f} MB a session; {server.read_memory().rss:.0f} MB RSS at the end.",
         f"Exceptions on pages: {exceptions}; tracebacks in the log: {tracebacks}; visitors who lost their work: {len(lost)}.",
         *(f"- {one}" for one in lost),
     ]
     return "\n".join(parts), ratio <= MAX_SLOWDOWN and not (lost or exceptions or tracebacks)
 
 
-def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="crowd", description=__doc__.splitlines()[0])
-    parser.add_argument("--visitors", type=int, default=50, help="visitors who work, 1 to 200 (default: 50)")
-    parser.add_argument("--lookers", type=int, default=200, help="visitors who only look, 1 to 500 (default: 200)")
-    parser.add_argument("--reading", type=int, default=3, help="longest time at a recorded page, 1 to 300 s (default: 3)")
-    parser.add_argument("--minutes", type=int, default=30, help="after which it ends in any case, 1 to 120 (default: 30)")
-    parser.add_argument("--host", default="127.0.0.1", help="address of this machine to serve at (default: 127.0.0.1)")
-    parser.add_argument("--out", type=Path, help="file for the tables, as markdown")
-    asked = parser.parse_args(given)
-    try:
-        for name, most in (("visitors", 200), ("lookers", 500), ("reading", 300), ("minutes", 120)):
-            check_whole(name, getattr(asked, name), 1, most)
-        head = findings.describe_machine()
-        with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "log.txt", asked.host) as server:
-            bounded = asyncio.wait_for(measure_crowd(server, asked.visitors, asked.lookers, asked.reading), 60 * asked.minutes)
-            said, held = asyncio.run(_run_bounded(bounded))
-    except TimeoutError:
-        print(f"The crowd was not done after {asked.minutes} min; nothing was written.", file=sys.stderr)
-        return 1
-    except SpecvizError as error:
-        print(error, file=sys.stderr)
-        return 2
-    findings.write_report(f"{head}\n\n{said}", asked.out)
-    return 0 if held else 1
+LIMITS = {
+    "visitors": (50, 200, "visitors who work"),
+    "lookers": (200, 500, "visitors who only look"),
+    "reading": (3, 300, "longest time at a recorded page in s"),
+    "minutes": (30, 120, "minutes after which it ends in any case"),
+}
 
 
-async def _run_bounded(bounded: Coroutine[None, None, tuple[str, bool]]) -> tuple[str, bool]:
-    return await bounded
+def main(words: list[str] | None = None) -> int:
+    """Run the tool and return its exit code."""
+
+    def measure(options: argparse.Namespace, machine: str) -> tuple[str, bool]:
+        with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "log.txt", options.host) as server:
+            work = measure_crowd(server, options.visitors, options.lookers, options.reading)
+            report, held = findings.run_bounded(work, options.minutes)
+        return f"{machine}\n\n{report}", held
+
+    return findings.run_tool("crowd", __doc__, LIMITS, measure, words, findings.add_host_option)
 
 
 if __name__ == "__main__":

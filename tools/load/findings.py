@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import numpy as np
 
 from specviz.errors import SpecvizError
+from specviz.settings import check_whole
 
+T = TypeVar("T")
 MAX_GROWTH = 0.10  # of memory, from which a soak fails
 WARM_SECONDS = 300.0  # s after which memory is first read
 
@@ -30,12 +35,12 @@ class WaitingTimes:
     p95: float
 
     @classmethod
-    def of(cls, what: str, seconds: Sequence[float]) -> WaitingTimes:
+    def from_seconds(cls, what: str, seconds: Sequence[float]) -> WaitingTimes:
         if not seconds:
             return cls(what, 0, float("nan"), float("nan"))
         return cls(what, len(seconds), *(float(np.percentile(seconds, share, method="higher")) for share in (50, 95)))
 
-    def row(self) -> tuple[str, ...]:
+    def format_row(self) -> tuple[str, ...]:
         return self.what, f"{self.seen:,}", *(f"{one:.2f} s" if self.seen else "not seen" for one in (self.median, self.p95))
 
 
@@ -57,7 +62,7 @@ class TraceContent:
     story: str
 
     @classmethod
-    def of(cls, payload: dict[str, Any]) -> TraceContent:
+    def from_payload(cls, payload: dict[str, Any]) -> TraceContent:
         """The run that a stage's payload shows."""
         rounds = [
             [
@@ -88,7 +93,7 @@ def find_cross_talk(shown: Iterable[ShownTrace], alone: Callable[[str, int], Tra
 
     And one for each that showed the same of them, with a probability that differs in its last digits.
 
-    alone  (link, rounds) -> that run; asked once for each
+    alone: (link, rounds) -> that run; asked once for each.
     """
     shown, found, rounded = list(shown), [], []
     known = {run: alone(*run) for run in {(one.link, one.rounds) for one in shown}}
@@ -126,7 +131,7 @@ def run_link(link: str, rounds: int) -> TraceContent:
     trace = record_run(pair, settings, min(rounds, AHEAD))
     for count in range(AHEAD + 1, rounds + 1):
         trace = record_run(pair, settings, count, trace.rounds)
-    return TraceContent.of(build_round_payload(trace))
+    return TraceContent.from_payload(build_round_payload(trace))
 
 
 def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -148,3 +153,55 @@ def write_report(text: str, out: Path | None) -> None:
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n")
+
+
+def run_tool(
+    name: str,
+    description: str,
+    limits: Mapping[str, tuple[int, int, str]],
+    measure: Callable[[argparse.Namespace, str], tuple[str, bool]],
+    words: Sequence[str] | None,
+    more: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
+) -> int:
+    """Run a load tool: read its options, measure, and write the report. Returns the exit code.
+
+    Args:
+        name: Of the tool.
+        description: Docstring of the tool, whose first line is shown.
+        limits: Name of each number -> default, largest value (the least is 1), and help.
+        measure: Options and a line on the machine -> the report as Markdown, and whether everything held.
+        words: The command line; None: of this process.
+        more: Adds other options.
+    """
+    parser = argparse.ArgumentParser(prog=name, description=description.splitlines()[0])
+    for option, (default, most, help) in limits.items():
+        parser.add_argument(f"--{option}", type=int, default=default, help=f"{help}, 1 to {most} (default: {default})")
+    more(parser)
+    parser.add_argument("--out", type=Path, help="file for the report, as Markdown")
+    options = parser.parse_args(words)
+    try:
+        for option, (_, most, _) in limits.items():
+            check_whole(option, getattr(options, option), 1, most)
+        report, held = measure(options, describe_machine())
+    except TimeoutError:
+        print(f"The {name} was not done after {options.minutes} min; nothing was written.", file=sys.stderr)
+        return 1
+    except SpecvizError as error:
+        print(error, file=sys.stderr)
+        return 2
+    write_report(report, options.out)
+    return 0 if held else 1
+
+
+def add_host_option(parser: argparse.ArgumentParser) -> None:
+    """The address of the server, for ``run_tool``."""
+    parser.add_argument("--host", default="127.0.0.1", help="address of this machine to serve at (default: 127.0.0.1)")
+
+
+def run_bounded(work: Coroutine[Any, Any, T], minutes: float) -> T:
+    """Run a coroutine to its end. Raises TimeoutError after so many minutes."""
+
+    async def wait() -> T:
+        return await asyncio.wait_for(work, 60 * minutes)
+
+    return asyncio.run(wait())

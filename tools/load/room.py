@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 
 from specviz.classroom.records import ASKED, KINDS, METHODS
 from specviz.errors import SpecvizError
-from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.client import StreamlitClient
 from tools.load.findings import WaitingTimes
@@ -56,7 +55,7 @@ class StudentPhone:
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._one = asyncio.Lock()
 
-    async def come_in(self) -> None:
+    async def enter(self) -> None:
         """The page, then who one is, then what is on: what a phone does until it draws something."""
         began = time.perf_counter()
         await self.ask("GET", f"/room/{self.code}")
@@ -143,9 +142,9 @@ class WallClient(StreamlitClient):
         found = ANSWERED.search(text) or SAMPLES.search(text)
         if found and self.task:
             kind = "answered" if found.re is ANSWERED else "samples"
-            self.counted(kind, int(found[1].replace(",", "")))
+            self.add_count(kind, int(found[1].replace(",", "")))
 
-    def counted(self, kind: str, number: int) -> None:
+    def add_count(self, kind: str, number: int) -> None:
         rows = self.seen[self.task, kind]
         if not rows or number > rows[-1][1]:
             rows.append((time.monotonic(), number))
@@ -175,7 +174,7 @@ class TeacherClient:
 async def open_room(address: str) -> tuple[str, str]:
     """A room, as a teacher opens it on the page: (code of its link, private code)."""
     client = StreamlitClient(page="classroom")
-    async with client.connected(address):
+    async with client.open_tab(address):
         await client.settle()
         await client.settle(lambda: client.press("classroom-open"))
         await client.run_until(lambda: "steer=" in client.query and client.links)
@@ -213,9 +212,9 @@ async def run_lesson(server: LoadServer, students: int) -> tuple[list[StudentPho
         WallClient(page="classroom", link=f"wall={code}"),
     )
     delays: dict[str, list[float]] = defaultdict(list)
-    await server.settled()
-    before = server.cpu()
-    async with wall.connected(server.address):
+    await server.wait_for_workers()
+    before = server.read_cpu_seconds()
+    async with wall.open_tab(server.address):
         await wall.settle()
         await asyncio.gather(*(_join_later(phone) for phone in phones))
         staying = [asyncio.create_task(phone.stay()) for phone in phones]
@@ -232,12 +231,12 @@ async def run_lesson(server: LoadServer, students: int) -> tuple[list[StudentPho
             one.cancel()
         for phone in [*phones, teacher.phone]:
             phone.leave()
-    return phones, delays, server.cpu() - before
+    return phones, delays, server.read_cpu_seconds() - before
 
 
 async def _join_later(phone: StudentPhone) -> None:
     await asyncio.sleep(phone.luck.uniform(0.0, ARRIVE))
-    await phone.come_in()
+    await phone.enter()
 
 
 def format_report(phones: list[StudentPhone], delays: dict[str, list[float]], cpu: float, tracebacks: int) -> tuple[str, bool]:
@@ -246,15 +245,17 @@ def format_report(phones: list[StudentPhone], delays: dict[str, list[float]], cp
     seconds = {
         name: [took for phone in phones for took in phone.seconds[name]] for name in (PAGE, PREDICT, DRAW, VOTE, RACE, LOOKED)
     }
-    paint = WaitingTimes.of(PAGE, seconds[PAGE])
-    every = WaitingTimes.of("any answer, until the wall counts it", [took for rows in delays.values() for took in rows])
+    paint = WaitingTimes.from_seconds(PAGE, seconds[PAGE])
+    every = WaitingTimes.from_seconds("any answer, until the wall counts it", [took for rows in delays.values() for took in rows])
     lost = sum(took == float("inf") for rows in delays.values() for took in rows)
     held = paint.p95 <= PAINT and every.p95 <= WALL and not (lost or tracebacks)
     parts = [
         f"**{len(phones)} students in a room**, who come within {ARRIVE:g} s and think for up to {THINK:g} s; one wall:\n",
-        findings.format_table(head, [WaitingTimes.of(name, took).row() for name, took in seconds.items()]),
+        findings.format_table(head, [WaitingTimes.from_seconds(name, took).format_row() for name, took in seconds.items()]),
         "\n**From an answer that is sent to the wall that counts it:**\n",
-        findings.format_table(head, [every.row(), *(WaitingTimes.of(name, took).row() for name, took in delays.items())]),
+        findings.format_table(
+            head, [every.row(), *(WaitingTimes.from_seconds(name, took).format_row() for name, took in delays.items())]
+        ),
         f"\nProcessor time of the server: {cpu:.1f} s. Answers that the wall never counted: {lost}. "
         f"Requests that were sent again: {sum(phone.refused for phone in phones)}. Tracebacks in the log: {tracebacks}.",
         f"Promised at p95: first paint {PAINT:g} s, wall {WALL:g} s. {'Held.' if held else 'Not held.'}",
@@ -262,35 +263,22 @@ def format_report(phones: list[StudentPhone], delays: dict[str, list[float]], cp
     return "\n".join(parts), held
 
 
-def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="room", description=__doc__.splitlines()[0])
-    parser.add_argument("--students", type=int, default=120, help="students in the room, 1 to 300 (default: 120)")
-    parser.add_argument("--minutes", type=int, default=10, help="after which it ends in any case, 1 to 60 (default: 10)")
-    parser.add_argument("--host", default="127.0.0.1", help="address of this machine to serve at (default: 127.0.0.1)")
-    parser.add_argument("--out", type=Path, help="file for the tables, as markdown")
-    asked = parser.parse_args(given)
-    try:
-        check_whole("students", asked.students, 1, 300)
-        check_whole("minutes", asked.minutes, 1, 60)
-        head = findings.describe_machine()
+LIMITS = {"students": (120, 300, "students in the room"), "minutes": (10, 60, "minutes after which it ends in any case")}
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the tool and return its exit code."""
+
+    def measure(options: argparse.Namespace, machine: str) -> tuple[str, bool]:
         with (
             tempfile.TemporaryDirectory() as folder,
-            start_server(Path(folder) / "log.txt", asked.host, SPECVIZ_ROOMS_FOLDER=folder) as server,
+            start_server(Path(folder) / "log.txt", options.host, SPECVIZ_ROOMS_FOLDER=folder) as server,
         ):
-            phones, delays, cpu = asyncio.run(_run_bounded(server, asked.students, 60 * asked.minutes))
-            said, held = format_report(phones, delays, cpu, server.tracebacks())
-    except TimeoutError:
-        print(f"The lesson was not over after {asked.minutes} min; nothing was written.", file=sys.stderr)
-        return 1
-    except SpecvizError as error:
-        print(error, file=sys.stderr)
-        return 2
-    findings.write_report(f"{head}\n\n{said}", asked.out)
-    return 0 if held else 1
+            phones, delays, cpu = findings.run_bounded(run_lesson(server, options.students), options.minutes)
+            report, held = format_report(phones, delays, cpu, server.count_tracebacks())
+        return f"{machine}\n\n{report}", held
 
-
-async def _run_bounded(server: LoadServer, students: int, seconds: float) -> Any:
-    return await asyncio.wait_for(run_lesson(server, students), seconds)
+    return findings.run_tool("lesson", __doc__, LIMITS, measure, words, findings.add_host_option)
 
 
 if __name__ == "__main__":

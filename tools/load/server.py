@@ -14,7 +14,7 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.web.hosting.options import is_loopback
-from tools.processes import free_port, run_server
+from tools.processes import find_free_port, run_server
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT = 180.0  # s that a server may take until it answers
@@ -38,20 +38,20 @@ class LoadServer:
     pid: int
     log: Path
 
-    def cpu(self) -> float:
+    def read_cpu_seconds(self) -> float:
         """Processor seconds that it and its workers have used so far, all threads together."""
-        return sum(int(one[11]) + int(one[12]) for one in self._processes().values()) / os.sysconf("SC_CLK_TCK")
+        return sum(int(one[11]) + int(one[12]) for one in self._list_processes().values()) / os.sysconf("SC_CLK_TCK")
 
-    def memory(self) -> ServerMemory:
+    def read_memory(self) -> ServerMemory:
         """Of it and its workers."""
         rss = pss = 0.0
-        for pid in self._processes():
+        for pid in self._list_processes():
             with suppress(OSError, ProcessLookupError):  # a worker may end just now
                 lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
                 rss, pss = rss + int(lines["Rss"].split()[0]) / 1000, pss + int(lines["Pss"].split()[0]) / 1000
         return ServerMemory(rss, pss)
 
-    def _processes(self) -> dict[int, list[str]]:
+    def _list_processes(self) -> dict[int, list[str]]:
         """What /proc says after the name, of the server and of all processes that come from it."""
         every = {}
         for file in Path("/proc").glob("[0-9]*/stat"):
@@ -62,19 +62,19 @@ class LoadServer:
             found |= more
         return found
 
-    async def settled(self) -> None:
+    async def wait_for_workers(self) -> None:
         """Return when its workers are ready: until then they take processor time for their own start."""
         async with asyncio.timeout(READY_TIMEOUT):
-            while await asyncio.to_thread(self.workers) == 0:
+            while await asyncio.to_thread(self.count_workers) == 0:
                 await asyncio.sleep(0.5)
 
-    def workers(self) -> int:
+    def count_workers(self) -> int:
         """How many are ready, as /metrics says."""
         with urllib.request.urlopen(f"{self.address}/metrics", timeout=30) as answer:
             lines = answer.read().decode().splitlines()
         return next(int(float(line.split()[1])) for line in lines if line.startswith("specviz_workers "))
 
-    def tracebacks(self) -> int:
+    def count_tracebacks(self) -> int:
         return self.log.read_text(errors="replace").count("Traceback")
 
 
@@ -90,7 +90,7 @@ def check_host(host: str) -> None:
 def start_server(log: Path, host: str = "127.0.0.1", **more: str) -> Iterator[LoadServer]:
     """The app on a free port, on the shipped pair; ended afterwards. more: of its environment."""
     check_host(host)
-    address = f"http://{host}:{(port := free_port())}"
+    address = f"http://{host}:{(port := find_free_port())}"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", f"--server.address={host}"]
     with run_server(command, f"{address}/_stcore/health", log, READY_TIMEOUT, cwd=ROOT, env=ENVIRONMENT | more) as process:
         yield LoadServer(address, process.pid, log)

@@ -15,8 +15,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from specviz.errors import SpecvizError
-from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.findings import MAX_GROWTH, ShownTrace, WaitingTimes, compute_growth, find_cross_talk
 from tools.load.server import LoadServer, ServerMemory, start_server
@@ -50,11 +48,11 @@ async def run_visitor(guest: Visitor, address: str, until: float) -> None:
     """One visit to every page. When the time is up, the visitor leaves at the next pause."""
     pages = list(FILLED)
     guest.luck.shuffle(pages)
-    works = [guest.next, guest.other_settings, guest.export, lambda: guest.work_on("one_token"), guest.send_file]
-    works += [lambda page=page: guest.work_on(page) for page in pages]
-    async with guest.connected(address):
+    works = [guest.request_round, guest.change_settings, guest.export, lambda: guest.use_page("one_token"), guest.send_file]
+    works += [lambda page=page: guest.use_page(page) for page in pages]
+    async with guest.open_tab(address):
         await guest.enter()
-        await guest.run_until(lambda: guest.stands(rounds=1))
+        await guest.run_until(lambda: guest.has_live_run(rounds=1))
         guest.remember()
         for work in works:
             await guest.pause()
@@ -82,9 +80,9 @@ async def run_soak(server: LoadServer, visitors: int, minutes: float) -> SoakLog
     until = began + 60 * minutes
     places = [asyncio.create_task(keep_place_filled(number, server.address, until, log)) for number in range(visitors)]
     while any(not one.done() for one in places):
-        log.memory.append((time.monotonic() - began, server.memory()))
+        log.memory.append((time.monotonic() - began, server.read_memory()))
         await asyncio.wait(places, timeout=MEMORY_INTERVAL)
-    log.memory.append((time.monotonic() - began, server.memory()))
+    log.memory.append((time.monotonic() - began, server.read_memory()))
     for one in places:
         one.result()
     return log
@@ -101,17 +99,12 @@ def format_report(log: SoakLog, tracebacks: int, mixed: list[str], rounded: list
     first = findings.read_after(warm, log.memory)
     last = log.memory[-1][1]
     grown = compute_growth(first.pss, last.pss)
-    failures = [
-        *(
-            [f"Memory grew by {grown:.1%}, which is more than {MAX_GROWTH:.0%}."]
-            if minutes >= MIN_MINUTES and grown > MAX_GROWTH
-            else []
-        ),
-        *([f"{log.exceptions} exceptions stood on pages."] if log.exceptions else []),
-        *([f"The server's log has {tracebacks} tracebacks."] if tracebacks else []),
-        *(f"A visit was lost: {one}" for one in log.lost),
-        *mixed,
-    ]
+    failures = []
+    if minutes >= MIN_MINUTES and grown > MAX_GROWTH:
+        failures.append(f"Memory grew by {grown:.1%}, which is more than {MAX_GROWTH:.0%}.")
+    failures += [f"{log.exceptions} exceptions stood on pages."] if log.exceptions else []
+    failures += [f"The server's log has {tracebacks} tracebacks."] if tracebacks else []
+    failures += [*(f"A visit was lost: {one}" for one in log.lost), *mixed]
     rows = [
         ("visits", f"{log.visits:,}"),
         (f"memory after {warm:.0f} s", f"{first.rss:.0f} MB RSS, {first.pss:.0f} MB PSS"),
@@ -121,32 +114,27 @@ def format_report(log: SoakLog, tracebacks: int, mixed: list[str], rounded: list
         ("exceptions on pages, tracebacks in the log", f"{log.exceptions}, {tracebacks}"),
         ("lost visits", str(len(log.lost))),
     ]
-    times = [WaitingTimes.of(what, took).row() for what, took in sorted(log.seconds.items())]
+    times = [WaitingTimes.from_seconds(what, took).format_row() for what, took in sorted(log.seconds.items())]
     parts = [findings.format_table(("what", "found"), rows), findings.format_table(("action", "seen", "median", "p95"), times)]
     parts += ["\n".join(f"- {one}" for one in failures) or "Everything held.", *(f"- {one}" for one in rounded)]
     return "\n\n".join(parts), not failures
 
 
-def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=int, default=30, help="how long visitors come, 1 to 240 (default: 30)")
-    parser.add_argument("--visitors", type=int, default=50, help="how many at a time, 1 to 200 (default: 50)")
-    parser.add_argument("--host", default="127.0.0.1", help="address of this machine to serve at (default: 127.0.0.1)")
-    parser.add_argument("--out", type=Path, help="file for the report, as markdown")
-    asked = parser.parse_args(given)
-    try:
-        check_whole("minutes", asked.minutes, 1, 240)
-        check_whole("visitors", asked.visitors, 1, 200)
-        head = findings.describe_machine()
-        with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "log.txt", asked.host) as server:
-            log = asyncio.run(run_soak(server, asked.visitors, asked.minutes))
-            tracebacks = server.tracebacks()
-    except SpecvizError as error:
-        print(error, file=sys.stderr)
-        return 2
-    said, held = format_report(log, tracebacks, *find_cross_talk(pick_traces(log), findings.run_link), asked.minutes)
-    findings.write_report(f"{head} {asked.visitors} visitors for {asked.minutes} min.\n\n{said}", asked.out)
-    return 0 if held else 1
+LIMITS = {"minutes": (30, 240, "how long visitors come, in minutes"), "visitors": (50, 200, "how many at a time")}
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the tool and return its exit code."""
+
+    def measure(options: argparse.Namespace, machine: str) -> tuple[str, bool]:
+        with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "log.txt", options.host) as server:
+            log = asyncio.run(run_soak(server, options.visitors, options.minutes))
+            tracebacks = server.count_tracebacks()
+        cross_talk = find_cross_talk(pick_traces(log), findings.run_link)
+        report, held = format_report(log, tracebacks, *cross_talk, options.minutes)
+        return f"{machine} {options.visitors} visitors for {options.minutes} min.\n\n{report}", held
+
+    return findings.run_tool("soak", __doc__, LIMITS, measure, words, findings.add_host_option)
 
 
 if __name__ == "__main__":

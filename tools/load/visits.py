@@ -38,77 +38,77 @@ class Visitor(StreamlitClient):
 
     async def enter(self) -> None:
         """Open the page. What counts is the time until it is drawn, whatever it still waits for."""
-        with self.timed(FIRST):
+        with self.time_action(FIRST):
             await self.settle()
 
-    def timed(self, what: str) -> StepTimer:
+    def time_action(self, what: str) -> StepTimer:
         return StepTimer(self, what)
 
-    async def live(self) -> None:
+    async def run_live(self) -> None:
         """The recorded run, live, as the stage's button asks for it: later ones for other settings from the fold."""
-        with self.timed(LIVE):
+        with self.time_action(LIVE):
             await self.settle(lambda: self.ask("live"))
-            await self.run_until(lambda: self.stands(rounds=2))
+            await self.run_until(lambda: self.has_live_run(rounds=2))
         self.remember()
 
-    async def next(self) -> None:
+    async def request_round(self) -> None:
         """One more round, where the text has not ended."""
         if not self.stage["payload"]["more"]:
             return
         rounds = len(self.stage["payload"]["rounds"])
-        with self.timed(NEXT):
+        with self.time_action(NEXT):
             await self.settle(lambda: self.ask("next"))
-            await self.run_until(lambda: self.stands(rounds=rounds + 1))
+            await self.run_until(lambda: self.has_live_run(rounds=rounds + 1))
         self.remember()
 
-    async def other_settings(self) -> None:
+    async def change_settings(self) -> None:
         """Another seed in the fold."""
         seed = self.luck.randrange(10**6, 10**7)
-        with self.timed(CHANGE):
+        with self.time_action(CHANGE):
             await self.settle(lambda: self.put("fold-seed-0", str(seed)))
-            await self.run_until(lambda: self.stands(rounds=1) and f"seed {seed}" in self.stage["payload"]["status"])
+            await self.run_until(lambda: self.has_live_run(rounds=1) and f"seed {seed}" in self.stage["payload"]["status"])
         await self.run_until(lambda: f"seed={seed}" in self.query)  # the address follows the page
         self.remember()
 
-    async def work_on(self, page: str) -> None:
+    async def use_page(self, page: str) -> None:
         """Open a page in the same tab, and ask something else where it has a text to fill."""
-        with self.timed(page):
-            await self.turn_to(page)
+        with self.time_action(page):
+            await self.open_page(page)
         if page in FILLED:
-            await self.sees(FILLED[page])
+            await self.wait_for_field(FILLED[page])
             await self.pause()
-            with self.timed(page):
+            with self.time_action(page):
                 await self.settle(lambda: self.put(FILLED[page], f"{self.luck.choice(PROMPTS)} {self.number}"))
 
     async def sample(self, count: int, written: str, what: str) -> None:
         """Draw samples on Is it exact? with a question of one's own, until the page says that they are there."""
-        await self.turn_to("exactness")
+        await self.open_page("exactness")
         await self.run_until(lambda: self.can_press(f"exactness-draw-{count}"))
-        with self.timed(what):
+        with self.time_action(what):
             await self.settle(lambda: self.press(f"exactness-draw-{count}"))
             await self.run_until(lambda: any(written in one for one in self.written))
 
     async def send_file(self) -> None:
         """Upload a file of samples, until the page has judged it."""
-        await self.turn_to("exactness")
-        await self.sees("exactness-source-0")
+        await self.open_page("exactness")
+        await self.wait_for_field("exactness-source-0")
         await self.settle(lambda: self.put("exactness-source-0", FILE))
-        await self.sees("exactness-file-0")
+        await self.wait_for_field("exactness-file-0")
         lines = [{"prompt": PROMPTS[0], "tokens": [259 + self.luck.randrange(9), self.luck.randrange(300)]} for _ in range(400)]
-        with self.timed("uploaded file"):
+        with self.time_action("uploaded file"):
             await self.upload("exactness-file-0", "samples.jsonl", "\n".join(map(json.dumps, lines)).encode())
             await self.run_until(lambda: any(one.startswith("## ") for one in self.written))
         self.widgets.pop(FILLED["exactness"], None)
         await self.settle(lambda: self.put("exactness-source-0", DRAWN))
-        await self.sees(FILLED["exactness"])
+        await self.wait_for_field(FILLED["exactness"])
 
-    async def sees(self, field: str) -> None:
+    async def wait_for_field(self, field: str) -> None:
         """A visitor fills what they see: a run that the page had begun by itself may have ended before the one that draws the field."""
         await self.run_until(lambda: field in self.widgets)
 
     async def export(self) -> None:
         """The zip of One round."""
-        with self.timed("export"):
+        with self.time_action("export"):
             await self.settle(lambda: self.put("export-fold-one_round", True, "bool_value"))
             content = await self.download("export-zip-one_round")
         if not content.startswith(b"PK"):
@@ -119,7 +119,7 @@ class Visitor(StreamlitClient):
         at = {"round": len(self.stage["payload"]["rounds"]) - 1, "step": 0} if kind == "next" else {"round": 0, "step": 0}
         self.tell("one_round-component", "ask", {"kind": kind, "at": at})
 
-    def stands(self, rounds: int) -> bool:
+    def has_live_run(self, rounds: int) -> bool:
         """Whether a live run of so many rounds stands there, and nothing is awaited."""
         stage = self.stage
         return stage.get("mode") == "live" and not stage["busy"] and len(stage["payload"]["rounds"]) >= rounds
@@ -127,7 +127,7 @@ class Visitor(StreamlitClient):
     def remember(self) -> None:
         """What the stage shows, and the address that says what it should be."""
         payload = self.stage["payload"]
-        self.traces.append(ShownTrace(self.number, self.query, len(payload["rounds"]), TraceContent.of(payload)))
+        self.traces.append(ShownTrace(self.number, self.query, len(payload["rounds"]), TraceContent.from_payload(payload)))
 
 
 @dataclass

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from specviz.errors import SpecvizError
-from specviz.settings import check_whole
 from tools.load import findings
 from tools.load.findings import WaitingTimes
 from tools.load.server import LoadServer, start_server
@@ -79,7 +78,7 @@ class Walk:
         self.bytes: dict[WalkGoal, int] = {}
 
     @contextmanager
-    def timed(self, goal: WalkGoal) -> Iterator[None]:
+    def time_action(self, goal: WalkGoal) -> Iterator[None]:
         began = time.perf_counter()
         yield
         self.seconds[goal].append(time.perf_counter() - began)
@@ -97,7 +96,7 @@ def time_first_paint(walk: Walk, goal: WalkGoal, browser: Browser, address: str)
     """A visitor who was never here opens the first page; painted is the round's first sentence."""
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
-    with walk.timed(goal):
+    with walk.time_action(goal):
         page.goto(address, wait_until="commit")
         wait_for_text(page, DRAWN)
     page.close()
@@ -105,6 +104,7 @@ def time_first_paint(walk: Walk, goal: WalkGoal, browser: Browser, address: str)
 
 
 def open_page(browser: Browser, address: str) -> Page:
+    """Open the first page and wait until it stands."""
     page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
     page.set_default_timeout(TIMEOUT)
     page.goto(address)
@@ -141,7 +141,7 @@ def time_texts(walk: Walk, page: Page, address: str, times: int) -> None:
         page.locator(AT_REST).wait_for(state="attached")
         lanes = page.locator(".stage.whole")
         lanes.wait_for()
-        with walk.timed(TOKEN):
+        with walk.time_action(TOKEN):
             page.get_by_role("button", name="Write it both ways").click()
             page.wait_for_function(
                 "([node, n]) => node.isConnected && node.querySelector('.given')?.textContent.includes(`${n} bears`) && node.querySelector('.lane .token')",
@@ -179,7 +179,7 @@ def time_samples(walk: Walk, page: Page, address: str, times: int) -> None:
         page.get_by_role("button", name="10,000", exact=True).wait_for()
         page.locator(AT_REST).wait_for(state="attached")
         page.wait_for_timeout(1500)  # until the distribution is ready
-        with walk.timed(SAMPLES):
+        with walk.time_action(SAMPLES):
             page.get_by_role("button", name="10,000", exact=True).click()
             wait_for_text(page, SO_FAR, f"{MANY:,} samples so far")
     page.goto(f"{address}/exactness?seed=99")
@@ -218,9 +218,9 @@ class CountingRelay:
                 browser, _ = self.listening.accept()
                 server = socket.create_connection((self.to.hostname or "127.0.0.1", self.to.port or 80))
                 for ends in ((browser, server, False), (server, browser, True)):
-                    threading.Thread(target=self._hand_on, args=ends, daemon=True).start()
+                    threading.Thread(target=self._relay, args=ends, daemon=True).start()
 
-    def _hand_on(self, giver: socket.socket, taker: socket.socket, counted: bool) -> None:
+    def _relay(self, giver: socket.socket, taker: socket.socket, counted: bool) -> None:
         with suppress(OSError):
             while data := giver.recv(1 << 16):
                 self.received += len(data) if counted else 0
@@ -266,7 +266,8 @@ def wait_until_idle(page: Page) -> None:
     page.wait_for_timeout(2000)
 
 
-def run_walk(times: int, cold: int, parts: set[str], say: Callable[[str], None]) -> Walk:
+def run_walk(times: int, cold: int, parts: set[str], log: Callable[[str], None]) -> Walk:
+    """Start the servers and measure the parts."""
     from playwright.sync_api import sync_playwright
 
     from tests.browser.chromium import CHROMIUM, FLAGS
@@ -279,21 +280,24 @@ def run_walk(times: int, cold: int, parts: set[str], say: Callable[[str], None])
         for n in range(cold if "paint" in parts else 0):
             with start_server(Path(folder) / f"cold-{n}.log") as server:
                 time_first_paint(walk, COLD, browser, server.address)
-            say(f"cold {n + 1} of {cold}")
+            log(f"cold {n + 1} of {cold}")
         with start_server(Path(folder) / "warm.log") as server:
             page = open_page(browser, server.address)
             page.wait_for_timeout(20_000)  # until the workers have read the weights
             for part, work in list_parts(walk, browser, page, server, times).items():
                 if part in parts:
                     work()
-                    say(part)
-            if server.tracebacks():
-                raise SpecvizError(f"the server wrote {server.tracebacks()} tracebacks: see what it logs with `specviz app`.")
+                    log(part)
+            if server.count_tracebacks():
+                raise SpecvizError(
+                    f"the server wrote {server.count_tracebacks()} tracebacks: see what it logs with `specviz app`."
+                )
         browser.close()
     return walk
 
 
 def list_parts(walk: Walk, browser: Browser, page: Page, server: LoadServer, times: int) -> dict[str, Callable[[], Any]]:
+    """The parts by name, each as a call."""
     address = server.address
     return {
         "paint": lambda: [time_first_paint(walk, WARM, browser, address) for _ in range(times)],
@@ -312,33 +316,31 @@ def list_rows(walk: Walk) -> list[tuple[str, ...]]:
     """A row for each goal that was measured: median, p95, how often, and what is wanted."""
     rows = []
     for goal, seconds in walk.seconds.items():
-        times = WaitingTimes.of(goal.said, seconds)
+        times = WaitingTimes.from_seconds(goal.said, seconds)
         rows.append((goal.said, f"{times.median:.3f} s", f"{times.p95:.3f} s", f"{times.seen}", f"below {goal.most:g} s"))
     for goal, size in walk.bytes.items():
         rows.append((goal.said, f"{size / 1000:,.1f} kB", "", "1", f"below {goal.most / 1000:,.0f} kB"))
     return rows
 
 
-def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="walk", description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=20, help="how often each thing is done, 1 to 200 (default: 20)")
-    parser.add_argument(
-        "--cold", type=int, default=20, help="servers that are started for the first paint of a cold one, 1 to 200 (default: 20)"
-    )
-    parser.add_argument("--only", action="append", choices=PARTS, help="measure only this part; may be repeated")
-    parser.add_argument("--out", type=Path, help="file for the table, as markdown")
-    asked = parser.parse_args(given)
-    try:
-        check_whole("times", asked.times, 1, 200)
-        check_whole("cold", asked.cold, 1, 200)
-        head = findings.describe_machine()
-        found = run_walk(asked.times, asked.cold, set(asked.only or PARTS), lambda said: print(said, file=sys.stderr, flush=True))
-    except SpecvizError as error:
-        print(error, file=sys.stderr)
-        return 2
-    rows = list(list_rows(found))
-    findings.write_report(f"{head}\n\n{findings.format_table(('what', 'median', 'p95', 'times', 'wanted'), rows)}", asked.out)
-    return 0
+LIMITS = {
+    "times": (20, 200, "how often each thing is done"),
+    "cold": (20, 200, "servers that are started for the first paint of a cold one"),
+}
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the tool and return its exit code."""
+
+    def add_parts(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--only", action="append", choices=PARTS, help="measure only this part; may be repeated")
+
+    def measure(options: argparse.Namespace, machine: str) -> tuple[str, bool]:
+        parts = set(options.only or PARTS)
+        walk = run_walk(options.times, options.cold, parts, lambda line: print(line, file=sys.stderr, flush=True))
+        return f"{machine}\n\n{findings.format_table(('what', 'median', 'p95', 'times', 'wanted'), list_rows(walk))}", True
+
+    return findings.run_tool("walk", __doc__, LIMITS, measure, words, add_parts)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Audits the servers that are there: ``python -m tools.servers.audits FOLDER --out OUT``. FOLDER holds what get.sh has put into
-FOLDER/vllm, FOLDER/llama.cpp and FOLDER/transformers; the project's own wrong server comes last. For each server, drafting and prompt one ``specviz audit`` against the shipped
-weights: samples and certificate stand in OUT, and ``--publish DIR`` copies the reports there. The table of table.py is printed. An hour.
+"""Audit the servers that are there: ``python -m tools.servers.audits FOLDER --out OUT``.
+
+FOLDER holds what get.sh has put into FOLDER/vllm, FOLDER/llama.cpp and FOLDER/transformers; the project's own wrong server comes last. For each
+server, drafting and prompt one ``specviz audit`` against the shipped weights: samples and certificate stand in OUT, and ``--publish DIR`` copies
+the reports there. The table of table.py is printed. An hour.
 """
 
 from __future__ import annotations
@@ -85,6 +87,7 @@ PLANS = (
 
 
 def main(given: Sequence[str] | None = None) -> int:
+    """Run the audits that are missing; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder that holds what get.sh put into its subfolders")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for reports, samples and logs")
@@ -121,11 +124,8 @@ def run_audits(plan: PlannedAudit, options: argparse.Namespace) -> None:
         with plan.start(place, options.out / f"{plan.tag}.log") as server:
             for out, prompt in zip(outs, plan.prompts, strict=True):
                 if not (out / REPORT).exists():
-                    print(
-                        f"{plan.tag}, \u201c{prompt}\u201d: {_run_audit(server, prompt, out, plan, options.samples)}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+                    verdict = _run_audit(server, prompt, out, plan, options.samples)
+                    print(f"{plan.tag}, \u201c{prompt}\u201d: {verdict}", file=sys.stderr, flush=True)
     finally:
         if plan.cure:
             copy_back.apply_cure(place / "venv", None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specviz.errors import SpecvizError
-from tools.processes import free_port, run_server
+from tools.processes import find_free_port, run_server
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = Path("assets/models/storybook")  # below ROOT, where servers are started: their answers name it
@@ -22,9 +22,10 @@ OFFLINE_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAG
 class StartedServer:
     """A server that answers.
 
-    address  of its OpenAI-compatible endpoint
-    model    the name that requests give
-    body     fields that requests add for this drafting
+    Attributes:
+        address: Of its OpenAI-compatible endpoint.
+        model: The name that requests give.
+        body: Fields that requests add for this drafting.
     """
 
     address: str
@@ -34,8 +35,8 @@ class StartedServer:
 
 @contextmanager
 def start_vllm(folder: Path, log: Path, gamma: int) -> Iterator[StartedServer]:
-    """vLLM for CPUs in float32; gamma: draft tokens of its draft model, 0: no draft model."""
-    port, drafting = free_port(), {"method": "draft_model", "model": str(MODELS / "draft"), "num_speculative_tokens": gamma}
+    """Start vLLM for CPUs in float32; gamma: draft tokens of its draft model, 0: no draft model."""
+    port, drafting = find_free_port(), {"method": "draft_model", "model": str(MODELS / "draft"), "num_speculative_tokens": gamma}
     folder = folder.resolve()
     command = [f"{folder}/venv/bin/vllm", "serve", f"{MODELS}/target", "--served-model-name", NAME, "--dtype", "float32"]
     command += ["--enforce-eager", "--max-model-len", "512", "--host", "127.0.0.1", "--port", str(port)]
@@ -48,12 +49,12 @@ def start_vllm(folder: Path, log: Path, gamma: int) -> Iterator[StartedServer]:
 
 @contextmanager
 def start_llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[StartedServer]:
-    """llama.cpp's server in float32; gamma: most draft tokens of its draft model, 0: no draft model."""
+    """Start llama.cpp's server in float32; gamma: most draft tokens of its draft model, 0: no draft model."""
     folder = folder.resolve()
     for name in ("target", "draft"):
         if not (file := folder / f"{name}.gguf").exists():
             raise SpecvizError(f"There is no '{file}': write it with tools/servers/to_gguf.py.")
-    port = free_port()
+    port = find_free_port()
     command = [f"{folder}/build/bin/llama-server", "--model", "target.gguf", "--alias", NAME, "--ctx-size", "2048"]
     command += ["--parallel", "4", "--threads", "1", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--cache-type-k", "f32", "--cache-type-v", "f32"]
@@ -65,8 +66,8 @@ def start_llama_cpp(folder: Path, log: Path, gamma: int) -> Iterator[StartedServ
 
 @contextmanager
 def start_transformers(folder: Path, log: Path, generation: dict[str, object] | None = None) -> Iterator[StartedServer]:
-    """transformers serve in float32; generation: fields of a request's generation_config that switch drafting on."""
-    folder, port = folder.resolve(), free_port()
+    """Start transformers serve in float32; generation: fields of a request's generation_config that switch drafting on."""
+    folder, port = folder.resolve(), find_free_port()
     command = [f"{folder}/venv/bin/transformers", "serve", f"{MODELS}/target", "--dtype", "float32"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     with run_server(command, f"http://127.0.0.1:{port}/health", log, 180, ROOT, OFFLINE_ENVIRONMENT):
@@ -76,8 +77,8 @@ def start_transformers(folder: Path, log: Path, generation: dict[str, object] | 
 
 @contextmanager
 def start_own(log: Path, mistake: str) -> Iterator[StartedServer]:
-    """own.py in float32, with a mistake of docs/reference/mistakes.md or with none."""
-    port = free_port()
+    """Start own.py in float32, with a mistake of docs/reference/mistakes.md or with none."""
+    port = find_free_port()
     command = [sys.executable, "tools/servers/own.py", "--mistake", mistake, "--gamma", "3", "--port", str(port)]
     with run_server(command, f"http://127.0.0.1:{port}/health", log, 120, ROOT, OFFLINE_ENVIRONMENT):
         yield StartedServer(f"http://127.0.0.1:{port}/v1", "")

@@ -25,103 +25,61 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from specviz.audit.text_samples import TokenBytes  # noqa: E402
-from specviz.decoding.engine import advance_prefix, build_first_prefix, step  # noqa: E402
-from specviz.decoding.sampler import Shard, SharedSampler  # noqa: E402
-from specviz.decoding.samples import NONE  # noqa: E402
+from specviz.decoding.samples import NONE, Coverage  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.evidence.bugs.registry import BUGS, Components, build_correct  # noqa: E402
+from specviz.evidence.bugs.registry import BUGS  # noqa: E402
+from specviz.evidence.decoder import ENGINE, SHARED, SPECULATIVE, Decoder, build_decoder  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
 from specviz.models.pairs.pair import LoadedPair  # noqa: E402
 from specviz.models.paths import MemoizedPaths  # noqa: E402
-from specviz.randomness import PhiloxRandomness  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
 
 NO_BUG = "none"
-BODY, CHOICES, LONGEST, KEPT = 2**20, 256, 64, 8  # bytes of a request, choices, tokens, opened decoders
-
-
-@dataclass(slots=True)
-class DraftCounters:
-    """What /metrics tells: rounds, draft tokens that were judged, and those accepted."""
-
-    drafts: int = 0
-    drafted: int = 0
-    accepted: int = 0
-
-    def text(self) -> str:
-        names = (
-            "vllm:spec_decode_num_drafts_total",
-            "vllm:spec_decode_num_draft_tokens_total",
-            "vllm:spec_decode_num_accepted_tokens_total",
-        )
-        values = (self.drafts, self.drafted, self.accepted)
-        return "".join(f"# TYPE {name} counter\n{name} {value}.0\n" for name, value in zip(names, values, strict=True))
-
-
-class CountingSampler(SharedSampler):
-    """The sampler on shared distributions, which also counts draft tokens."""
-
-    def __init__(self, shard: Shard, counters: DraftCounters):
-        super().__init__(shard)
-        self.counters = counters
-
-    def _write(self, place, which, distributions, randomness, drafting) -> None:
-        self.counters.drafts += int(((self.start[which] == place) & drafting).sum())
-        super()._write(place, which, distributions, randomness, drafting)
-        self.counters.drafted += int(drafting.sum())
-        self.counters.accepted += int((drafting & (self.start[which] <= place)).sum())
+MAX_BYTES, MAX_CHOICES, MAX_TOKENS, MAX_OPENED = 2**20, 256, 64, 8  # of a request: bytes, choices, tokens; opened decoders
 
 
 @dataclass(slots=True)
 class BuggyDecoder:
-    """The pair with one mistake. One request is decoded at a time; distributions that were computed are kept."""
+    """The pair with one mistake, or with none. One request is decoded at a time; distributions that were computed are kept."""
 
     pair: LoadedPair
     mistake: str
     gamma: int
-    counters: DraftCounters = field(default_factory=DraftCounters)
-    opened: dict[tuple, Components] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
+    opened: dict[tuple[Any, ...], Decoder] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, prompt: Sequence[int], settings: Settings, seeds: Sequence[int]) -> list[list[int]]:
         """One sample for each seed: ids with the end token."""
+        texts = []
         with self.lock:
-            made = self._arguments(tuple(prompt), settings)
-            if self.mistake == NO_BUG or BUGS[self.mistake].on_shared_distributions:
-                return [self._shared(made, prompt, settings, seed) for seed in seeds]
-            return [self._engine(made, prompt, settings, seed) for seed in seeds]
+            decoder = self._open_decoder(tuple(prompt), settings)
+            mode = ENGINE if decoder.engine_only else SHARED
+            for seed in seeds:
+                samples = replace(decoder, settings=replace(settings, seed=seed)).sample(mode, 0, 1)
+                self.coverage += samples.coverage or Coverage()
+                texts.append([token for token in samples.tokens[0].tolist() if token != NONE])
+        return texts
 
-    def _arguments(self, prompt: tuple[int, ...], settings: Settings) -> Components:
+    def _open_decoder(self, prompt: tuple[int, ...], settings: Settings) -> Decoder:
         key = prompt, str(replace(settings, seed=0, max_new_tokens=1).to_record())
         if key not in self.opened:
-            if len(self.opened) >= KEPT:
+            if len(self.opened) >= MAX_OPENED:
                 self.opened.pop(next(iter(self.opened)))
-            build = build_correct if self.mistake == NO_BUG else BUGS[self.mistake].build
-            made = build(self.pair.open, settings)
+            decoder = build_decoder(SPECULATIVE if self.mistake == NO_BUG else self.mistake, self.pair, settings, prompt)
+            components = decoder.reopen()
             for name in ("draft", "claimed"):
-                if model := getattr(made.proposer, name, None):
-                    setattr(made.proposer, name, MemoizedPaths(model))
-            self.opened[key] = replace(made, target=MemoizedPaths(made.target))
-        return self.opened[key]
+                if model := getattr(components.proposer, name, None):
+                    setattr(components.proposer, name, MemoizedPaths(model))
+            components = replace(components, target=MemoizedPaths(components.target))
+            self.opened[key] = replace(decoder, reopen=lambda: components)
+        return replace(self.opened[key], settings=settings)
 
-    def _shared(self, made: Components, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
-        randomness = made.randomness(PhiloxRandomness(seed))
-        shard = Shard(made.target, made.proposer, made.rule, randomness, settings, prompt, self.pair.eos_token_ids, 0, 1)
-        tokens = CountingSampler(shard, self.counters).draw("", lambda share: None, None, lambda state: None).tokens[0]
-        return [token for token in tokens.tolist() if token != NONE]
-
-    def _engine(self, made: Components, prompt: Sequence[int], settings: Settings, seed: int) -> list[int]:
-        row, randomness = build_first_prefix(prompt, settings, made.target.context), made.randomness(PhiloxRandomness(seed))
-        written: list[int] = []
-        while row.remaining > 0 and not (written and written[-1] in self.pair.eos_token_ids):
-            (round_,) = step([row], made.target, made.proposer, made.rule, randomness, self.pair.eos_token_ids)
-            judged = [one.accepted for one in round_.proposals if one.accepted is not None]
-            self.counters.drafts += bool(round_.proposals)
-            self.counters.drafted += len(round_.proposals)
-            self.counters.accepted += sum(judged)
-            written += round_.committed
-            row = advance_prefix(row, round_)
-        return written
+    def format_metrics(self) -> str:
+        """The counters of draft tokens, as vLLM writes them."""
+        names = ("vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_accepted_tokens_total")
+        counts = zip(names, (self.coverage.proposed, self.coverage.accepted), strict=True)
+        return "".join(f"# TYPE {name} counter\n{name} {count}.0\n" for name, count in counts)
 
 
 class RequestError(ValueError):
@@ -137,21 +95,21 @@ class CompletionsApi:
     tokens: TokenBytes
 
     @classmethod
-    def of(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> CompletionsApi:
+    def from_pair(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> CompletionsApi:
         return cls(BuggyDecoder(pair, mistake, gamma), model, TokenBytes.from_pair(pair))
 
-    def completions(self, body: Any) -> dict[str, Any]:
-        """Raises Refused."""
+    def complete(self, body: Any) -> dict[str, Any]:
+        """Answer a request. Raises RequestError."""
         if not isinstance(body, dict):
             raise RequestError("the request must be a JSON object")
         if body.get("model") not in (None, self.model):
             raise RequestError(f"the model `{body['model']}` does not exist")
-        count, length = self._whole(body, "n", 1, 1, CHOICES), self._whole(body, "max_tokens", 16, 1, LONGEST)
-        prompt, settings = self._prompt(body.get("prompt")), self._settings(body, length)
+        count, length = self._read_number(body, "n", 1, 1, MAX_CHOICES), self._read_number(body, "max_tokens", 16, 1, MAX_TOKENS)
+        prompt, settings = self._read_prompt(body.get("prompt")), self._read_settings(body, length)
         seed = body.get("seed")
-        first = secrets.randbits(62) if seed is None else self._whole(body, "seed", 0, 0, 2**62)
+        first = secrets.randbits(62) if seed is None else self._read_number(body, "seed", 0, 0, 2**62)
         written = self.decoder.write(prompt, settings, [first + number for number in range(count)])
-        choices = [self._choice(number, ids, bool(body.get("return_token_ids"))) for number, ids in enumerate(written)]
+        choices = [self._format_choice(number, ids, bool(body.get("return_token_ids"))) for number, ids in enumerate(written)]
         if body.get("return_token_ids"):
             choices = [choice | {"prompt_token_ids": list(prompt)} for choice in choices]
         usage = {"prompt_tokens": len(prompt), "completion_tokens": sum(map(len, written))}
@@ -164,29 +122,20 @@ class CompletionsApi:
             "usage": usage | {"total_tokens": sum(usage.values())},
         }
 
-    def _choice(self, number: int, ids: list[int], told: bool) -> dict[str, Any]:
-        ended = ids[-1] in self.decoder.pair.eos_token_ids
-        choice = {
-            "index": number,
-            "text": self.tokens.text(ids, False),
-            "logprobs": None,
-            "finish_reason": "stop" if ended else "length",
-        }
-        return choice | ({"token_ids": ids} if told else {})
+    def _format_choice(self, number: int, ids: list[int], has_ids: bool) -> dict[str, Any]:
+        reason = "stop" if ids[-1] in self.decoder.pair.eos_token_ids else "length"
+        choice = {"index": number, "text": self.tokens.text(ids, False), "logprobs": None, "finish_reason": reason}
+        return choice | ({"token_ids": ids} if has_ids else {})
 
-    def _prompt(self, prompt: Any) -> tuple[int, ...]:
+    def _read_prompt(self, prompt: Any) -> tuple[int, ...]:
         if isinstance(prompt, str) and prompt:
             return self.decoder.pair.encode(prompt)
-        ids = (
-            isinstance(prompt, list)
-            and prompt
-            and all(type(token) is int and 0 <= token < self.decoder.pair.vocabulary for token in prompt)
-        )
-        if not ids:
+        known = range(self.decoder.pair.vocabulary)
+        if not isinstance(prompt, list) or not prompt or not all(type(token) is int and token in known for token in prompt):
             raise RequestError("prompt must be a text that is not empty, or a list of token ids")
         return tuple(prompt)
 
-    def _settings(self, body: dict[str, Any], length: int) -> Settings:
+    def _read_settings(self, body: dict[str, Any], length: int) -> Settings:
         top_k, top_p, min_p = body.get("top_k"), body.get("top_p"), body.get("min_p")
         try:
             return Settings(
@@ -201,7 +150,7 @@ class CompletionsApi:
             raise RequestError(str(error)) from error
 
     @staticmethod
-    def _whole(body: dict[str, Any], name: str, usual: int, low: int, high: int) -> int:
+    def _read_number(body: dict[str, Any], name: str, usual: int, low: int, high: int) -> int:
         value = body.get(name, usual)
         if type(value) is not int or not low <= value <= high:
             raise RequestError(f"{name} must be a whole number from {low} to {high}")
@@ -217,31 +166,31 @@ class CompletionsHandler(BaseHTTPRequestHandler):
         api: CompletionsApi = self.server.api  # type: ignore[attr-defined]
         match self.path:
             case "/v1/models":
-                self._json(200, {"object": "list", "data": [{"id": api.model, "object": "model", "owned_by": "vllm"}]})
+                self._send_json(200, {"object": "list", "data": [{"id": api.model, "object": "model", "owned_by": "vllm"}]})
             case "/version":
-                self._json(200, {"version": "0.0+own"})
+                self._send_json(200, {"version": "0.0+own"})
             case "/health":
                 self._send(200, b"", "text/plain")
             case "/metrics":
-                self._send(200, api.decoder.counters.text().encode(), "text/plain; version=0.0.4")
+                self._send(200, api.decoder.format_metrics().encode(), "text/plain; version=0.0.4")
             case _:
-                self._json(404, {"error": {"message": f"there is no {self.path}", "code": 404}})
+                self._send_json(404, {"error": {"message": f"there is no {self.path}", "code": 404}})
 
     def do_POST(self) -> None:
         size = int(self.headers.get("Content-Length") or 0)
-        content = self.rfile.read(min(size, BODY))
+        content = self.rfile.read(min(size, MAX_BYTES))
         if self.path != "/v1/completions":
-            self._json(404, {"error": {"message": f"there is no {self.path}", "code": 404}})
+            self._send_json(404, {"error": {"message": f"there is no {self.path}", "code": 404}})
             return
         try:
-            if size > BODY:
-                raise RequestError(f"a request may have {BODY} bytes")
-            self._json(200, self.server.api.completions(json.loads(content)))  # type: ignore[attr-defined]
+            if size > MAX_BYTES:
+                raise RequestError(f"a request may have {MAX_BYTES} bytes")
+            self._send_json(200, self.server.api.complete(json.loads(content)))  # type: ignore[attr-defined]
         except (ValueError, SpecvizError) as error:
-            self._json(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
-            self.close_connection = size > BODY
+            self._send_json(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
+            self.close_connection = size > MAX_BYTES
 
-    def _json(self, code: int, value: Any) -> None:
+    def _send_json(self, code: int, value: Any) -> None:
         self._send(code, json.dumps(value).encode(), "application/json")
 
     def _send(self, code: int, content: bytes, kind: str) -> None:
@@ -263,21 +212,19 @@ def start_http_server(api: CompletionsApi, host: str = "127.0.0.1", port: int = 
 
 
 def main(words: Sequence[str] | None = None) -> int:
+    """Serve until interrupted; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    mistakes = (NO_BUG, *BUGS)
     parser.add_argument(
-        "--mistake",
-        default=NO_BUG,
-        choices=(NO_BUG, *BUGS),
-        help="id of a mistake in docs/reference/mistakes.md (default: none)",
+        "--mistake", default=NO_BUG, choices=mistakes, help="id of a mistake in docs/reference/mistakes.md (default: none)"
     )
     parser.add_argument("--pair", default="storybook", help="name of the pair (default: storybook, the shipped one)")
     parser.add_argument("--gamma", type=int, default=2, help="draft tokens per round (default: 2)")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8765, help="0: any free one (default: 8765)")
     options = parser.parse_args(words)
-    server = start_http_server(
-        CompletionsApi.of(load_pair(options.pair, "cpu", "float32"), options.mistake, options.gamma), options.host, options.port
-    )
+    api = CompletionsApi.from_pair(load_pair(options.pair, "cpu", "float32"), options.mistake, options.gamma)
+    server = start_http_server(api, options.host, options.port)
     print(f"http://{options.host}:{server.server_address[1]}/v1 decodes with {options.mistake}", flush=True)
     try:
         server.serve_forever()

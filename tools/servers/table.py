@@ -77,6 +77,7 @@ def format_line(match: Any, reports: Sequence[dict[str, Any]]) -> str:
 
 
 def describe_drafting(name: str) -> str:
+    """The drafting that a file's name says, in words."""
     if name.isdigit():
         return f"{format_count(int(name), 'draft token')}" if int(name) else "no drafting"
     if name.startswith("R"):
@@ -94,11 +95,8 @@ def describe_diagnoses(diagnoses: Sequence[dict[str, Any] | None]) -> str:
     """Name the diagnosed mistakes, with the share of the deviation that they explain."""
     firsts = [found["matches"][0] for found in diagnoses if found and found["named"]]
     nothing = sum(bool(found) and not found["named"] for found in diagnoses)
-    parts = (
-        [
-            f"{', '.join(sorted({one['mistake'] for one in firsts}))}, {format_span([one['explained'] for one in firsts], '{:.0%}')}"
-        ]
-        if firsts
-        else []
-    )
+    parts = []
+    if firsts:
+        names = ", ".join(sorted({one["mistake"] for one in firsts}))
+        parts = [f"{names}, {format_span([one['explained'] for one in firsts], '{:.0%}')}"]
     return "; ".join(parts + ([f"{nothing} of no known mistake"] if nothing else []))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 
 def main(source: str, model: str, out: str) -> None:
+    """Convert a model with the converter of llama.cpp."""
     sys.path[:0] = [source, str(Path(source) / "gguf-py")]
     from conversion import base, llama
 

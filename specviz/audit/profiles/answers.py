@@ -49,7 +49,8 @@ def are_token_ids(found: Any) -> TypeGuard[list[int]]:
     return isinstance(found, list) and all(type(one) is int and one >= 0 for one in found)
 
 
-def as_count(found: Any) -> int | None:
+def parse_count(found: Any) -> int | None:
+    """A count of an answer; None for anything else."""
     return found if type(found) is int and found >= 0 else None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from specviz.audit.endpoint import FEW_TRIES, Endpoint
-from specviz.audit.profiles.answers import are_token_ids, as_count, format_value, get_field, merge_objects
+from specviz.audit.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
+from specviz.audit.profiles.answers import are_token_ids, format_value, get_field, merge_objects, parse_count
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import MAX_SHOWN, EndpointError
 from specviz.registry import Registry
@@ -29,10 +29,13 @@ class SampledText:
 class ServerAnswer:
     """What one request brought.
 
-    identity          of what answered: model and, where there is one, fingerprint
-    prompt_tokens     that the server read; prompt_ids  which
-    completion_tokens of all samples together
-    drafted, accepted draft tokens, None where the answer does not say
+    Attributes:
+        identity: Of what answered: model and, where there is one, fingerprint.
+        prompt_tokens: Number of tokens of the prompt that the server read.
+        prompt_ids: Their ids.
+        completion_tokens: Tokens of all samples together.
+        drafted: Draft tokens; None where the answer does not say.
+        accepted: Accepted draft tokens; None where the answer does not say.
     """
 
     samples: tuple[SampledText, ...]
@@ -58,7 +61,8 @@ def fetch_optional(endpoint: Endpoint, path: str) -> Any:
 class ServerFacts:
     """What a server answers at the addresses by which profiles recognize it. Each address is requested once.
 
-    owners  of the models that it lists, in lower case
+    Attributes:
+        owners: Of the models that it lists, in lower case.
     """
 
     endpoint: Endpoint
@@ -128,6 +132,13 @@ class ServerProfile:
         asked |= self.build_neutral_fields(sampling)
         return merge_objects({key: value for key, value in asked.items() if key not in self.refused_fields}, sampling.extra)
 
+    def request(
+        self, endpoint: Endpoint, sampling: SamplingRequest, seed: int | None, choices: int = 1, max_tries: int = MAX_TRIES
+    ) -> ServerAnswer:
+        """Request samples and read them. Raises EndpointError as ``Endpoint.request_json`` and ``read_answer``."""
+        body = self.build_body(sampling, seed, choices)
+        return self.read_answer(endpoint.request_json(self.select_path(sampling, choices), body, max_tries))
+
     def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
         """What switches off everything that changes the distribution and was not asked for, and asks for ids."""
         asked = {name: getattr(sampling, name) for name in ("top_k", "min_p") if getattr(sampling, name) is not None}
@@ -143,9 +154,9 @@ class ServerProfile:
         return ServerAnswer(
             tuple(self.read_choice(one) for one in choices),
             (str(answer.get("model") or "")[:MAX_SHOWN], str(answer.get("system_fingerprint") or "")[:MAX_SHOWN]),
-            as_count(usage.get("prompt_tokens")),
+            parse_count(usage.get("prompt_tokens")),
             tuple(ids) if are_token_ids(ids) else None,
-            as_count(usage.get("completion_tokens")),
+            parse_count(usage.get("completion_tokens")),
             *self.read_draft_counts(answer),
         )
 
@@ -193,13 +204,7 @@ class ServerProfile:
         said: list[str] = []
         while True:
             try:
-                return (
-                    profile,
-                    profile.read_answer(
-                        endpoint.request_json(profile.select_path(sampling), profile.build_body(sampling, 1), FEW_TRIES)
-                    ),
-                    said,
-                )
+                return profile, profile.request(endpoint, sampling, 1, max_tries=FEW_TRIES), said
             except EndpointError as error:
                 refused = {name for name in profile.optional_fields if name in str(error)} - profile.refused_fields
                 if error.status not in (400, 422) or not refused:

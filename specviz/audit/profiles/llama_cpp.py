@@ -1,4 +1,4 @@
-"""llama.cpp's llama-server, seen in version 0.5.0-dev."""
+"""llama.cpp's llama-server, seen in version 0.5.0-dev, and llama-cpp-python, seen in version 0.3.36."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.audit.endpoint import FEW_TRIES, Endpoint
-from specviz.audit.profiles.answers import are_token_ids, as_count, bound_value, format_value, get_field, pick_fields
+from specviz.audit.profiles.answers import are_token_ids, bound_value, format_value, get_field, parse_count, pick_fields
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
 from specviz.audit.sampling_request import MAX_TEMPERATURE, SamplingRequest
 from specviz.errors import MAX_SHOWN, EndpointError
@@ -18,16 +18,18 @@ DEFAULTS = ("n_ctx", "speculative", "params")  # of its default settings
 
 @register_server_profile("llama.cpp")
 class LlamaCppProfile(ServerProfile):
-    """Its own ``/completion`` gives ids, end token included, and the counts of drafted tokens. Of its samplers only those that were
-    asked for are named, in the order of this project: temperature first. The cache of prompts is off, because what it holds
-    changes the last bits of the distribution."""
+    """Its own ``/completion`` gives ids, end token included, and the counts of draft tokens.
+
+    Of its samplers only those that were asked for are named, in the order of this project: temperature first. The cache of prompts is off,
+    because what it holds changes the last bits of the distribution.
+    """
 
     name = "llama.cpp"
     max_temperature = MAX_TEMPERATURE
     max_choices = 4
     drafting_evidence = "the counts in its answers"
     priority = 10
-    optional_fields: tuple[str, ...] = ()
+    optional_fields = ()
 
     @classmethod
     def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:
@@ -65,7 +67,7 @@ class LlamaCppProfile(ServerProfile):
         stop = {"eos": "stop", "word": "stop", "limit": "length"}.get(
             str(answer.get("stop_type")), str(answer.get("stop_type") or "")
         )
-        counts = as_count(answer.get("tokens_evaluated")), None, as_count(answer.get("tokens_predicted"))
+        counts = parse_count(answer.get("tokens_evaluated")), None, parse_count(answer.get("tokens_predicted"))
         identity = str(answer.get("model") or "")[:MAX_SHOWN], ""
         return ServerAnswer((SampledText(tuple(tokens), text, stop),), identity, *counts, *self.read_draft_counts(answer))
 
@@ -95,7 +97,29 @@ class LlamaCppProfile(ServerProfile):
         timings = answer.get("timings")
         if not isinstance(timings, dict):
             return None, None
-        return as_count(timings.get("draft_n")) or 0, as_count(timings.get("draft_n_accepted")) or 0
+        return parse_count(timings.get("draft_n")) or 0, parse_count(timings.get("draft_n_accepted")) or 0
+
+
+@register_server_profile("llama-cpp-python")
+class LlamaCppPythonProfile(ServerProfile):
+    """One request at a time, text only. Without a seed its samples repeat from one start to the next; penalties are on."""
+
+    name = "llama-cpp-python"
+    max_temperature = MAX_TEMPERATURE
+    is_sequential = True
+    max_choices = 1
+    priority = 40
+    optional_fields = ()
+
+    @classmethod
+    def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:
+        info = facts.schema.get("info")
+        title = str(info.get("title", "")) if isinstance(info, dict) else ""
+        return facts.version if "llama.cpp" in title else None
+
+    def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
+        off = {"top_k": sampling.top_k or 0, "min_p": sampling.min_p or 0.0, "repeat_penalty": 1.0}
+        return off | {"presence_penalty": 0.0, "frequency_penalty": 0.0}
 
 
 def _describe(props: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ MAX_CHANGES, MAX_VALUE_LENGTH, MAX_LEVELS = 3, 80, 6  # changes that are named, 
 class RecognizedServer:
     """A server's profile, and what it says about itself that should not change while it is sampled.
 
-    created  of each model that it lists: when it was loaded, or only what time it is now
+    Attributes:
+        created: Of each model that it lists: when it was loaded, or only what time it is now.
     """
 
     profile: ServerProfile

@@ -7,10 +7,10 @@ from typing import Any
 
 from specviz.audit.profiles.answers import (
     are_token_ids,
-    as_count,
     format_value,
     get_field,
     merge_objects,
+    parse_count,
     pick_fields,
     sum_counts,
 )
@@ -31,7 +31,7 @@ class SglangProfile(ServerProfile):
     drafting_evidence = "the counts of verifying passes in its answers"
     priority = 20
     identity_fields = ("model", "weight_version")
-    optional_fields: tuple[str, ...] = ("sampling_seed", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
+    optional_fields = ("sampling_seed", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
 
     @classmethod
     def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:
@@ -65,15 +65,15 @@ class SglangProfile(ServerProfile):
         metas = [get_field(one, "meta_info", dict) for one in every]
         if not every:
             raise EndpointError("The server answered with an empty list.")
-        verified = [as_count(meta.get("spec_verify_ct")) for meta in metas]
-        drafted = [as_count(meta.get("spec_draft_token_num")) for meta in metas]
-        accepted = [as_count(meta.get("spec_accept_token_num")) for meta in metas]
+        verified = [parse_count(meta.get("spec_verify_ct")) for meta in metas]
+        drafted = [parse_count(meta.get("spec_draft_token_num")) for meta in metas]
+        accepted = [parse_count(meta.get("spec_accept_token_num")) for meta in metas]
         return ServerAnswer(
             tuple(self._read_sample(one, meta) for one, meta in zip(every, metas, strict=True)),
             (str(metas[0].get("model") or "")[:MAX_SHOWN], str(metas[0].get("weight_version") or "")[:MAX_SHOWN]),
-            as_count(metas[0].get("prompt_tokens")),
+            parse_count(metas[0].get("prompt_tokens")),
             None,
-            sum_counts([as_count(meta.get("completion_tokens")) for meta in metas]),
+            sum_counts([parse_count(meta.get("completion_tokens")) for meta in metas]),
             sum_counts(drafted) if sum_counts(drafted) is not None else sum_counts(verified),
             sum_counts(accepted),
         )

@@ -13,15 +13,17 @@ from specviz.errors import EndpointError
 
 @register_server_profile("transformers")
 class TransformersProfile(ServerProfile):
-    """Text only. Sampling is off and top-k is 50 unless ``generation_config``, a JSON string, says otherwise. Any field that it does
-    not know is refused. Drafting (prompt lookup, early exit) is asked for in ``generation_config`` and shows nowhere."""
+    """Text only. Sampling is off and top-k is 50 unless ``generation_config``, a JSON string, says otherwise.
+
+    Any field that it does not know is refused. Drafting (prompt lookup, early exit) is switched on in ``generation_config`` and shows nowhere.
+    """
 
     name = "transformers serve"
     max_temperature = MAX_TEMPERATURE
     is_sequential = True
     max_choices = 1
     priority = 50
-    optional_fields: tuple[str, ...] = ()
+    optional_fields = ()
 
     @classmethod
     def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:

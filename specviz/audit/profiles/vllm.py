@@ -21,7 +21,7 @@ class VllmProfile(ServerProfile):
     name = "vLLM"
     drafting_evidence = "its counters on /metrics"
     priority = 30
-    optional_fields: tuple[str, ...] = ("return_token_ids", "min_p", "repetition_penalty")
+    optional_fields = ("return_token_ids", "min_p", "repetition_penalty")
 
     @classmethod
     def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.common.parser import Choice
+from specviz.cli.common.parser import Choice, WholeNumber
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import PairPlaces
 from specviz.proposers.registry import PROPOSERS
@@ -29,13 +29,21 @@ def add_setting(add: AddArgument, name: str, **changes: Any) -> None:
 
 def _describe(declared: Setting) -> str:
     """The help of an option; of the drafting method and the rule with all names, those of other packages too."""
-    registered = {"proposer": PROPOSERS, "rule": RULES}.get(declared.name)
-    if registered is not None:
-        declared = replace(declared, help=f"{declared.help}: {', '.join(registered)}")
+    registered: dict[str, Iterable[str]] = {"proposer": PROPOSERS, "rule": RULES}
+    if declared.name in registered:
+        declared = replace(declared, help=f"{declared.help}: {', '.join(registered[declared.name])}")
     return declared.description
 
 
+def add_count(add: AddArgument, name: str, low: int, high: int, help: str, default: int | None = None, **more: Any) -> None:
+    """Add an option that takes a whole number from ``low`` to ``high``; its help ends with the default, if there is one."""
+    shown = "" if default is None else f" (default: {default:,})"
+    more = {"metavar": "N", "default": default, "help": help + shown} | more
+    add(f"--{name}", type=WholeNumber(name, low, high), **more)
+
+
 def add_pair_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose and load a pair."""
     add = parser.add_argument_group("models").add_argument
     add("--pair", help=f"name of a pair that comes with the project (default: {DEFAULTS.pair})")
     add("--target", metavar="T", help="folder or hub name of the target; needs --draft")
@@ -71,6 +79,7 @@ def add_drafting_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of one run."""
     for name in ("prompt", "max_new_tokens", "seed"):
         add_setting(parser.add_argument, name)
     parser.add_argument(
@@ -84,10 +93,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seed_option(parser: argparse.ArgumentParser) -> None:
+    """Add the seed."""
     add_setting(parser.add_argument, "seed")
 
 
 def add_cluster_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a cluster."""
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
@@ -180,6 +191,7 @@ def check_methods(settings: Settings) -> None:
 
 
 def load_models(settings: Settings) -> LoadedPair:
+    """Load the pair that the settings name."""
     from specviz.models.pairs.loading import load_pair
 
     return load_pair(settings.pair, settings.device, settings.dtype)

@@ -7,15 +7,40 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from specviz.cli.common.parser import Choice
+from specviz.cli.common.parser import Choice, Number
+from specviz.cli.common.progress import log_line
 
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
 NOTHING_TESTED = 5  # exit code: no draft token was proposed, so the samples say nothing of the decoder
 
 
+def add_min_tv(add: Any, default: float) -> None:
+    """Add the distance that the tests must detect."""
+    words = f"total variation that the tests must detect (default: {default:g})"
+    add("--min-tv", type=Number("min-tv", 1.0), default=default, metavar="TV", help=words)
+
+
+def add_report_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that writes a report."""
+    add_format_option(parser, "the report as JSON")
+    words = "also write a certificate, tables and figures to DIR, and a zip of them"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=words)
+
+
+def write_report(record: dict[str, Any], options: argparse.Namespace) -> None:
+    """Write the certificate, tables and figures to the folder of ``--out``, if there is one."""
+    if options.out:
+        from specviz.export.report import write_certificate
+
+        if sentence := write_certificate(options.out, record):
+            log_line(sentence)
+
+
 def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:
+    """Add the choice between text and JSON."""
     formats = Choice("format", ("text", "json"))
     parser.add_argument("--format", type=formats, default="text", metavar=formats.metavar, help=f"text (default), or {what}")
 
@@ -26,10 +51,12 @@ def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: C
 
 
 def use_color() -> bool:
+    """Whether stdout takes colors."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 def format_machine(machine: Mapping[str, Any]) -> str:
+    """The fields of a machine in one line."""
     return "  ".join(f"{key} {value}" for key, value in machine.items())
 
 

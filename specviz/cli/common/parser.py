@@ -11,8 +11,10 @@ from typing import NoReturn
 
 from specviz import __version__
 from specviz.errors import SettingsError, SpecvizError
+from specviz.records import load_toml
 from specviz.settings import OLD_NAMES, SETTINGS, check_number, check_whole
 
+COMMANDS = load_toml("commands")  # name -> summary, examples, notes
 WIDTH = 100  # columns of the notes below the options
 RENAMED = {f"--{old}": SETTINGS[name].option for old, name in OLD_NAMES.items()} | {
     "--tv": "--min-tv",
@@ -42,23 +44,18 @@ class UsageError(SpecvizError):
 class CommandParser(argparse.ArgumentParser):
     """The parser of one command. It raises UsageError or SettingsError instead of printing the usage.
 
-    name      of the command, one or two words
-    examples  command lines with a comment each; notes  what stands below the options, such as exit codes
+    Args:
+        name: Of the command, one or two words.
+        add_arguments: Adds its options.
     """
 
-    def __init__(
-        self,
-        name: str,
-        summary: str,
-        add_arguments: Callable[[argparse.ArgumentParser], None],
-        examples: Sequence[str] = (),
-        notes: str = "",
-    ):
-        below = ["examples:", *(f"  {line}" for line in examples)] if examples else []
-        below += ["", *textwrap.wrap(notes, WIDTH)] if notes else []
+    def __init__(self, name: str, add_arguments: Callable[[argparse.ArgumentParser], None]):
+        texts = COMMANDS[name]
+        below = ["examples:", *(f"  {line}" for line in texts["examples"])]
+        below += ["", *textwrap.wrap(texts["notes"], WIDTH)] if "notes" in texts else []
         super().__init__(
             prog=f"specviz {name}",
-            description=f"{summary[0].upper()}{summary[1:]}.",
+            description=f"{texts['summary'][0].upper()}{texts['summary'][1:]}.",
             epilog="\n".join(below),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,

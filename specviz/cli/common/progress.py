@@ -19,8 +19,10 @@ def set_quiet(quiet: bool) -> None:
 
 
 class Progress:
-    """Call it with the fraction done, in [0, 1], and what is being done. On a terminal the line is overwritten; elsewhere a line is
-    printed now and then."""
+    """A line on stderr: what is being done, the share done in [0, 1], and how long the rest will take.
+
+    On a terminal the line is overwritten; elsewhere a line is printed now and then.
+    """
 
     def __init__(self, label: str):
         self.label, self.began, self.terminal = label, time.monotonic(), sys.stderr.isatty()
@@ -38,7 +40,7 @@ class Progress:
         padded = f"\r{line[:WIDTH]:<{WIDTH}}" if self.terminal else line
         print(padded, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True)
 
-    def part(self, number: int, parts: int) -> Callable[..., None]:
+    def make_part(self, number: int, parts: int) -> Callable[..., None]:
         """The progress of one of several equal parts, counted from 0."""
         return lambda share, doing="", *_: self((number + share) / parts, doing)
 

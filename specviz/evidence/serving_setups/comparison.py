@@ -28,9 +28,9 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.speed.acceptance import decode_texts
-from specviz.speed.clock import Clock, Lap, relative_iqr
-from specviz.speed.duration import DecodingPace, measure_pace
+from specviz.speed.clock import Clock, Lap, compute_relative_iqr
 from specviz.speed.estimate import Estimate
+from specviz.speed.generation import DecodingPace, measure_pace
 from specviz.speed.machine import describe_measurement
 from specviz.speed.text_passes import describe_pair, iterate_distributions
 from specviz.trace import Round
@@ -149,8 +149,8 @@ def estimate_stage_seconds(
     return {
         READING: tokens * sum(one for (_, kind), one in each.items() if kind == TARGET_ONLY),
         CHECKING: effort.positions * (sum(drafted) + (gamma + 1) * sum(meant)),
-        GREEDY: effort.prompts * sum(paces[one].text(effort.greedy) for one in GREEDY_TEXTS if one in paces),
-        TIMING: (effort.runs + 1) * sum(pace.text(effort.tokens) for pace in paces.values()),
+        GREEDY: effort.prompts * sum(paces[one].estimate_seconds(effort.greedy) for one in GREEDY_TEXTS if one in paces),
+        TIMING: (effort.runs + 1) * sum(pace.estimate_seconds(effort.tokens) for pace in paces.values()),
     }
 
 
@@ -244,7 +244,7 @@ def time_setups(
 
         clock.run_until(number, report_run)
         timed = {key: _build_timing_fields(clock, key, settings.max_new_tokens) for key in ways}
-        yield number, timed, relative_iqr(clock.seconds((REFERENCE, TARGET_ONLY)))
+        yield number, timed, compute_relative_iqr(clock.get_seconds((REFERENCE, TARGET_ONLY)))
 
 
 def _write_text(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
@@ -264,7 +264,7 @@ def _decode_rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, draf
 
 
 def _build_timing_fields(clock: Clock, key: str, tokens: int) -> dict[str, Any]:
-    made, alone = clock.kept((key, SPECULATIVE)), (key, TARGET_ONLY) if (key, TARGET_ONLY) in clock.contestants else None
+    made, alone = clock.get_kept((key, SPECULATIVE)), (key, TARGET_ONLY) if (key, TARGET_ONLY) in clock.contestants else None
     decided = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
     reference = (REFERENCE, TARGET_ONLY)
     return {
@@ -272,9 +272,12 @@ def _build_timing_fields(clock: Clock, key: str, tokens: int) -> dict[str, Any]:
         "passes": len(made),
         "checked": len(decided),
         "accepted": sum(map(bool, decided)),
-        "alone": clock.ratio(reference, alone) if alone else None,
-        "drafted": clock.ratio(reference, (key, SPECULATIVE)),
-        "ms": (1e3 * clock.median(alone, tokens).value if alone else None, 1e3 * clock.median((key, SPECULATIVE), tokens).value),
+        "alone": clock.compute_ratio(reference, alone) if alone else None,
+        "drafted": clock.compute_ratio(reference, (key, SPECULATIVE)),
+        "ms": (
+            1e3 * clock.compute_median(alone, tokens).value if alone else None,
+            1e3 * clock.compute_median((key, SPECULATIVE), tokens).value,
+        ),
     }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from specviz.records import Schema, build, decimal_places, to_json_value
 from specviz.settings import Settings
-from specviz.speed.clock import explain_spread, relative_iqr
+from specviz.speed.clock import compute_relative_iqr, explain_spread
 from specviz.speed.estimate import MIN_RUNS, Estimate
 
 SCHEMA = Schema("batches", 2, "The record of batches")
@@ -30,11 +30,14 @@ Runs = tuple[tuple[tuple[float, ...], ...], ...]
 class BatchSpeeds:
     """Seconds in one process, by one interleaved clock, and rounds of texts that were decoded speculatively.
 
-    rows      numbers of texts side by side; gammas  draft tokens of a round
-    passes    [rows][0 and then each gamma][run]: the target's pass over gamma + 1 tokens of every text, over one token at 0
-    drafting  [rows][gamma][run]: all gamma steps of the draft; rule  [rows][gamma][run]: verification
-    rounds    by "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took
-    held      tokens in the caches where passes were timed
+    Attributes:
+        rows: Numbers of texts side by side.
+        gammas: Draft tokens of a round.
+        passes: [rows][0 and then each gamma][run]: the target's pass over gamma + 1 tokens of every text, over one token at 0.
+        drafting: [rows][gamma][run]: all gamma steps of the draft.
+        rule: [rows][gamma][run]: verification.
+        rounds: By "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took.
+        held: Tokens in the caches where passes were timed.
     """
 
     settings: Settings
@@ -62,26 +65,28 @@ class BatchSpeeds:
         """Draft step over target pass on the fewest rows, both over one token: medians at the largest gamma."""
         return float(np.median(self.drafting[0][-1]) / self.gammas[-1] / np.median(self.passes[0][0]))
 
-    def cost(self, rows: int, gamma: int) -> Estimate:
+    def estimate_cost(self, rows: int, gamma: int) -> Estimate:
         """A pass over gamma + 1 tokens of every text, in passes over one of each."""
         own = np.array(self.passes)[self.rows.index(rows)]
-        return Estimate.from_resamples(*_compute_median_ratio(own[1 + self.gammas.index(gamma)], own[0], self._picked), self.runs)
+        return Estimate.from_resamples(
+            *_compute_median_ratio(own[1 + self.gammas.index(gamma)], own[0], self._run_resamples), self.runs
+        )
 
     def round_cost(self, rows: int, gamma: int) -> float:
         """A whole round of every text, in passes over one token of each: medians."""
         own = self.seconds[self.rows.index(rows)]
         return float(np.median(own[1 + self.gammas.index(gamma)]) / np.median(own[0]))
 
-    def tokens(self, key: str, gamma: int) -> Estimate:
+    def estimate_tokens(self, key: str, gamma: int) -> Estimate:
         """Tokens per target pass of each text; the interval by resampling texts."""
         counts = np.array(self.rounds[key][self.gammas.index(gamma)])
-        many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
+        many = self.length * len(counts) / (self._draw_texts(len(counts)) @ counts)
         return Estimate.from_resamples(self.length * len(counts) / counts.sum(), many, len(counts), PER_PASS)
 
-    def factor(self, key: str, rows: int, gamma: int) -> Estimate:
+    def estimate_factor(self, key: str, rows: int, gamma: int) -> Estimate:
         """Tokens per second over those of the target alone on as many rows; the interval by resampling texts and runs."""
         if (key, rows, gamma) not in self._factors:
-            self._factors[key, rows, gamma] = self._factor(key, rows, gamma)
+            self._factors[key, rows, gamma] = self._estimate_factor(key, rows, gamma)
         return self._factors[key, rows, gamma]
 
     @cached_property
@@ -89,15 +94,15 @@ class BatchSpeeds:
         """Results so far: a figure and its sentence need the same numbers."""
         return {}
 
-    def _factor(self, key: str, rows: int, gamma: int) -> Estimate:
+    def _estimate_factor(self, key: str, rows: int, gamma: int) -> Estimate:
         counts, own = np.array(self.rounds[key][self.gammas.index(gamma)]), self.seconds[self.rows.index(rows)]
-        cost, costs = _compute_median_ratio(own[0], own[1 + self.gammas.index(gamma)], self._picked)
-        tokens, texts = self.length * len(counts), self._texts(len(counts))
+        cost, costs = _compute_median_ratio(own[0], own[1 + self.gammas.index(gamma)], self._run_resamples)
+        tokens, texts = self.length * len(counts), self._draw_texts(len(counts))
         return Estimate.from_resamples(tokens / counts.sum() * cost, tokens / (texts @ counts) * costs, len(counts), TIMES)
 
-    def best(self, key: str, rows: int) -> tuple[int, Estimate]:
+    def find_best(self, key: str, rows: int) -> tuple[int, Estimate]:
         """The gamma that is fastest on so many rows, and its factor."""
-        found = {gamma: self.factor(key, rows, gamma) for gamma in self.gammas}
+        found = {gamma: self.estimate_factor(key, rows, gamma) for gamma in self.gammas}
         chosen = max(found, key=lambda gamma: found[gamma].value)
         return chosen, found[chosen]
 
@@ -108,43 +113,43 @@ class BatchSpeeds:
     @property
     def spread(self) -> float:
         """The widest middle half of the runs of any round, as a share of its median."""
-        return max(relative_iqr(runs) for rows in self.seconds for runs in rows)
+        return max(compute_relative_iqr(runs) for rows in self.seconds for runs in rows)
 
     @property
     def steady(self) -> bool:
         """Whether there are enough runs for a verdict, and they lie close enough together."""
-        return not self._unsteady
+        return not self._unsteadiness
 
     @property
-    def _unsteady(self) -> str:
+    def _unsteadiness(self) -> str:
         if self.runs < MIN_RUNS:
             return f"each pass was timed {self.runs} times; fewer than {MIN_RUNS} do not show how far runs lie apart."
         return explain_spread(self.spread, "one round’s runs")
 
-    def in_words(self, key: str) -> str:
+    def describe(self, key: str) -> str:
         """The speed-up of one text, between which values that of several lies, and why it rises on the way where it does."""
-        if why := self._unsteady:
+        if why := self._unsteadiness:
             return f"No verdict: {why}"
-        (first, (gamma, one)), *others = ((rows, self.best(key, rows)) for rows in self.rows)
-        said = f"With {_count_in_words(first)} the speed-up is {one.said()}, with gamma {gamma}."
+        (first, (gamma, one)), *others = ((rows, self.find_best(key, rows)) for rows in self.rows)
+        said = f"With {_count_in_words(first)} the speed-up is {one.format()}, with gamma {gamma}."
         if not others:
             return said
         found = {rows: best for rows, (_, best) in others}
         low, high = (pick(found, key=lambda rows: found[rows].value) for pick in (min, max))
         where = f"{others[0][0]} to {others[-1][0]} texts" if len(others) > 1 else _count_in_words(others[0][0])
         only = " only" if found[high].high < one.low else ""
-        span = f"{_format_estimate(found, low)} to {_format_estimate(found, high)}" if low != high else found[low].said()
+        span = f"{_format_estimate(found, low)} to {_format_estimate(found, high)}" if low != high else found[low].format()
         said += f" With {where} at once it is{only} {span}, each with its best gamma."
-        slower = [rows for rows in self.rows if self.best(key, rows)[1].high < 1.0]
+        slower = [rows for rows in self.rows if self.find_best(key, rows)[1].high < 1.0]
         said += f" Below 1, as with {_count_in_words(slower[0])}, drafting costs time." if slower else ""
-        return said + self._rise(key)
+        return said + self._explain_rise(key)
 
-    def _rise(self, key: str) -> str:
+    def _explain_rise(self, key: str) -> str:
         """A sentence where more texts gain more than fewer, beyond both intervals, and the cost of the passes says why; else nothing."""
         for before, after in pairwise(self.rows):
-            gamma, best = self.best(key, after)
-            cheap, dear = self.cost(after, gamma), self.cost(before, gamma)
-            if best.low > self.best(key, before)[1].high and cheap.high < dear.low:
+            gamma, best = self.find_best(key, after)
+            cheap, dear = self.estimate_cost(after, gamma), self.estimate_cost(before, gamma)
+            if best.low > self.find_best(key, before)[1].high and cheap.high < dear.low:
                 return (
                     f" It rises from {before} to {after} texts: on this machine, a pass over {gamma + 1} tokens of each costs {cheap.value:.2f} "
                     f"one-token passes with {after} texts, and {dear.value:.2f} with {before}."
@@ -152,11 +157,11 @@ class BatchSpeeds:
         return ""
 
     @cached_property
-    def _picked(self) -> np.ndarray:
+    def _run_resamples(self) -> np.ndarray:
         """The runs of each resample, (RESAMPLES, runs)."""
         return np.random.default_rng(0).integers(0, self.runs, (RESAMPLES, self.runs))
 
-    def _texts(self, texts: int) -> np.ndarray:
+    def _draw_texts(self, texts: int) -> np.ndarray:
         """How often each text is drawn in each resample, (RESAMPLES, texts)."""
         return np.random.default_rng(1).multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
 

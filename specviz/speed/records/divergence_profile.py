@@ -28,10 +28,14 @@ RESAMPLES = 1000  # resamples
 class ScoredText:
     """A text scored by both models: one entry for each of its N tokens.
 
-    tokens  (N,) ids; p, q  (N,) probability of each under the target and the draft; beta  (N,) sum of min(p, q) over the vocabulary
-    kinds   (N,) of KINDS
-    forks   place -> both distributions there, at the MAX_FORKS places where beta is least; each includes the token of the text
-    pieces  id -> bytes as hex, of every token that it mentions; empty where single tokens are not shown
+    Attributes:
+        tokens: (N,) ids.
+        p, q: (N,) probability of each under the target and the draft.
+        beta: (N,) sum of min(p, q) over the vocabulary.
+        kinds: (N,) of KINDS.
+        forks: Place -> both distributions there, at the MAX_FORKS places where beta is least; each includes the token of the
+            text.
+        pieces: Id -> bytes as hex, of every token that it mentions; empty where single tokens are not shown.
 
     Raises ValueError for columns of different lengths, a beta outside [0, 1], and kinds that are not known.
     """
@@ -56,7 +60,7 @@ class ScoredText:
         return 1.0 - np.asarray(self.beta)
 
     @property
-    def deepest(self) -> tuple[int, ...]:
+    def fork_places(self) -> tuple[int, ...]:
         """The places whose distributions are kept, furthest apart first."""
         return tuple(sorted(self.forks, key=lambda place: (self.beta[place], place)))
 
@@ -65,7 +69,11 @@ class ScoredText:
 class WordKind:
     """One kind of word.
 
-    count   its tokens; tokens  its share of all tokens; apart  mean of 1 - beta over it; divergence  its share of the sum of 1 - beta
+    Attributes:
+        count: Its tokens.
+        tokens: Its share of all tokens.
+        apart: Mean of 1 - beta over it.
+        divergence: Its share of the sum of 1 - beta.
     """
 
     name: str
@@ -79,9 +87,12 @@ class WordKind:
 class DivergenceProfile:
     """How the divergence of some texts is shared out among their tokens.
 
-    count    tokens; total  sum of 1 - beta over them
-    x, y     Lorenz's curve, from (0, 0); tops  share held by each of TOP_SHARES of the tokens
-    by_text  whether whole texts were resampled for the intervals; else single tokens, as if they were independent
+    Attributes:
+        count: Tokens.
+        total: Sum of 1 - beta over them.
+        x, y: Lorenz's curve, from (0, 0).
+        tops: Share held by each of TOP_SHARES of the tokens.
+        by_text: Whether whole texts were resampled for the intervals; else single tokens, as if they were independent.
     """
 
     count: int

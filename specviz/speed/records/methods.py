@@ -11,8 +11,8 @@ from typing import Any
 
 from specviz.errors import SettingsError
 from specviz.proposers.trees.node_count import choose_node_count, is_sized_by_curve
-from specviz.records import Schema, build, to_json_value
-from specviz.settings import SHAPE, Settings
+from specviz.records import Schema, build, load_toml, to_json_value
+from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.trace import Trace
 
@@ -33,7 +33,7 @@ class DraftingMethod:
     settings: Mapping[str, Any]
     description: str
 
-    def under(self, base: Settings) -> Settings:
+    def build_settings(self, base: Settings) -> Settings:
         """Its settings; a tree without a shape gets the number of nodes that is fastest."""
         return choose_node_count(replace(base, **self.settings))
 
@@ -43,39 +43,7 @@ class DraftingMethod:
         return is_sized_by_curve(self.settings["proposer"]) and "tree" not in self.settings
 
 
-_METHOD_ROWS = (
-    ("target", "Target only", {"proposer": "none"}, "No draft: one token for each target pass."),
-    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain of tokens."),
-    ("block", "Draft with block rule", {"proposer": "draft", "rule": "block"}, "The same draft tokens judged together: on average more stay."),
-    ("tree-top", "Tree of top tokens", {"proposer": "tree", "siblings": "top"},
-     "The draft model’s most likely tokens, none drawn at random. The size is the fastest one measured."),
-    ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
-     "Different tokens drawn from the draft model. The size is the fastest one measured; a tree of two is a chain."),
-    ("tree-wide", "Larger tree", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
-     "Three tokens, two after each, one after each of those. Where one branch is rejected, the next is tried; every pass is larger."),
-    ("several", "Two drafts", {"proposer": "several", "num_chains": 2}, "Two chains drawn from the draft model side by side."),
-    ("several-kseq", "Two drafts (k-seq)", {"proposer": "several", "num_chains": 2, "rule": "k-seq"},
-     "Two chains whose first tokens are judged together. This is k-sequential selection."),
-    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target’s own state draft a tree. The size is the fastest one measured."),
-    ("medusa-wide", "Medusa larger tree", {"proposer": "medusa", "tree": SHAPE},
-     "The same heads draft the larger tree. Three tokens, two after each, one after each of those."),
-    ("eagle", "EAGLE head", {"proposer": "eagle"},
-     "One layer drafts from the target’s own states. It predicts the next states, and reads its own predictions while it drafts a chain."),
-    ("eagle-wide", "EAGLE larger tree", {"proposer": "eagle", "tree": SHAPE},
-     "The same head drafts the larger tree. Three tokens, two after each, one after each of those."),
-    ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target’s own first layers draft. The target pass reuses what they compute."),
-    ("lookahead", "Lookahead", {"proposer": "lookahead"},
-     "The target’s own predictions of later tokens are the draft. Every target pass also reads a window of them, which costs time."),
-    ("ngram", "Copy from the text", {"proposer": "ngram"}, "Copies what followed the last words earlier in this text."),
-    ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "Copies what followed the last words in a book."),
-    ("unigram", "Word frequencies", {"proposer": "unigram"}, "Draws tokens by how often they occur in a book."),
-    ("uniform", "Any token", {"proposer": "uniform"}, "Draws any token, all equally likely."),
-    ("adversarial", "Adversary", {"proposer": "adversarial"}, "The worst draft: the draft model’s least likely tokens first."),
-    ("oracle", "The target itself", {"proposer": "oracle"}, "All its draft tokens are accepted, and no time is saved. The last round is cut at the end of the text, so a pass brings a little less than all draft tokens and a bonus token."),
-    ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
-     "The draft model’s chain, accepted where it is likely enough."),
-)  # fmt: skip
-DRAFTING_METHODS = {row[0]: DraftingMethod(*row) for row in _METHOD_ROWS}
+DRAFTING_METHODS = {key: DraftingMethod(key, **row) for key, row in load_toml("texts/drafting_methods").items()}
 
 
 def explain_blank(method: DraftingMethod, settings: Settings) -> str:
@@ -91,13 +59,18 @@ def explain_blank(method: DraftingMethod, settings: Settings) -> str:
 class FirstToken:
     """Samples of the first token that a method writes, beside the target's exact distribution.
 
-    labels      (C,) tokens as the hex of their bytes, most likely first; all others together at the end, as ""
-    probs       (C,) their exact probabilities; counts  (C,) samples; n  samples in all
-    low, high   (C,) shares that sampling noise leaves all bars within, 99 of 100 times
-    tv          between samples and distribution on these cells; upper  what sampling noise leaves it below, 99 of 100 times
-    entropy     of the target's distribution, nats
-    written     (C,) exact, what a lossy rule writes instead; written_tv  total variation from the target's, over the whole vocabulary
-    edge        what a token's p must exceed under typical acceptance
+    Attributes:
+        labels: (C,) tokens as the hex of their bytes, most likely first; all others together at the end, as "".
+        probs: (C,) their exact probabilities.
+        counts: (C,) samples.
+        n: Samples in all.
+        low, high: (C,) shares that sampling noise leaves all bars within, 99 of 100 times.
+        tv: Between samples and distribution on these cells.
+        upper: What sampling noise leaves it below, 99 of 100 times.
+        entropy: Of the target's distribution, nats.
+        written: (C,) exact, what a lossy rule writes instead.
+        written_tv: Total variation from the target's, over the whole vocabulary.
+        edge: What a token's p must exceed under typical acceptance.
     """
 
     labels: tuple[str, ...]
@@ -122,11 +95,15 @@ class FirstToken:
 class MethodRow:
     """What one method did. A row without numbers has a reason instead.
 
-    rule          its title; exact  whether the rule keeps the target's distribution
-    tokens        written in so many passes of the target, over all measured runs; nodes  draft tokens per pass, mean
-    checked, accepted  draft tokens checked and accepted, by depth from 0
-    ms            milliseconds per token
-    trace         its last round with a rejection, else its last, among those that had all their draft tokens; with the distributions
+    Attributes:
+        rule: Its title.
+        exact: Whether the rule keeps the target's distribution.
+        tokens: Written in so many passes of the target, over all measured runs.
+        nodes: Draft tokens per pass, mean.
+        checked, accepted: Draft tokens checked and accepted, by depth from 0.
+        ms: Milliseconds per token.
+        trace: Its last round with a rejection, else its last, among those that had all their draft tokens; with the
+            distributions.
     """
 
     key: str

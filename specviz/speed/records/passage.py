@@ -18,7 +18,7 @@ from specviz.trace import Round, Trace
 SCHEMA = Schema("passage", 2, "The passage")
 TARGET_ONLY, SPECULATIVE = LANES = ("target", "speculative")
 ACCEPTED, REPLACED, BONUS, WRITTEN = ORIGINS = ("accepted", "residual", "bonus", "target")
-DISTRIBUTIONS = {  # under which a passage is recorded
+DISTRIBUTIONS: dict[str, dict[str, Any]] = {  # under which a passage is recorded
     "temperature 0.8": {"temperature": 0.8, **dict.fromkeys(CUT_FIELDS)},
     "temperature 0": {"temperature": 0.0, **dict.fromkeys(CUT_FIELDS)},
 }
@@ -60,7 +60,9 @@ class WrittenToken:
 class Lane:
     """One way of writing.
 
-    clock  seconds of its own work at the end of each round, in the run that is shown; rates  tokens per second, by run
+    Attributes:
+        clock: Seconds of its own work at the end of each round, in the run that is shown.
+        rates: Tokens per second, by run.
 
     Raises ValueError for a clock that runs backwards or does not have one time for each round.
     """
@@ -116,10 +118,11 @@ class Lane:
 class Passage:
     """A text written both ways under the same settings.
 
-    read     the target's own text, scored by both models; None while it is being written
-    warm     seconds of the warm-up before the first run, which is counted nowhere else
-    survey   other texts of the target, scored by both models under the same settings; empty for a visitor's own passage
-    machine, models, date  what it was measured on, and when
+    Attributes:
+        read: The target's own text, scored by both models; None while it is being written.
+        warm: Seconds of the warm-up before the first run, which is counted nowhere else.
+        survey: Other texts of the target, scored by both models under the same settings; empty for a visitor's own passage.
+        machine, models, date: What it was measured on, and when.
     """
 
     settings: Settings

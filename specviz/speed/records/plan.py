@@ -22,18 +22,25 @@ from specviz.speed.records.server_commands import ServerCommand, build_server_co
 from specviz.theory import best_gamma
 
 SCHEMA = Schema("plan", 3, "The plan")
-DERIVED = ("verdict", "in_words", "lost", "lines")  # written to a record for its readers; computed again when a plan is read back
+DERIVED = {
+    "verdict": "verdict",
+    "in_words": "in_words",
+    "lost": "lost",
+    "lines": "server_commands",
+}  # name in a record -> property; written to a record for its readers; computed again when a plan is read back
 
 
 @dataclass(frozen=True, slots=True)
 class RoundCostCurve:
     """Seconds of the probes, run by run, in one process.
 
-    alone   one token by the target alone, a whole round of the loop
-    rounds  per run, a whole round with 0, 1, .. G draft tokens, whether they are accepted or not
-    first   per run, the first round of a text, which opens the models and reads the prompt: the target alone, then with 0, 1, .. G draft
-            tokens
-    parts   of a round with so many draft tokens, medians: drafting, the target's pass, the rule; ``rest`` is what is left of the round
+    Attributes:
+        alone: One token by the target alone, a whole round of the loop.
+        rounds: Per run, a whole round with 0, 1, .. G draft tokens, whether they are accepted or not.
+        first: Per run, the first round of a text, which opens the models and reads the prompt: the target alone, then with 0, 1,
+            .. G draft tokens.
+        parts: Of a round with so many draft tokens, medians: drafting, the target's pass, the rule; ``rest`` is what is left of
+            the round.
     """
 
     alone: tuple[float, ...]
@@ -46,11 +53,11 @@ class RoundCostCurve:
         """Draft step over target pass: drafting in the median round at the largest gamma, for each draft token, over one token alone."""
         return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.alone)
 
-    def cost(self, gamma: int) -> float | None:
+    def compute_cost(self, gamma: int) -> float | None:
         """A round with so many draft tokens over one token of the target alone, medians; None where none was timed."""
         return median(run[gamma] for run in self.rounds) / median(self.alone) if gamma < len(self.rounds[0]) else None
 
-    def part(self, name: str, gamma: int) -> float:
+    def compute_part(self, name: str, gamma: int) -> float:
         """The same of one of ``parts``; they add up to the round."""
         return self.parts[name][gamma] / median(self.alone)
 
@@ -64,12 +71,15 @@ class RoundCostCurve:
 class PlanRow:
     """One gamma: tokens per target pass, and the factor over the target alone, None where no costs were measured.
 
-    tokens      counted on texts of the target; hazards, independent  by the plainer formulas, at the counted hazards and alpha
-    own_text    counted on the user's text, which needs no text of the target; None where the user gave prompts, which nothing follows
-    leviathan   factor of the independent formula at c, where a verification pass costs one pass; linear  of the hazards at a cost with a
-                fixed part
-    operations  arithmetic for a token over that of the target alone; None where no model drafts
-    gain        tokens per pass above those of the token rule on the same texts; None under the token rule
+    Attributes:
+        tokens: Counted on texts of the target.
+        hazards, independent: By the plainer formulas, at the counted hazards and alpha.
+        own_text: Counted on the user's text, which needs no text of the target; None where the user gave prompts, which nothing
+            follows.
+        leviathan: Factor of the independent formula at c, where a verification pass costs one pass.
+        linear: Of the hazards at a cost with a fixed part.
+        operations: Arithmetic for a token over that of the target alone; None where no model drafts.
+        gain: Tokens per pass above those of the token rule on the same texts; None under the token rule.
     """
 
     gamma: int
@@ -95,10 +105,12 @@ class PlanRow:
 class MeasuredRow:
     """One gamma, measured.
 
-    gaps  by formula: predicted over measured tokens per pass, minus 1
-    rate  tokens per second by run; None where no speed was measured
-    gain  measured tokens per pass above those of the token rule after the same openings; None under the token rule
-    noise  sampling noise of the timed texts: rounds that they took over expected ones, minus 1, which is part of the gap of the speed
+    Attributes:
+        gaps: By formula: predicted over measured tokens per pass, minus 1.
+        rate: Tokens per second by run; None where no speed was measured.
+        gain: Measured tokens per pass above those of the token rule after the same openings; None under the token rule.
+        noise: Sampling noise of the timed texts: rounds that they took over expected ones, minus 1, which is part of the gap of
+            the speed.
     """
 
     gamma: int
@@ -114,11 +126,16 @@ class MeasuredRow:
 class SpeedPlan:
     """One plan.
 
-    text      its name, its tokens, and the SHA-256 of its bytes; of a list of prompts also their number, ``prompts``
-    openings  number of continuations; opening, length  tokens of each before and after its place; opening is 0 where prompts are continued
-    positions for each position of a round at the largest gamma: how often a draft token there is accepted, among those that are checked
-    best      gamma of the largest predicted factor, 0 for the target alone, with the middle 95% over resamples; None without costs
-    checked   measured rows, empty if nothing was measured; alone  tokens per second of the target alone in that measurement, by run
+    Attributes:
+        text: Its name, its tokens, and the SHA-256 of its bytes; of a list of prompts also their number, ``prompts``.
+        openings: Number of continuations.
+        opening, length: Tokens of each before and after its place; opening is 0 where prompts are continued.
+        positions: For each position of a round at the largest gamma: how often a draft token there is accepted, among those that
+            are checked.
+        best: Gamma of the largest predicted factor, 0 for the target alone, with the middle 95% over resamples; None without
+            costs.
+        checked: Measured rows, empty if nothing was measured.
+        alone: Tokens per second of the target alone in that measurement, by run.
     """
 
     settings: Settings
@@ -155,10 +172,10 @@ class SpeedPlan:
     @property
     def is_conclusive(self) -> bool:
         """Whether the measured speeds have enough runs, close enough together; true where none were measured."""
-        return not self.unsure
+        return not self.inconclusive_reason
 
     @property
-    def unsure(self) -> str:
+    def inconclusive_reason(self) -> str:
         """Why the measured speeds are not believed, as a sentence; empty where they are."""
         measured = [row.factor for row in self.checked if row.factor is not None]
         widest = max(measured, key=lambda one: one.width, default=None)
@@ -182,11 +199,11 @@ class SpeedPlan:
         row = self.row(int(self.best.value))
         if row is None:
             top = max(self.rows, key=lambda one: one.speedup.value)
-            return f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.speedup.said()}."
+            return f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.speedup.format()}."
         if row.speedup.low <= 1.0:
-            return f"Do not speculate: the predicted speed-up of {row.speedup.said()} is not distinguishable from no gain."
+            return f"Do not speculate: the predicted speed-up of {row.speedup.format()} is not distinguishable from no gain."
         span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
-        return f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.speedup.said()}."
+        return f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.speedup.format()}."
 
     @property
     def of_prompts(self) -> bool:
@@ -194,7 +211,7 @@ class SpeedPlan:
         return "prompts" in self.text
 
     @property
-    def lines(self) -> tuple[ServerCommand, ...]:
+    def server_commands(self) -> tuple[ServerCommand, ...]:
         """How servers are started with the best gamma; empty where that is the target alone, or not known."""
         foreign = "tokens" in self.models.get("draft", {})
         return () if self.best is None else build_server_commands(self.settings, int(self.best.value), foreign)
@@ -223,7 +240,7 @@ class SpeedPlan:
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready, with DERIVED."""
-        return to_json_fields(self) | {name: to_json_value(getattr(self, name)) for name in DERIVED}
+        return to_json_fields(self) | {key: to_json_value(getattr(self, name)) for key, name in DERIVED.items()}
 
     @classmethod
     def from_json(cls, text: str) -> SpeedPlan:
@@ -269,7 +286,7 @@ class PlanChoice:
     def key(self) -> str:
         return f"{self.draft} {self.temperature}"
 
-    def under(self, base: Settings) -> Settings:
+    def build_settings(self, base: Settings) -> Settings:
         """These settings with the choice; a pair of one's own stays, one of the catalog is what the draft says."""
         chosen = (PLAN_DRAFTS if base.pair in PAIRS else OWN_PAIR_DRAFTS)[self.draft][0]
         return replace(base, temperature=float(self.temperature), **chosen)
@@ -279,6 +296,7 @@ PLAN_CHOICES = tuple(PlanChoice(draft, temperature) for draft in PLAN_DRAFTS for
 
 
 def dump_plans(plans: Mapping[str, SpeedPlan]) -> str:
+    """The JSON of plans by key."""
     return PLANS_SCHEMA.text({"plans": to_json_value(plans)})
 
 

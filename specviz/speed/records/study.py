@@ -14,39 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, decimal_places, to_json_value
+from specviz.records import Schema, build, decimal_places, load_toml, to_json_value
 from specviz.speed.estimate import Estimate
 
 SCHEMA = Schema("study", 2, "The study")
-KINDS = {
-    "bedtime": "bedtime story",
-    "fairytale": "fairy tale",
-    "legend": "legend",
-    "science": "science",
-    "declaration": "declaration",
-    "scripture": "scripture",
-    "verse": "verse",
-    "play": "play",
-    "code": "Python",
-}
+_TABLES = load_toml("texts/study")
+KINDS: dict[str, str] = _TABLES["kinds"]  # name of a file -> in words
+DRAFTS: dict[str, tuple[str, str]] = {
+    name: tuple(draft) for name, draft in _TABLES["drafts"].items()
+}  # name -> pair and proposer
+STATISTICS: dict[str, str] = _TABLES["statistics"]  # key -> what it is
 TEMPERATURES = (0.0, 0.3, 0.6, 1.0, 1.4)
 TOP_PS = (0.95, 0.9, 0.8, 0.5)  # cuts of the distribution at temperature 1
-DRAFTS = {  # name -> pair and proposer
-    "storybook": ("storybook", "draft"),
-    "storybook-plain": ("storybook-plain", "draft"),
-    "ngram": ("storybook", "ngram"),
-    "unigram": ("storybook", "unigram"),
-}
 NETWORK_DRAFTS = ("storybook", "storybook-plain")
-STATISTICS = {  # key -> what it is
-    "overlap": "mean overlap, 1 - TV",
-    "kl_pq": "mean of exp(-KL(p || q))",
-    "kl_qp": "mean of exp(-KL(q || p))",
-    "entropy_p": "entropy of the target",
-    "entropy_q": "entropy of the draft",
-    "agreement": "fraction of positions where both have the same most likely token",
-    "calibration": "calibration error of the draft",
-}
 RESAMPLES = 1000
 
 
@@ -54,13 +34,16 @@ RESAMPLES = 1000
 class StudyCell:
     """One kind of text, distribution and draft.
 
-    statistics  on the text itself, over the places where something is drafted; predicted  acceptance rate predicted from texts of the target
-    checked     draft tokens checked in speculative runs, and how many of them were accepted; tokens  written in ``rounds``
-    per_pass    tokens per target pass predicted from texts of the target
-    reason      why nothing was measured; empty if it was
-    top_p       the cut of both distributions, None where they are whole
-    bins        per tenth of the draft's confidence: places of the text, the sum of the confidence there, and how often the draft's
-                most likely token stood there
+    Attributes:
+        statistics: On the text itself, over the places where something is drafted.
+        predicted: Acceptance rate predicted from texts of the target.
+        checked: Draft tokens checked in speculative runs, and how many of them were accepted.
+        tokens: Written in ``rounds``.
+        per_pass: Tokens per target pass predicted from texts of the target.
+        reason: Why nothing was measured; empty if it was.
+        top_p: The cut of both distributions, None where they are whole.
+        bins: Per tenth of the draft's confidence: places of the text, the sum of the confidence there, and how often the draft's
+            most likely token stood there.
     """
 
     kind: str
@@ -92,9 +75,10 @@ class StudyCell:
 class PredictorScore:
     """How well one predictor did on kinds of text it had not seen.
 
-    error      mean absolute error of the predicted acceptance rate; interval over resampled kinds
-    explained  1 - squared errors over squared deviations from the mean; below 0 where a constant predicts better
-    predicted  one number for each cell that was measured, in their order
+    Attributes:
+        error: Mean absolute error of the predicted acceptance rate; interval over resampled kinds.
+        explained: 1 - squared errors over squared deviations from the mean; below 0 where a constant predicts better.
+        predicted: One number for each cell that was measured, in their order.
     """
 
     name: str
@@ -116,20 +100,20 @@ class Study:
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
 
-    def measured(self, drafts: Sequence[str] = tuple(DRAFTS)) -> tuple[StudyCell, ...]:
+    def list_measured(self, drafts: Sequence[str] = tuple(DRAFTS)) -> tuple[StudyCell, ...]:
         return tuple(cell for cell in self.cells if cell.draft in drafts and not cell.reason)
 
-    def cells_by_temperature(self, draft: str) -> tuple[StudyCell, ...]:
+    def list_cells_by_temperature(self, draft: str) -> tuple[StudyCell, ...]:
         """Measured cells of a draft under whole distributions."""
-        return tuple(cell for cell in self.measured((draft,)) if cell.top_p is None)
+        return tuple(cell for cell in self.list_measured((draft,)) if cell.top_p is None)
 
-    def cells_by_top_p(self, draft: str) -> tuple[StudyCell, ...]:
+    def list_cells_by_top_p(self, draft: str) -> tuple[StudyCell, ...]:
         """Measured cells of a draft at temperature 1, whole and cut."""
-        return tuple(cell for cell in self.measured((draft,)) if cell.temperature == 1.0)
+        return tuple(cell for cell in self.list_measured((draft,)) if cell.temperature == 1.0)
 
-    def scores(self, drafts: Sequence[str] = tuple(DRAFTS), seed: int = 0) -> tuple[PredictorScore, ...]:
+    def score_predictors(self, drafts: Sequence[str] = tuple(DRAFTS), seed: int = 0) -> tuple[PredictorScore, ...]:
         """Every predictor, best first, over the cells of these drafts."""
-        cells = self.measured(drafts)
+        cells = self.list_measured(drafts)
         truth, kinds = np.array([cell.share for cell in cells]), np.array([cell.kind for cell in cells])
         predicted = {
             "accepted draft tokens": np.array([cell.predicted for cell in cells]),
@@ -198,8 +182,8 @@ def average_over_kinds(cells: Sequence[StudyCell]) -> Estimate:
 def compute_reliability(cells: Sequence[StudyCell], least: int = 30, seed: int = 0) -> tuple[CalibrationPoint, ...]:
     """How often a draft's most likely token stands in the text, against the probability that the draft gives it, over all cells.
 
-    cells  of different kinds of text, with bins; least  places that a bin needs to be a point
-    Intervals are over resampled kinds, because places of one text resemble each other.
+    cells: of different kinds of text, with bins; least: places that a bin needs to be a point Intervals are over resampled kinds,
+    because places of one text resemble each other.
     """
     bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float)  # (kinds, bins, 3)
     if not len(bins):

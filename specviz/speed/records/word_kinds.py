@@ -9,33 +9,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-START, NAME, FUNCTION, INSIDE, OTHER, PUNCTUATION = KINDS = (
-    "start of sentence",
-    "name",
-    "function word",
-    "inside a word",
-    "other word",
-    "sign or line break",
-)
-DESCRIPTIONS = {
-    START: "The word that begins a sentence or a quotation, written with a capital.",
-    NAME: "A capital inside a sentence: people, places, titles.",
-    FUNCTION: "Articles, pronouns, prepositions, conjunctions, forms of be, have, do and can.",
-    INSIDE: "A piece of a word that an earlier token began.",
-    OTHER: "Nouns, verbs, adjectives and whatever else stands in no list.",
-    PUNCTUATION: "Punctuation, spaces, line breaks, and tokens that are no text.",
-}
-_LISTED = (
-    "a an the this that these those some any no every each all both either neither such "
-    "i me my mine we us our ours you your yours he him his she her hers it its they them their theirs "
-    "who whom whose which what myself himself herself itself themselves yourself one "
-    "of in on at by for with from to into onto upon over under up down out off about after before between through "
-    "against along across behind beside near toward towards within without among around during until till since as than "
-    "and or but nor so if because while when where why how though although unless whether yet "
-    "am is are was were be been being have has had having do does did done doing can could will would shall should may might must "
-    "not there here then too very just only also even"
-)
-FUNCTIONS = frozenset(_LISTED.split())
+from specviz.records import load_toml
+
+_TABLES = load_toml("texts/word_kinds")
+DESCRIPTIONS: dict[str, str] = _TABLES["descriptions"]
+START, NAME, FUNCTION, INSIDE, OTHER, PUNCTUATION = KINDS = tuple(DESCRIPTIONS)
+FUNCTIONS = frozenset(_TABLES["function_words"].split())
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _QUOTES = "\"'“”‘’«»([*_-—"
 _ABBREVIATED = ("Mr", "Mrs", "Ms", "Dr", "St", "Prof")
@@ -44,7 +23,9 @@ _ABBREVIATED = ("Mr", "Mrs", "Ms", "Dr", "St", "Prof")
 def classify_tokens(before: bytes, raws: Sequence[bytes]) -> tuple[str, ...]:
     """One of KINDS for each token.
 
-    before  the text that the tokens continue; raws  their bytes, empty for a token that is no text
+    Args:
+        before: The text that the tokens continue.
+        raws: Their bytes, empty for a token that is no text.
     """
     text, edges = _decode_tokens(before, raws)
     words = [match.span() for match in _WORD.finditer(text)]

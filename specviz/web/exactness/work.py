@@ -134,14 +134,14 @@ def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[Sample
 
 
 def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> None:
-    """Look for traps, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
+    """Run the preflight checks, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
     assert SERVER in list_sources(), "only a local server asks others"
     model_loading.wait_for_libraries(ticket)
     from specviz.audit import verdict
     from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint
     from specviz.audit.sampling_request import SamplingRequest
-    from specviz.audit.target import AuditTarget, add_server_records, prepare_target
+    from specviz.audit.target import AuditTarget, add_server_records
     from specviz.evidence.sample_files import read_samples
 
     settings = exam.question.settings
@@ -154,9 +154,7 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
     endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
     try:
         arm = AuditTarget(endpoint, sampling, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
-        arm.preparation = prepare_target(
-            arm, folder, TV_OF_SERVER, 1, pair, lambda share, doing="", /: ticket.tick(0.2 * share, doing.capitalize())
-        )
+        arm.prepare(folder, TV_OF_SERVER, pair, lambda share, doing="", /: ticket.tick(0.2 * share, doing.capitalize()))
         exam.put(ticket, told=tuple(arm.preparation.summary.splitlines()))
         if arm.preparation.blocking:
             raise EvidenceError(" ".join(check.sentence for check in arm.preparation.blocking))
@@ -183,6 +181,6 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
         drafted=[record.drafted],
         command=command,
         on_progress=report_part(ticket, 0.8, 1.0, "Testing the samples"),
-        request=arm.request,
+        requests=[arm.request],
     )
     exam.put(ticket, report=add_server_records(report, [record]))

@@ -185,7 +185,7 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
         ),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
-            {name: row.ms.times(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
+            {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
             b,
             interval=describe_interval(comparison.runs),
         ),
@@ -327,7 +327,7 @@ def _compare_sample_sizes() -> Situation:
 def _compare_batches(batches: BatchSpeeds) -> Situation:
     """Many texts at once use the idle arithmetic themselves."""
     key = f"{batches.settings.pair} {batches.settings.temperature:g}"
-    best = {rows: batches.best(key, rows) for rows in batches.rows}
+    best = {rows: batches.find_best(key, rows) for rows in batches.rows}
     names = {rows: f"{_count_things(rows, 'text')}, {_count_things(gamma, 'draft token')}" for rows, (gamma, _) in best.items()}
     first, last = batches.rows[0], batches.rows[-1]
     many = best[last][1]

@@ -41,7 +41,7 @@ def build_speed_rows(one: SetupComparison) -> list[dict[str, object]]:
     """How often draft tokens are accepted in each setup, and its speed-ups over the reference without a draft."""
 
     def said(found: Estimate | None) -> str:
-        return "" if found is None else found.said() if one.steady else NOISY
+        return "" if found is None else found.format() if one.steady else NOISY
 
     return [
         {COLUMNS[0]: row.entry.name, "acceptance rate": row.overlap and round(row.overlap.value, 2),

@@ -170,4 +170,4 @@ def describe_speed_page(one: SetupComparison) -> str:
     found = next((row.factor for row in plan.checked if row.gamma == one.settings.gamma and row.factor), None) if plan else None
     if plan is None or found is None or not plan.is_conclusive:
         return ""
-    return f"How fast? measured {found.said()} with the same models, temperature and gamma on {plan.openings} other texts."
+    return f"How fast? measured {found.format()} with the same models, temperature and gamma on {plan.openings} other texts."

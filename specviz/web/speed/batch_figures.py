@@ -15,11 +15,11 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 def plot_factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over the number of texts: each gamma, and the best of them with its band."""
     figure, places = go.Figure(), list(range(len(found.rows)))
-    lines = {gamma: [found.factor(key, rows, gamma).value for rows in found.rows] for gamma in found.gammas}
+    lines = {gamma: [found.estimate_factor(key, rows, gamma).value for rows in found.rows] for gamma in found.gammas}
     for (gamma, values), dash in zip(lines.items(), DASHES, strict=False):
         figure.add_scatter(x=places, y=values, mode="lines", name=f"gamma {gamma}", line={"width": 1.3, "dash": dash, "color": PLAIN},
                            showlegend=False, hovertemplate=f"gamma {gamma}: %{{y:.2f}}<extra></extra>")  # fmt: skip
-    best = [found.best(key, rows)[1] for rows in found.rows]
+    best = [found.find_best(key, rows)[1] for rows in found.rows]
     add_band(figure, places, best, "the best gamma", kind)
     ends = [-0.15, places[-1] + 0.15]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GRAY[kind]},
@@ -35,7 +35,9 @@ def plot_pass_costs(found: BatchSpeeds, kind: str = "light") -> go.Figure:
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in found.gammas)]
     figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip")  # fmt: skip
-    lines = {_count_texts(rows): [1.0, *(found.cost(rows, gamma).value for gamma in found.gammas)] for rows in found.rows}
+    lines = {
+        _count_texts(rows): [1.0, *(found.estimate_cost(rows, gamma).value for gamma in found.gammas)] for rows in found.rows
+    }
     for place, (name, values) in enumerate(lines.items()):
         line = {"width": 1.0 + 0.25 * place, "color": GRAY[kind], "dash": "solid" if place else "dash"}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
@@ -56,7 +58,7 @@ def describe_pass_costs(found: BatchSpeeds) -> str:
     """What the longest and a short pass cost, on one text and on the most."""
     short, long = found.gammas[min(1, len(found.gammas) - 1)], found.gammas[-1]
     one, many = found.rows[0], found.rows[-1]
-    cost = {(rows, gamma): f"{found.cost(rows, gamma).value:.2f}" for rows in (one, many) for gamma in (short, long)}
+    cost = {(rows, gamma): f"{found.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many) for gamma in (short, long)}
     return (
         f"With {_count_texts(one)}, a pass over {short + 1} tokens takes {cost[one, short]} times as long as over one, and over {long + 1} tokens "
         f"{cost[one, long]}. With {_count_texts(many)}, it takes {cost[many, short]} and {cost[many, long]} times as long. Batching uses compute "
@@ -67,8 +69,8 @@ def describe_pass_costs(found: BatchSpeeds) -> str:
 def build_rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
     """Every number of texts and every gamma as a row."""
     return [
-        {"texts": count, "gamma": gamma, "speed-up": found.factor(key, count, gamma).said(".3f"),
-         "cost, in passes over one token": found.cost(count, gamma).said(".3f"), "tokens per target pass": round(found.tokens(key, gamma).value, 3)}
+        {"texts": count, "gamma": gamma, "speed-up": found.estimate_factor(key, count, gamma).format(".3f"),
+         "cost, in passes over one token": found.estimate_cost(count, gamma).format(".3f"), "tokens per target pass": round(found.estimate_tokens(key, gamma).value, 3)}
         for count in found.rows
         for gamma in found.gammas
     ]  # fmt: skip
@@ -76,14 +78,14 @@ def build_rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
 
 def compare_with_plan(found: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
     """Why the speed-up of one text is another one than in the plan of the same rounds, from the costs of both; empty without both."""
-    gamma, here = found.best(key, found.rows[0])
+    gamma, here = found.find_best(key, found.rows[0])
     row = plan.row(gamma) if plan else None
     if plan is None or plan.costs is None or row is None or row.factor is None or found.rows[0] != 1:
         return ""
     return (
         f"For one text and gamma {gamma} this chart says {here.value:.2f}, the prediction above {row.factor.value:.2f}: two measurements. Here a round "
-        f"took {found.round_cost(1, gamma):.2f} target passes, with {found.held} tokens in the cache, at {found.tokens(key, gamma).value:.2f} tokens per pass; "
-        f"above it took {plan.costs.cost(gamma):.2f}, at {row.tokens.value:.2f} tokens per pass."
+        f"took {found.round_cost(1, gamma):.2f} target passes, with {found.held} tokens in the cache, at {found.estimate_tokens(key, gamma).value:.2f} tokens per pass; "
+        f"above it took {plan.costs.compute_cost(gamma):.2f}, at {row.tokens.value:.2f} tokens per pass."
     )
 
 

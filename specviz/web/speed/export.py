@@ -97,7 +97,7 @@ def build_speed_package(
         pictures["positions"] = Picture(partial(plan_figures.plot_positions, plan), "Acceptance by position")
         captions.append(f"{plan_figures.describe_positions(plan)} {where}")
         tables["positions.csv"] = lambda: (POSITIONS, ([n, *list_interval(one)] for n, one in enumerate(plan.positions, 1)))
-    if study is not None and study[0].measured(study[1:]):
+    if study is not None and study[0].list_measured(study[1:]):
         found, draft = study
         for axis in fast_study.AXES:
             if len(fast_study.group_by_axis(found, draft, axis)) > 1:
@@ -113,7 +113,7 @@ def build_speed_package(
         batches, key = many
         pictures["many-texts"] = Picture(partial(batch_figures.plot_factors, batches, key), "Many texts at once")
         pictures["passes"] = Picture(partial(batch_figures.plot_pass_costs, batches), "What verification costs")
-        captions += [batches.in_words(key), batch_figures.describe_pass_costs(batches)]
+        captions += [batches.describe(key), batch_figures.describe_pass_costs(batches)]
         tables["many-texts.csv"] = lambda: (BATCHES, _batch_rows(batches, key))
     if what_if is not None:
         gamma, chosen, running = what_if
@@ -142,7 +142,7 @@ def _gamma_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
 def _batch_rows(found: BatchSpeeds, key: str) -> Iterator[list[Any]]:
     for rows in found.rows:
         for gamma in found.gammas:
-            spans = (found.factor(key, rows, gamma), found.cost(rows, gamma), found.tokens(key, gamma))
+            spans = (found.estimate_factor(key, rows, gamma), found.estimate_cost(rows, gamma), found.estimate_tokens(key, gamma))
             yield [rows, gamma, *(x for span in spans for x in list_interval(span))]
 
 

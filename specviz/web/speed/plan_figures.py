@@ -79,7 +79,7 @@ def _describe_turn(plan: SpeedPlan) -> str:
     best, costs = plan.chosen_by.get("accepted draft tokens"), plan.costs
     if not best or costs is None or not plan.row(best - 1) or not plan.row(best + 1):
         return ""
-    less, here, more = (costs.part("target", gamma) for gamma in (best - 1, best, best + 1))
+    less, here, more = (costs.compute_part("target", gamma) for gamma in (best - 1, best, best + 1))
     if here >= less:
         return ""
     return (
@@ -109,14 +109,14 @@ def build_ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
             f"from alpha {row.alpha:.3f}, c {plan.costs.c:.3f} and gamma {row.gamma}",
         ),
         (
-            ("Predicted", *_format_ratio(row.tokens.value, row.factor.value), row.factor.said()),
+            ("Predicted", *_format_ratio(row.tokens.value, row.factor.value), row.factor.format()),
             "accepted tokens from both models’ probabilities, costs from timed passes",
         ),
     ]
     measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
     if measured is not None:
         unsure = "" if plan.is_conclusive else "; too uncertain to compare"
-        cells = ("Measured", *_format_ratio(measured.tokens.value, measured.factor.value), measured.factor.said())
+        cells = ("Measured", *_format_ratio(measured.tokens.value, measured.factor.value), measured.factor.format())
         found.append((cells, f"texts written with draft tokens{unsure}"))
     return found
 
@@ -132,7 +132,7 @@ def explain_formula(plan: SpeedPlan) -> str:
     if row is None:
         return ""
     costs, gamma = plan.costs, row.gamma
-    took, draft, check = costs.cost(gamma), costs.part("draft", gamma), costs.part("target", gamma)
+    took, draft, check = costs.compute_cost(gamma), costs.compute_part("draft", gamma), costs.compute_part("target", gamma)
     return (
         f"Why the formula differs, in target passes: drafting takes {draft:.2f} when timed (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
         f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
@@ -148,8 +148,8 @@ def build_draft_rows(plans: Mapping[str, SpeedPlan]) -> list[tuple[tuple[str, ..
     for name, plan in plans.items():
         if (row := choose_row(plan)) is None:
             continue
-        measured = next((one.factor.said() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
-        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.said(), measured), ""))
+        measured = next((one.factor.format() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
+        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.format(), measured), ""))
     return found
 
 
@@ -157,12 +157,12 @@ def build_rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
-        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), PER_POSITION: round(row.hazards, 3),
+        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.format(".3f"), PER_POSITION: round(row.hazards, 3),
                                    "one alpha": round(row.independent, 3), "on the text itself": None if row.own_text is None else round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
-        line["measured"] = None if measured is None else measured.tokens.said(".3f")
-        line["predicted speed-up"] = None if row.factor is None else row.factor.said(".3f")
-        line["measured speed-up"] = None if measured is None or measured.factor is None else measured.factor.said(".3f")
+        line["measured"] = None if measured is None else measured.tokens.format(".3f")
+        line["predicted speed-up"] = None if row.factor is None else row.factor.format(".3f")
+        line["measured speed-up"] = None if measured is None or measured.factor is None else measured.factor.format(".3f")
         found.append(line)
     return found
 
@@ -225,7 +225,7 @@ def plot_positions(plan: SpeedPlan, kind: str = "light") -> go.Figure:
 def describe_positions(plan: SpeedPlan) -> str:
     """What the picture shows."""
     first, last, number = plan.positions[0], plan.positions[-1], len(plan.positions)
-    said = f"Of the draft tokens checked at position 1, {first.said()} are accepted"
+    said = f"Of the draft tokens checked at position 1, {first.format()} are accepted"
     if number == 1:
         return f"{said}."
     way = "less often" if first.low > last.high else "more often" if last.low > first.high else ""
@@ -234,12 +234,12 @@ def describe_positions(plan: SpeedPlan) -> str:
         meaning = f"Later draft tokens are accepted {way}."
     elif low.high < high.low:
         place, other = (1 + plan.positions.index(one) for one in (low, high))
-        meaning = f"The least is {low.said()} at position {place}, the most {high.said()} at position {other}: not steadily more or less along the round."
+        meaning = f"The least is {low.format()} at position {place}, the most {high.format()} at position {other}: not steadily more or less along the round."
     else:
         meaning = "The intervals overlap: no change with the position is seen."
-    return f"{said}; at position {number}, {last.said()}. {meaning}"
+    return f"{said}; at position {number}, {last.format()}. {meaning}"
 
 
 def build_position_rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every position as a row of a table."""
-    return [{"position": number, "accepted, of those checked": one.said(".3f")} for number, one in enumerate(plan.positions, 1)]
+    return [{"position": number, "accepted, of those checked": one.format(".3f")} for number, one in enumerate(plan.positions, 1)]

@@ -96,7 +96,7 @@ class SpeedQuestion:
 
     @property
     def settings(self) -> Settings:
-        return self.choice.under(Settings(pair=self.pair))
+        return self.choice.build_settings(Settings(pair=self.pair))
 
     @property
     def own(self) -> bool:

@@ -32,7 +32,7 @@ APART = 0.15  # of an axis, between two numbers under it
 def group_by_axis(study: Study, draft: str, axis: str) -> dict[float, list[StudyCell]]:
     """Measured cells of a draft by their place on one of AXES, ascending; a whole distribution has top-p 1."""
     found: dict[float, list[StudyCell]] = {}
-    for cell in study.cells_by_temperature(draft) if axis == TEMPERATURE else study.cells_by_top_p(draft):
+    for cell in study.list_cells_by_temperature(draft) if axis == TEMPERATURE else study.list_cells_by_top_p(draft):
         found.setdefault(cell.temperature if axis == TEMPERATURE else cell.top_p or 1.0, []).append(cell)
     return dict(sorted(found.items()))
 
@@ -95,14 +95,14 @@ def describe_acceptance(study: Study, draft: str, axis: str) -> str:
         "hardly depends on" if abs(two.value - one.value) < LITTLE else "falls with" if two.value < one.value else "rises with"
     )
     return (
-        f"The acceptance rate of this draft {change} {axis}: on average {one.said()} at {first:g} and {two.said()} at {last:g}. Kinds of text range from "
+        f"The acceptance rate of this draft {change} {axis}: on average {one.format()} at {first:g} and {two.format()} at {last:g}. Kinds of text range from "
         f"{low[0].share:.2f} ({KINDS[low[0].kind]}, {low[1]:g}) to {high[0].share:.2f} ({KINDS[high[0].kind]}, {high[1]:g})."
     )
 
 
 def plot_predictions(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """Measured over predicted acceptance rate, a point for each kind of text and sampling: the prediction with intervals, the text's overlap beside."""
-    cells, figure = study.measured((draft,)), go.Figure()
+    cells, figure = study.list_measured((draft,)), go.Figure()
     _add_diagonal(figure)
     titles = [f"{KINDS[cell.kind]}, {describe_distribution(cell)}" for cell in cells]
     look = {"hovertemplate": "%{customdata}: predicted %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
@@ -125,7 +125,7 @@ def compute_range(cells: Sequence[StudyCell]) -> tuple[float, float]:
 
 def describe_predictions(study: Study, draft: str) -> str:
     """How near the prediction is, how near the overlap, and how many intervals hold the prediction."""
-    cells = study.measured((draft,))
+    cells = study.list_measured((draft,))
     off, plain = (
         sum(abs(value(cell) - cell.share) for cell in cells) / len(cells)
         for value in (lambda cell: cell.predicted, lambda cell: cell.statistics["overlap"])
@@ -170,7 +170,7 @@ def describe_confidence(study: Study, draft: str) -> str:
 
 def list_uncut_cells(study: Study, draft: str) -> list[StudyCell]:
     """Cells of a draft under the whole distribution of temperature 1."""
-    return [cell for cell in study.cells_by_temperature(draft) if cell.temperature == 1.0]
+    return [cell for cell in study.list_cells_by_temperature(draft) if cell.temperature == 1.0]
 
 
 def describe_distribution(cell: StudyCell) -> str:
@@ -182,7 +182,7 @@ def build_score_rows(study: Study) -> list[dict[str, object]]:
     return [
         {"predictor": STATISTICS.get(one.name, one.name), "mean error": round(one.error.value, 3),
          "95% interval over kinds": f"{one.error.low:.3f} to {one.error.high:.3f}", "variance explained": round(one.explained, 2)}
-        for one in study.scores(tuple(DRAFTS))
+        for one in study.score_predictors(tuple(DRAFTS))
     ]  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def build_rows(study: Study, draft: str) -> list[dict[str, object]]:
     return [
         {"kind of text": KINDS[cell.kind], "temperature": cell.temperature, "top-p": cell.top_p, "checked": cell.checked, "accepted": cell.accepted,
          "acceptance rate": round(cell.share, 3), "predicted": round(cell.predicted, 3), "overlap on the text": round(cell.statistics["overlap"], 3)}
-        for cell in study.measured((draft,))
+        for cell in study.list_measured((draft,))
     ]  # fmt: skip
 
 

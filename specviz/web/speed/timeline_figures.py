@@ -89,10 +89,10 @@ def explain_pass_cost(gamma: int, plan: SpeedPlan | None, whose: str) -> str:
     """What the formula leaves out at a gamma: it counts the pass over gamma + 1 tokens as one over a single token. whose: pair of the plan."""
     said = f"In the picture, a round that is cut counts in part. The formula counts the target pass that checks {_count_drafts(gamma)} as 1."
     costs = plan.costs if plan else None
-    cost = costs.cost(gamma) if costs else None
+    cost = costs.compute_cost(gamma) if costs else None
     if plan is None or costs is None or cost is None:
         return said + (f" Above {plan.rows[-1].gamma} draft tokens nothing was timed." if plan and costs else "")
-    took = costs.part("target", gamma)
+    took = costs.compute_part("target", gamma)
     said += f" Timed with {whose}, it takes {took:.2f} times as long as one token of target-only sampling"
     if took < CHEAP * (gamma + 1):
         said += f", not {gamma + 1} times: for a single text, most of the time goes into reading the weights, once per pass"

@@ -150,16 +150,16 @@ def show_server_lines(state: SpeedState, plan: SpeedPlan) -> None:
     if plan.best is None:
         return
     with st.expander("Lines to paste: this pair and gamma in your server"):
-        if plan.lines and (other := describe_recorded_pair(plan.settings.pair, state.pair, "lines")):
+        if plan.server_commands and (other := describe_recorded_pair(plan.settings.pair, state.pair, "lines")):
             st.caption(escape_markdown(f"{other} Predict for this text to get yours."))
-        if not plan.lines:
+        if not plan.server_commands:
             why = "no gamma is predicted to be faster" if plan.best.value == 0 else "these servers have no such drafting method"
             st.caption(f"Nothing to paste: {why}.")
         elif plan.verdict != "speculate":
             st.caption(f"With the gamma that was predicted best, {plan.best.value:g}. {plan.in_words}")
-        if plan.lines and plan.settings.pair in PAIRS:
+        if plan.server_commands and plan.settings.pair in PAIRS:
             st.caption("Put your own models in the place of the folders.")
-        for one in plan.lines:
+        for one in plan.server_commands:
             st.markdown(f"**{one.server}**")
             st.code(one.text, language=one.language, wrap_lines=True)
             st.caption(escape_markdown(one.note))
@@ -240,7 +240,7 @@ def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, 
                 show_surface(question, plan, kind, gamma, spot)
             elif name == "many":
                 show_batches(load_batches(), choice, None if state.own else plan, kind)
-            elif known is None or not known.measured((choice.draft,)):
+            elif known is None or not known.list_measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
                 (show_acceptance if name == "acceptance" else show_predictions)(known, choice.draft, kind)
@@ -305,7 +305,7 @@ def show_batches(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan 
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### Speed-up\nComputed from timed passes and counted rounds. Gray: each gamma; blue: the best of them.")
-        show_figure(batch_figures.plot_factors(known, key, kind), "speed", "batch", known.in_words(key))
+        show_figure(batch_figures.plot_factors(known, key, kind), "speed", "batch", known.describe(key))
         if why := batch_figures.compare_with_plan(known, key, plan if key == choice.key else None):
             st.caption(why)
     with right:

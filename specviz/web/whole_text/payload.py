@@ -144,7 +144,7 @@ def build_forks_payload(one: Passage) -> dict[str, Any] | None:
     raws = [read_piece(read.pieces, token) for token in read.tokens]
     rows = [
         _build_fork(read, place) | {"before": _cut_to_end(decode_whole(before + b"".join(raws[:place])))}
-        for place in read.deepest
+        for place in read.fork_places
     ]
     return {"id": f"{one.settings.to_query()}", "forks": rows}
 

@@ -28,7 +28,7 @@ def traces(pair) -> list[Trace]:
     """Every round of every row as a trace of its own."""
     found = []
     for key in ROWS:
-        whole = record_run(pair, DRAFTING_METHODS[key].under(BASE), bars=6)
+        whole = record_run(pair, DRAFTING_METHODS[key].build_settings(BASE), bars=6)
         found += [replace(whole, rounds=(one,)) for one in whole.rounds]
     return found
 
@@ -150,7 +150,7 @@ def test_sentences_of_the_token_rule_state_uniform_threshold_and_verdict(traces)
 
 def test_a_rejected_siblings_residual_is_what_the_next_one_meets(pair):
     """Two siblings: where the first is rejected, the second is checked against its residual, and the payload says so."""
-    whole = record_run(pair, DRAFTING_METHODS["tree-top"].under(BASE), bars=6)
+    whole = record_run(pair, DRAFTING_METHODS["tree-top"].build_settings(BASE), bars=6)
     seconds = 0
     for one in whole.rounds:
         payload = build_tree(replace(whole, rounds=(one,)))

@@ -72,7 +72,7 @@ class Watched:
         """It lives, serves somebody else, and has written no traceback."""
         assert await asyncio.to_thread(self.get, "/healthz") == b"ok"
         honest = StreamlitClient()
-        async with honest.connected(self.address):
+        async with honest.open_tab(self.address):
             await honest.run()
             await honest.run_until(lambda: honest.shown and honest.finished)
         assert honest.stage["mode"] == "recorded" and not honest.exceptions
@@ -97,7 +97,7 @@ def server(tmp_path_factory) -> Iterator[Watched]:
 async def begun(server: Watched) -> None:
     """A first live round: what libraries take once is there."""
     first = StreamlitClient(link="prompt=a")
-    async with first.connected(server.address):
+    async with first.open_tab(server.address):
         await first.run()
         await first.run_until(lambda: first.stage.get("mode") == "live")
     server.memory = server.megabytes()
@@ -134,7 +134,7 @@ def test_a_message_that_no_browser_sends(server, name):
 
     async def story() -> None:
         client = Reader()
-        async with client.connected(server.address):
+        async with client.open_tab(server.address):
             with contextlib.suppress(ConnectionClosed):  # the end can come while it is still being sent
                 await client.socket.send(sent)
             if end is CLOSES:
@@ -160,7 +160,7 @@ def test_every_page_of_a_hostile_address(server, page):
     async def story() -> None:
         for name, query in QUERIES.items():
             client = Reader(link=query, page=page)
-            async with client.connected(server.address):
+            async with client.open_tab(server.address):
                 await client.run()
                 await client.run_until(lambda client=client: client.finished)
                 assert not client.exceptions and not client.inside, name
@@ -173,7 +173,7 @@ def test_fields_of_every_page_that_all_have_a_value_no_browser_sends(server, pag
     async def story() -> None:
         client = Reader(page="" if page == FIRST else page)
         for name, value in VALUES.items():
-            async with client.connected(server.address):
+            async with client.open_tab(server.address):
                 await client.run()
                 await client.run_until(lambda: client.finished)
                 message = BackMsg.FromString(rerun(page_script_hash=client.opened))
@@ -193,7 +193,7 @@ def test_fields_of_every_page_that_all_have_a_value_no_browser_sends(server, pag
 def test_what_a_component_reports_that_it_never_would(server, page):
     async def story() -> None:
         client = Reader(page="" if page == FIRST else page)
-        async with client.connected(server.address):
+        async with client.open_tab(server.address):
             await client.run()
             await client.run_until(lambda: client.finished)
             for name, report in EVENTS.items():
@@ -223,7 +223,7 @@ def test_nobody_reaches_into_the_page_of_another(server):
 
     async def story() -> None:
         victim, other = Reader(page="exactness", link="source=file"), Reader(page="exactness", link="source=file")
-        async with victim.connected(server.address), other.connected(server.address):
+        async with victim.open_tab(server.address), other.open_tab(server.address):
             for one in (victim, other):
                 await one.run()
                 await one.run_until(lambda one=one: one.finished and any("file" in key for key in one.widgets))
@@ -261,12 +261,12 @@ def test_nobody_reaches_into_the_page_of_another(server):
 def test_thousands_of_runs_asked_for_at_once_end_the_socket_of_who_asks(server):
     async def story() -> None:
         client = Reader()
-        async with client.connected(server.address):
+        async with client.open_tab(server.address):
             with contextlib.suppress(ConnectionClosed):
                 for n in range(5000):
                     await client.socket.send(rerun(query_string=f"seed={n}"))
             honest = StreamlitClient()
-            async with honest.connected(server.address):
+            async with honest.open_tab(server.address):
                 await honest.run()
                 await honest.run_until(lambda: honest.shown and honest.finished)
             await asyncio.wait({client.reading})
@@ -279,7 +279,7 @@ def test_one_visitor_opens_so_many_sockets_and_no_more(server):
     async def story() -> None:
         client = StreamlitClient()
         async with contextlib.AsyncExitStack() as open_ones:
-            await open_ones.enter_async_context(client.connected(server.address))
+            await open_ones.enter_async_context(client.open_tab(server.address))
             cookies = "; ".join(f"{one.name}={one.value}" for one in client.http.cookies)
             turned_away = 0
             for _ in range(60):
@@ -311,7 +311,7 @@ def test_an_upload_that_no_browser_sends(server, kind):
 
     async def story() -> None:
         client = StreamlitClient()
-        async with client.connected(server.address):
+        async with client.open_tab(server.address):
             await client.run()
             await client.run_until(lambda: client.finished)
             token = client.http.cookies["_streamlit_xsrf"]
@@ -327,7 +327,7 @@ def test_an_upload_that_no_browser_sends(server, kind):
 def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
     async def story() -> None:
         client = StreamlitClient()
-        async with client.connected(server.address):
+        async with client.open_tab(server.address):
             await client.run()
             await client.run_until(lambda: client.finished)
             token = client.http.cookies["_streamlit_xsrf"]
@@ -345,7 +345,7 @@ def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
 def test_an_upload_to_a_page_that_is_not_open_is_refused(server):
     async def story() -> None:
         client = StreamlitClient()
-        async with client.connected(server.address):
+        async with client.open_tab(server.address):
             token = client.http.cookies["_streamlit_xsrf"]
             sent = {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token, "Content-Type": "multipart/form-data; boundary=x"}
             for session in ("nobody", "..%2f..", "%00", "x" * 3000):
@@ -428,7 +428,7 @@ def test_no_refusal_names_a_page_that_was_hostile_in_its_fields(server):
 
     async def story() -> None:
         hostile, honest = Reader(page="mistakes"), Reader(page="mistakes")
-        async with hostile.connected(server.address), honest.connected(server.address):
+        async with hostile.open_tab(server.address), honest.open_tab(server.address):
             for one in (hostile, honest):
                 await one.run()
                 await one.run_until(lambda one=one: one.finished)

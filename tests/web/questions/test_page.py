@@ -78,7 +78,7 @@ def test_a_speed_stands_with_what_it_was_measured_under_and_with_its_interval():
     batches, picture = RECORDED.batches, right("when-not").picture
     assert "temperature 1, AMD EPYC, 2 threads" in ASKED["when-not"].situation and picture.interval == "95% interval"
     for rows, row in zip(batches.rows, picture.groups, strict=True):
-        gamma, factor = batches.best(f"{batches.settings.pair} {batches.settings.temperature:g}", rows)
+        gamma, factor = batches.find_best(f"{batches.settings.pair} {batches.settings.temperature:g}", rows)
         assert row.name.split(", ") == [f"{rows} text{'s' * (rows > 1)}", f"{gamma} draft token{'s' * (gamma > 1)}"]
         assert row.bars[0].interval == (factor.low, factor.high)
 
@@ -92,7 +92,7 @@ def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals(
     overlapping = factors | {8: (1, Estimate(1.02, 0.97, 1.06, 48))}
     for best, words in ((factors, "more than noise"), (overlapping, "may be noise")):
         batches = SimpleNamespace(
-            rows=(1, 4, 8), gammas=(1, 3), settings=Settings(), machine={}, best=lambda key, rows, best=best: best[rows]
+            rows=(1, 4, 8), gammas=(1, 3), settings=Settings(), machine={}, find_best=lambda key, rows, best=best: best[rows]
         )
         assert words in _compare_batches(batches)[0]["between"]
     assert "more than noise" in right("when-not").why
@@ -183,7 +183,7 @@ def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_n
 def test_speculation_pays_for_one_text_and_not_for_the_most_in_the_record():
     batches = RECORDED.batches
     one, most = (
-        batches.best(f"{batches.settings.pair} {batches.settings.temperature:g}", batches.rows[end])[1] for end in (0, -1)
+        batches.find_best(f"{batches.settings.pair} {batches.settings.temperature:g}", batches.rows[end])[1] for end in (0, -1)
     )
     assert one.low > 1.0 >= most.low
 

@@ -287,7 +287,7 @@ def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(shown):
     said = view.describe_speed_page(shown)
     plan = view.recorded_plans()["storybook 1"]
     (row,) = [row for row in plan.checked if row.gamma == shown.settings.gamma]
-    assert row.factor.said() in said and "the same models, temperature and gamma" in said
+    assert row.factor.format() in said and "the same models, temperature and gamma" in said
     assert view.describe_speed_page(replace(shown, settings=replace(shown.settings, pair="a|b"))) == ""
 
 

@@ -57,7 +57,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
     assert list(found) == [choice.key for choice in PLAN_CHOICES]
     for choice in PLAN_CHOICES:
         one = found[choice.key]
-        assert one.settings == replace(choice.under(Settings()), gamma=PLAN_GAMMAS[-1], max_new_tokens=one.length)
+        assert one.settings == replace(choice.build_settings(Settings()), gamma=PLAN_GAMMAS[-1], max_new_tokens=one.length)
         assert [row.gamma for row in one.rows] == [row.gamma for row in one.checked] == list(PLAN_GAMMAS)
         for row in one.checked:
             gap = row.gaps["accepted draft tokens"]
@@ -106,11 +106,11 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
     figure = fast_study.plot_acceptance(found, "storybook", axis)
     mean = figure.data[-1]
     assert len(figure.data) == 9 + 2 and list(mean.x) == places and figure.layout.xaxis.title.text == axis
-    cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
+    cells = [cell for cell in found.list_measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
     first, last = (fast_study.compute_means(found, "storybook", axis)[place] for place in (places[0], places[-1]))
     said = fast_study.describe_acceptance(found, "storybook", axis)
-    assert f"hardly depends on {axis}: on average {first.said()} at {places[0]:g} and {last.said()} at {places[-1]:g}" in said
+    assert f"hardly depends on {axis}: on average {first.format()} at {places[0]:g} and {last.format()} at {places[-1]:g}" in said
     assert f"falls with {axis}" in fast_study.describe_acceptance(found, "ngram", axis)
     assert fast_study.build_score_rows(found)[0]["predictor"] == "accepted draft tokens"
     longest = max(len(one.text) for one in figure.layout.annotations)
@@ -123,7 +123,7 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
 def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
     found = load_study()
     cells, named = (
-        found.measured(("storybook",)),
+        found.list_measured(("storybook",)),
         {trace.name: trace for trace in fast_study.plot_predictions(found, "storybook").data},
     )
     points = named["predicted"]
@@ -191,7 +191,7 @@ def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every
     if gamma > PLAN_GAMMAS[-1]:
         assert said.endswith(f"Above {PLAN_GAMMAS[-1]} draft tokens nothing was timed.")
         return
-    row, took = shown.row(gamma), shown.costs.part("target", gamma)
+    row, took = shown.row(gamma), shown.costs.compute_part("target", gamma)
     assert f"it takes {took:.2f} times as long as one token of target-only sampling, not {gamma + 1} times" in said
     assert f"Storybook with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost" in said
     dear = replace(shown.costs, parts=shown.costs.parts | {"target": tuple(gamma * 10 for gamma in range(1, 10))})
@@ -208,13 +208,13 @@ def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
     for (name, tokens, cost, factor), _ in figures.build_ways(plan):
         assert float(tokens) / float(cost) == pytest.approx(float(factor.split(" ")[0]), abs=0.02), name
     row = figures.choose_row(plan)
-    parts = sum(plan.costs.part(name, row.gamma) for name in plan.costs.parts)
-    assert plan.costs.cost(row.gamma) == pytest.approx(parts, abs=0.03)
+    parts = sum(plan.costs.compute_part(name, row.gamma) for name in plan.costs.parts)
+    assert plan.costs.compute_cost(row.gamma) == pytest.approx(parts, abs=0.03)
     assert (
-        f"the pass over {row.gamma + 1} tokens {plan.costs.part('target', row.gamma):.2f} (formula: 1)"
+        f"the pass over {row.gamma + 1} tokens {plan.costs.compute_part('target', row.gamma):.2f} (formula: 1)"
         in figures.explain_formula(plan)
     )
-    less, here = (plan.costs.part("target", gamma) for gamma in (max(1, row.gamma - 1), row.gamma))
+    less, here = (plan.costs.compute_part("target", gamma) for gamma in (max(1, row.gamma - 1), row.gamma))
     assert ("The curve peaks there" in figures.describe_best_gamma(plan)) == (here < less), (
         "said where a longer pass was the cheaper one"
     )
@@ -224,10 +224,10 @@ def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
 
 def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_of_both(shown):
     found = load_batches()
-    gamma, here = found.best("storybook 1", 1)
+    gamma, here = found.find_best("storybook 1", 1)
     said = batch_figures.compare_with_plan(found, "storybook 1", shown)
     assert f"gamma {gamma} this chart says {here.value:.2f}, the prediction above {shown.row(gamma).factor.value:.2f}" in said
-    assert f"{found.round_cost(1, gamma):.2f} target passes" in said and f"{shown.costs.cost(gamma):.2f}, at" in said
+    assert f"{found.round_cost(1, gamma):.2f} target passes" in said and f"{shown.costs.compute_cost(gamma):.2f}, at" in said
     assert (
         batch_figures.compare_with_plan(found, "storybook 1", None)
         == ""
@@ -260,7 +260,7 @@ def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(tem
     assert [cells[0] for cells, _ in found] == list(PLAN_DRAFTS)
     for (name, gamma, tokens, predicted, measured), _ in found:
         row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
-        assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.said(), seen.factor.said())
+        assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.format(), seen.factor.format())
     gain = {name: max(row.factor.value for row in plan.rows) for name, plan in plans.items()}
     assert gain["storybook"] > gain["storybook-plain"], (
         "the draft that every page opens with is predicted to gain more than the plain one"

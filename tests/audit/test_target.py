@@ -8,17 +8,10 @@ import pytest
 
 from specviz.audit.collect import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.planning import (
-    compute_detectable_tv,
-    count_needed_samples,
-    describe_needed_samples,
-    forecast_collection,
-    format_duration,
-    measure_rate,
-)
 from specviz.audit.preflight import ServerProbe
 from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.target import CollectionForecast, count_needed_samples, describe_needed_samples, format_duration, measure_rate
 from specviz.evidence.tests import TestPlan
 from tests.audit.server import serving
 
@@ -27,7 +20,8 @@ from tests.audit.server import serving
 @pytest.mark.parametrize("tv", [0.2, 0.05, 0.02])
 def test_the_number_that_is_named_shows_the_distance_and_one_in_ten_less_does_not(tv, two_files):
     n = count_needed_samples(tv, 3, two_files)
-    assert compute_detectable_tv(n, 3, two_files) <= tv * 1.001 < compute_detectable_tv(int(0.9 * n), 3, two_files)
+    enough, few = (CollectionForecast(samples, 0, 3, tv, two_files, 1.0).detectable_tv for samples in (n, int(0.9 * n)))
+    assert enough <= tv * 1.001 < few
 
 
 def test_the_plan_of_the_tests_agrees_with_the_number_that_is_named():
@@ -61,12 +55,12 @@ def test_probes_keep_to_a_limited_rate():
 
 
 def test_a_forecast_counts_what_is_missing():
-    one = forecast_collection(20_000, 5_000, 4, 0.02, 1, False, 50.0)
+    one = CollectionForecast(20_000, 5_000, 4, 0.02, False, 50.0)
     assert one.seconds == 100.0
     assert f"0.02 needs {one.needed:,} samples to be" in describe_needed_samples(0.02, 4, False)
     assert "samples of each server" in describe_needed_samples(0.02, 4, True)
-    assert f"0.02 needs {one.needed:,}" in forecast_collection(100, 100, 4, 0.02, 1, False, 50.0).sentence
-    assert "needs" not in forecast_collection(10**6, 100, 4, 0.02, 1, False, 50.0).sentence
+    assert f"0.02 needs {one.needed:,}" in CollectionForecast(100, 100, 4, 0.02, False, 50.0).sentence
+    assert "needs" not in CollectionForecast(10**6, 100, 4, 0.02, False, 50.0).sentence
 
 
 @pytest.mark.parametrize(
