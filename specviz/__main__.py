@@ -19,7 +19,6 @@ from specviz.cli.common.parser import COMMANDS, CommandParser, UsageError
 from specviz.cli.common.progress import set_quiet
 from specviz.errors import SpecvizError, is_out_of_memory
 from specviz.process import bound_spin
-from specviz.records import load_toml
 
 DISK = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import at_rest
 from tests.browser.conftest import laptop, serving
-from tests.browser.test_accessibility import found
+from tests.browser.test_accessibility import found, found_in_both_schemes
 from tools.processes import find_free_port
 
 SMALLEST = """() => {
