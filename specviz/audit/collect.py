@@ -66,8 +66,6 @@ class CollectionSize:
 
     Attributes:
         samples: Number in all.
-        at_once: Requests at a time.
-        choices: Samples of a request.
         seed: Decides the seeds of all requests.
         arm: 0 or 1, of two files that are compared.
     """
@@ -99,7 +97,6 @@ class CollectionCounts:
     """What the answers showed besides samples.
 
     Attributes:
-        ended: Samples that ended by themselves.
         stripped: Of these, samples whose last token the server counted and did not give.
         uncounted: Samples whose number of tokens is unknown.
         alone: Requests of one sample that were sent because of it, and had as many tokens as they should.
@@ -182,7 +179,6 @@ class CollectionJob:
 
     Attributes:
         server: As ``recognize_server`` found it, with the settled profile.
-        path: Of the sample file.
         checks: Of the preflight.
         refusals: Fields that the server does not take: both for the record.
     """

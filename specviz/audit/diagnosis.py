@@ -61,7 +61,6 @@ class BugMatch:
 
     Attributes:
         mistake: Its id, or SETTINGS.
-        name: In words.
         words: The draft, the schedule and what else makes it fit best.
         log10_ratio: Likelihood of the samples over that under a correct decoder, as a power of ten.
         explained: Share of the deviation that is gone if this mistake is taken as the truth, in [0, 1].

@@ -98,7 +98,6 @@ class Endpoint:
     Attributes:
         url: As ``base`` takes it.
         key: Sent as a bearer token; never shown, never stored.
-        at_once: Most connections.
         timeout: Seconds that a whole answer may take.
         rate: Most questions with a body per second, None: as many as there are.
         stopped: Set by whoever wants nothing more: waiting ends, and ``Gone`` is raised.

@@ -89,7 +89,6 @@ class DraftSchedule:
 
     Attributes:
         lead: Tokens that are written before the first draft.
-        gamma: Draft tokens per round.
         total: Tokens of the whole text, the last of which is never drafted; 0: it may be.
     """
 

@@ -46,7 +46,6 @@ class PreflightCheck:
     Attributes:
         name: Short, the same for every server.
         state: "safe", "caught", or "unknown" where this server does not show it.
-        sentence: What was seen.
         stops: Whether samples would show nothing, or something else than they seem to.
     """
 

@@ -22,7 +22,6 @@ class ReproducibleRequest:
     """How a program without this project asks a server for one sample.
 
     Attributes:
-        address: Of the request.
         body: Python source of its body, in which ``seed`` stands for the seed.
         wrote: Python source that takes the token ids from the ``answer``, or its text as a list of one.
         variable: Environment variable that holds the key; empty for none.
@@ -74,7 +73,6 @@ class Reproduction:
         position: Of the token that is counted, from 1.
         token: That token; text is its text.
         exact: Its probability after the prefix, or its share on the second server.
-        seen: How often it came.
         reaching: Samples with the prefix, of each server, that show the difference with power 99% at a level of 0.001.
         samples: Samples to draw to have as many.
         script: A program in Python that does it.

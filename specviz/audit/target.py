@@ -125,11 +125,9 @@ class AuditPreparation:
 
     Attributes:
         server: As ``recognize_server`` gives it, with the settled profile.
-        checks: Results of the preflight.
         size: As the checks require: one request at a time, or one sample per request.
         refusals: A sentence for each field that the server does not take.
         forecast: None where all samples are there already.
-        url: The server's address.
         has_ids: Whether it gives the ids of its tokens.
     """
 

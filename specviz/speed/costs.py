@@ -217,8 +217,6 @@ class NodeBudget:
     """A tree of a number of nodes, on the bench's prompts.
 
     Attributes:
-        tokens_per_pass: Committed per target pass.
-        drafting: Seconds of drafting per round.
         speed: Tokens per second over the target's alone, by the curve: tokens_per_pass * T(1) / (T(tree) + drafting).
     """
 

@@ -38,10 +38,7 @@ class PolicyRow:
     """One contestant beside the best fixed length.
 
     Attributes:
-        rate: Tokens per second.
         gain: Seconds of the best fixed length over its own, run by run: above 1 is faster.
-        tokens_per_pass: Committed per target pass.
-        draft_tokens: Drafted per pass.
         accepted: Share of the drafted tokens that were accepted.
     """
 

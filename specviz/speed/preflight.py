@@ -180,16 +180,10 @@ class ModelCheck:
     """One model as far as it is known without its weights. None where it could not be found out; ``problems`` then says why.
 
     Attributes:
-        place: As it was named.
-        role: Target or draft.
         folder: Whether the place is a folder of this machine.
         revision, commit: Of a hub name: what was asked for, and what that is now.
-        license: As the hub says.
         gated: Whether the hub asks for an account that has accepted a license.
         family: Transformers' name of the architecture.
-        supported: Whether this decoder runs it.
-        parameters: Number of parameters.
-        vocabulary: Tokens it predicts.
         tokens: Entries of its tokenizer.
         context: Tokens that a text may have.
         window: Tokens that its sliding layers see.
@@ -234,7 +228,6 @@ class Preflight:
     """A pair as far as it is known without its weights.
 
     Attributes:
-        target, draft: The two models.
         device, dtype: That the pair would run on and in.
         free_bytes: Memory free on the device.
         host_bytes: In the system.

@@ -38,8 +38,6 @@ class StreamlitClient:
 
     Attributes:
         number: Tells visitors apart.
-        link, page: The address that it opens.
-        exceptions: Elements of that kind.
         runs: Runs of the script and of fragments that began or ended.
         modes: Modes of the stages that were drawn.
         charts: Charts that were drawn, each time.
@@ -47,7 +45,6 @@ class StreamlitClient:
         written: Texts drawn since the last action.
         links: Links that lead away from the page.
         received: Messages since the last action.
-        bytes: Bytes received in all.
     """
 
     number: int = 0

@@ -23,8 +23,6 @@ class StartedServer:
     """A server that answers.
 
     Attributes:
-        address: Of its OpenAI-compatible endpoint.
-        model: The name that requests give.
         body: Fields that requests add for this drafting.
     """
 

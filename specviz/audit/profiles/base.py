@@ -32,7 +32,6 @@ class ServerAnswer:
     Attributes:
         identity: Of what answered: model and, where there is one, fingerprint.
         prompt_tokens: Number of tokens of the prompt that the server read.
-        prompt_ids: Their ids.
         completion_tokens: Tokens of all samples together.
         drafted: Draft tokens; None where the answer does not say.
         accepted: Accepted draft tokens; None where the answer does not say.
@@ -92,10 +91,8 @@ class ServerProfile:
     """A server of which only OpenAI's protocol is known; base class of all profiles.
 
     Attributes:
-        name: In sentences.
         max_temperature: Highest temperature that is certain to be accepted.
         is_sequential: Whether requests should be sent one by one: seeds set a generator that all requests share.
-        max_choices: Most samples of one request.
         optional_fields: Fields that may be left out where a server refuses them.
         identity_fields: What the identity of an answer holds.
         drafting_evidence: Where drafting shows, in a few words; empty: nowhere.

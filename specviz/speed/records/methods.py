@@ -63,7 +63,6 @@ class FirstToken:
         labels: (C,) tokens as the hex of their bytes, most likely first; all others together at the end, as "".
         probs: (C,) their exact probabilities.
         counts: (C,) samples.
-        n: Samples in all.
         low, high: (C,) shares that sampling noise leaves all bars within, 99 of 100 times.
         tv: Between samples and distribution on these cells.
         upper: What sampling noise leaves it below, 99 of 100 times.
@@ -96,12 +95,10 @@ class MethodRow:
     """What one method did. A row without numbers has a reason instead.
 
     Attributes:
-        rule: Its title.
         exact: Whether the rule keeps the target's distribution.
         tokens: Written in so many passes of the target, over all measured runs.
         nodes: Draft tokens per pass, mean.
         checked, accepted: Draft tokens checked and accepted, by depth from 0.
-        ms: Milliseconds per token.
         trace: Its last round with a rejection, else its last, among those that had all their draft tokens; with the
             distributions.
     """

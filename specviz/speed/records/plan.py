@@ -128,7 +128,6 @@ class SpeedPlan:
 
     Attributes:
         text: Its name, its tokens, and the SHA-256 of its bytes; of a list of prompts also their number, ``prompts``.
-        openings: Number of continuations.
         opening, length: Tokens of each before and after its place; opening is 0 where prompts are continued.
         positions: For each position of a round at the largest gamma: how often a draft token there is accepted, among those that
             are checked.

@@ -26,7 +26,6 @@ class ServerCommand:
     """How one server is started.
 
     Attributes:
-        server: Its name.
         text: A command, or lines of Python.
         language: Of the text: bash or python.
         note: The version that the options were checked against, and what else the line needs.
