@@ -96,12 +96,12 @@ def run(options: argparse.Namespace) -> int:
     finally:
         for target in targets:
             target.endpoint.close()
-    file, against = (*(read_samples(folder / target.file) for target in targets), None)[:2]
+    files = [read_samples(folder / target.file) for target in targets]
     report = verdict.build_verdict(
-        file,
+        files[0],
         settings=settings,
         pair=pair,
-        against=against,
+        against=files[1] if len(files) > 1 else None,
         tv=options.min_tv,
         seed=settings.seed,
         drafted=[record.drafted for record in records],
