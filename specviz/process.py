@@ -36,7 +36,7 @@ def find_glibc() -> ctypes.CDLL | None:
     return None
 
 
-def usable_cores() -> int:
+def count_usable_cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

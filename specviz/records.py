@@ -53,19 +53,19 @@ class Schema:
         """A JSON-ready record under its schema, as JSON without NaN."""
         return json.dumps({"schema": self.tag} | dict(record), ensure_ascii=False, allow_nan=False, indent=indent)
 
-    def read(self, text: str, made: Callable[[dict[str, Any]], T]) -> T:
+    def read(self, text: str, construct: Callable[[dict[str, Any]], T]) -> T:
         """What ``made`` makes of a record without its schema.
 
         Raises TraceError for another schema, and if ``made`` fails on the record.
         """
-        return self.build(parse_record(text, self.what), made)
+        return self.build(parse_record(text, self.what), construct)
 
-    def build(self, record: Any, made: Callable[[dict[str, Any]], T]) -> T:
+    def build(self, record: Any, construct: Callable[[dict[str, Any]], T]) -> T:
         """The same for a record that was parsed already."""
         try:
             if (found := record.get("schema")) != self.tag:
                 raise TraceError(f"{self.what} has schema {str(found)[:60]!r}; this version reads {self.tag!r}.")
-            return made({key: value for key, value in record.items() if key != "schema"})
+            return construct({key: value for key, value in record.items() if key != "schema"})
         except DAMAGE as error:
             raise TraceError(f"{self.what} is damaged: {type(error).__name__} {str(error)[:200]}.") from error
 
@@ -190,7 +190,7 @@ def to_json_fields(value: Any, places: int | None = None) -> dict[str, Any]:
     }
 
 
-def canonical_json(value: Any) -> str:
+def format_canonical_json(value: Any) -> str:
     """JSON with sorted names and no spaces, so that equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 

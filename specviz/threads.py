@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from specviz.process import usable_cores
+from specviz.process import count_usable_cores
 
 SET_BY_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 FEW = 16  # tokens, over all rows, up to which a pass is of the kind that a round makes
@@ -213,7 +213,7 @@ def _find_default() -> int:
 
 def _list_default_counts() -> set[int]:
     """Numbers of threads with which PyTorch starts by itself: of usable cores, of all, and of those that are not hyperthreads."""
-    counts = {usable_cores(), os.cpu_count() or 1}
+    counts = {count_usable_cores(), os.cpu_count() or 1}
     with suppress(OSError, ValueError, subprocess.SubprocessError):
         if sys.platform == "linux":
             if Path("/sys/devices/system/cpu/smt/active").read_text().strip() == "1":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE
 from specviz.evidence.bugs.registry import open_tables
 from specviz.evidence.enumeration import enumerate_output, enumerate_target
@@ -70,7 +70,7 @@ def pooled(probs: dict, other: dict, n: int) -> tuple[PooledCells, dict, np.ndar
 def counted(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.ndarray, PooledCells]:
     """Counts of n draws in the cells of a distribution, from draw number ``first`` on: on shared distributions where the mutant can be drawn so."""
     made = build(open_tables(*mutant.toy), mutant.settings)
-    draw = shared_distributions if mutant.on_shared_distributions else decoded
+    draw = sample_with_shared_distributions if mutant.on_shared_distributions else sample_with_engine
     randomness = made.randomness(PhiloxRandomness(SEED))
     samples = draw(Shard(made.target, made.proposer, made.rule, randomness, mutant.settings, PROMPT, first=first, count=n))
     cells, where, _ = pooled(probs, {}, n)

@@ -16,9 +16,9 @@ import pytest
 from specviz import threads
 from specviz.decoding.engine import build_randomness
 from specviz.decoding.run import record_run
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.models.pairs.loading import load_pair
-from specviz.process import SPIN_COUNT, usable_cores
+from specviz.process import SPIN_COUNT, count_usable_cores
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.threads import PassThreads, count_max_threads, limit_threads, preserve_thread_count
@@ -284,9 +284,9 @@ def test_probes_change_no_sample_of_many_rows(exact_pair, request):
         )
         return sampler(shard).tokens.tolist()
 
-    expected = [draw(sampler) for sampler in (decoded, shared_distributions)]
+    expected = [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)]
     made = request.getfixturevalue("probing")
-    assert [draw(sampler) for sampler in (decoded, shared_distributions)] == expected and made["many"]
+    assert [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)] == expected and made["many"]
 
 
 # Beside a process that computes ------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ def measure_rates() -> tuple[list[float], list[float]]:
 
 
 @pytest.mark.slow  # it measures; what is decided from measurements is tested above on a fake clock
-@pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
+@pytest.mark.skipif(count_usable_cores() < 2, reason="needs two cores")
 def test_decoding_beside_a_busy_process_takes_at_most_three_times_as_long():
     """One thread keeps a core of the two. Two threads, of which one has lost its core, decode up to 50 times more slowly.
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from specviz.evidence.four_rules import compare_four_rules
-from specviz.verification.block import block_weights
+from specviz.verification.block import compute_block_weights
 from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
 from specviz.web.one_token.payload import GRID, PRESETS
 from tests.written_cases import round_to_grid
@@ -54,7 +54,9 @@ def bounds(p: list[float], q: list[float]) -> dict[str, Any]:
     """
     after_each, drawn_from = torch.tensor([p] * 3, dtype=torch.float64), torch.tensor([q] * 2, dtype=torch.float64)
     size, some = range(len(q)), q.index(max(q))
-    found = {(a, b): block_weights((a, b), after_each, drawn_from) for a in size for b in size if q[a] > 0.0 and q[b] > 0.0}
+    found = {
+        (a, b): compute_block_weights((a, b), after_each, drawn_from) for a in size for b in size if q[a] > 0.0 and q[b] > 0.0
+    }
     return {
         "w1": [found[a, some].weights[1] if (a, some) in found else None for a in size],
         "h1": [found[a, some].edges[0] if (a, some) in found else None for a in size],

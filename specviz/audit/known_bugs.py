@@ -23,7 +23,7 @@ from specviz.evidence.bugs.registry import LEAST, SIBLINGS
 from specviz.evidence.bugs.rules import ListResidualRule
 from specviz.settings import Settings
 from specviz.verification.token import EmptyResidualError, residual
-from specviz.verification.typical import typical_bound
+from specviz.verification.typical import compute_typical_bound
 from specviz.verification.warp import warp
 
 FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
@@ -303,7 +303,7 @@ def split_per_path(p: Tensor, q: Tensor, siblings: int) -> NextTokenSplit:
 
 def split_typical(p: Tensor, q: Tensor, epsilon: float) -> NextTokenSplit:
     """R21, with the draft's likeliest token."""
-    bar = torch.tensor([typical_bound(row, epsilon) for row in p], dtype=p.dtype)[:, None]
+    bar = torch.tensor([compute_typical_bound(row, epsilon) for row in p], dtype=p.dtype)[:, None]
     accepted = concentrate_on_argmax(q) * (p > bar)
     return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)) * concentrate_on_argmax(p), concentrate_on_argmax(p))
 

@@ -68,7 +68,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Assignment:
     """One task of a room. number: from 1; phase: one of PHASES of its kind; content: JSON-ready, what its kind needs."""
 
     number: int
@@ -122,7 +122,7 @@ def check_room_settings(settings: Settings) -> Settings:
     return settings
 
 
-def check_answer(task: Task, sent: object) -> dict[str, Any]:
+def check_answer(task: Assignment, sent: object) -> dict[str, Any]:
     """What a student sent for a task, with nothing else in it. Raises SettingsError for anything that its kind does not take."""
     if not isinstance(sent, dict):
         raise SettingsError("answer", sent, "an object")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specviz.classroom import codes
-from specviz.classroom.records import HOURS, SHOWN, Room, Task, draw_seed
+from specviz.classroom.records import HOURS, SHOWN, Assignment, Room, draw_seed
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
 
@@ -232,17 +232,17 @@ class RoomStore:
 
     # Tasks -----------------------------------------------------------------------------------------------------------------
 
-    def tasks(self, code: str) -> list[Task]:
+    def tasks(self, code: str) -> list[Assignment]:
         """All tasks of a room, in their order."""
         rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number", code)
-        return [Task(number, kind, phase, json.loads(content)) for number, kind, phase, content in rows]
+        return [Assignment(number, kind, phase, json.loads(content)) for number, kind, phase, content in rows]
 
-    def task(self, code: str) -> Task | None:
+    def task(self, code: str) -> Assignment | None:
         """The task that is on now; None before the first."""
         rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number DESC LIMIT 1", code)
-        return Task(*rows[0][:3], json.loads(rows[0][3])) if rows else None
+        return Assignment(*rows[0][:3], json.loads(rows[0][3])) if rows else None
 
-    def begin(self, code: str, task: Task) -> None:
+    def begin(self, code: str, task: Assignment) -> None:
         """The next task. One that has begun meanwhile under its number stays, so that a second click changes nothing."""
         with self:
             row = code, task.number, task.kind, task.phase, json.dumps(task.content)
@@ -260,7 +260,7 @@ class RoomStore:
 
     # Answers and samples ----------------------------------------------------------------------------------------------------
 
-    def answer(self, code: str, task: Task, student: int, sent: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, code: str, task: Assignment, student: int, sent: Mapping[str, Any]) -> dict[str, Any]:
         """Keep an answer, unless there is one of this student in this phase: that one stays. Returns what is kept."""
         with self:
             key = code, task.number, task.phase, student

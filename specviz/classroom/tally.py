@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.classroom.records import SPAN, Task, derive_task_seed
+from specviz.classroom.records import SPAN, Assignment, derive_task_seed
 from specviz.classroom.store import StoredBlock
 from specviz.evidence.results import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
@@ -49,12 +49,12 @@ class ClassSamples:
     looks: tuple[Mapping[str, Any], ...]
 
     @classmethod
-    def of(cls, task: Task, standing: TaskTally, looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
+    def of(cls, task: Assignment, standing: TaskTally, looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
         counts = [standing.counts[str(cell)] for cell in range(len(task.content["labels"]))]
         return cls(build_shares(task, "the class", counts, standing.n), len(standing.own), tuple(looks))
 
 
-def build_shares(task: Task, name: str, counts: Sequence[int], n: int) -> CellShares:
+def build_shares(task: Assignment, name: str, counts: Sequence[int], n: int) -> CellShares:
     """Counts beside the exact distribution of a task."""
     shown = task.content["cells"]["shown"]
     return CellShares.from_counts(name, task.content["labels"], shown["whole"], np.array(shown["masses"]), counts, n)
@@ -75,7 +75,7 @@ class PredictionOutcome:
     best: float
 
 
-def compute_outcome(room_seed: int, task: Task, student: int, sent: Mapping[str, Any]) -> PredictionOutcome:
+def compute_outcome(room_seed: int, task: Assignment, student: int, sent: Mapping[str, Any]) -> PredictionOutcome:
     """Whether the draft token of a situation is accepted for this student. Each has a random number of their own."""
     numbers = PhiloxRandomness(derive_task_seed(room_seed, task.number))
     u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
@@ -107,7 +107,7 @@ class Calibration:
     points: tuple[tuple[float, float], ...]
 
 
-def compute_calibration(room_seed: int, tasks: Sequence[tuple[Task, Answers]]) -> Calibration | None:
+def compute_calibration(room_seed: int, tasks: Sequence[tuple[Assignment, Answers]]) -> Calibration | None:
     """Of every prediction in a room, or in one task; None where there are none."""
     rows = []
     for task, answers in tasks:
@@ -141,7 +141,7 @@ class Votes:
     moved: int
 
 
-def count_votes(task: Task, answers: Answers) -> Votes:
+def count_votes(task: Assignment, answers: Answers) -> Votes:
     by_phase = {
         phase: {student: sent["choice"] for when, student, sent in answers if when == phase} for phase in ("before", "after")
     }

@@ -171,7 +171,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
 
 def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Measure trees of several sizes as ``bench curves`` does."""
-    from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, curve_key
+    from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, format_curve_key
     from specviz.speed.costs import measure_pass_curves
     from specviz.speed.machine import describe_machine, format_today
 
@@ -180,7 +180,7 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
     for temperature in (0.0, 1.0):
         for proposer, name in TREES.items():
             if budgets := found.budgets.get(f"{name}, temperature {temperature:g}", ()):
-                points[curve_key(proposer, temperature)] = tuple(
+                points[format_curve_key(proposer, temperature)] = tuple(
                     NodeCountPoint(b.nodes, b.tokens_per_pass, b.speed) for b in budgets
                 )
     best = ", ".join(f"{key}: {max(values, key=lambda point: point.speed).nodes} nodes" for key, values in points.items())

@@ -1,7 +1,7 @@
 """Many samples at once: through the real decoder in batches, or on shared distributions, each computed once for all samples.
 
-Both give the samples of ``engine.decode``: sample i takes the i-th number of every random stream. ``decoded`` runs the engine
-itself, caches included. ``shared_distributions`` changes the order of the work: all samples that have m tokens get their next
+Both give the samples of ``engine.decode``: sample i takes the i-th number of every random stream. ``sample_with_engine`` runs the engine
+itself, caches included. ``sample_with_shared_distributions`` changes the order of work: all samples that have m tokens get their next
 token together, prefix by prefix, and the rule's own methods decide about each.
 """
 
@@ -69,7 +69,7 @@ class ShardState:
         return cls(0, 0, tokens, np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool), events)
 
 
-def decoded(
+def sample_with_engine(
     shard: Shard,
     batch: int = 64,
     source: str = "speculative",
@@ -135,7 +135,7 @@ def iterate_rounds(
         running = sorted(going, key=order)
 
 
-def shared_distributions(
+def sample_with_shared_distributions(
     shard: Shard,
     source: str = "speculative",
     on_progress: ProgressCallback = ignore_progress,

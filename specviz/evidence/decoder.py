@@ -10,7 +10,7 @@ from specviz.decoding.device.choice import COMPILED, DEVICE
 from specviz.decoding.device.choice import REFERENCE as BY_REFERENCE
 from specviz.decoding.engine import TargetOnlyRandomness, build_first_prefix, sample_target_only, step
 from specviz.decoding.methods import build_rule
-from specviz.decoding.sampler import Shard, ShardState, decoded, iterate_rounds, shared_distributions
+from specviz.decoding.sampler import Shard, ShardState, iterate_rounds, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.errors import SettingsError
 from specviz.evidence import assisted
@@ -145,14 +145,14 @@ class Decoder:
             return assisted.sample_assisted(self.pair, self.settings, self.prompt, first, count, on_progress)
         shard = self.make_shard(first, count)
         if mode == SHARED:
-            return shared_distributions(shard, self.label, on_progress, state, keep)
+            return sample_with_shared_distributions(shard, self.label, on_progress, state, keep)
         engine = None if self.name == SPECULATIVE else BY_REFERENCE
-        return decoded(shard, source=self.label, on_progress=on_progress, engine=engine)
+        return sample_with_engine(shard, source=self.label, on_progress=on_progress, engine=engine)
 
     def sample_blocks(self, blocks: Blocks, on_progress: ProgressCallback = ignore_progress) -> Samples:
         """Samples of several blocks, one after the other, on shared distributions: a pure function of its arguments."""
         shard = self.make_shard(0, sum(count for _, count in blocks), blocks)
-        return shared_distributions(shard, self.label, on_progress)
+        return sample_with_shared_distributions(shard, self.label, on_progress)
 
     def decode_rounds(
         self, numbers: Sequence[int], length: int | None = None, on_progress: ProgressCallback = ignore_progress
@@ -265,7 +265,9 @@ def sample_together(
         target = target or MemoizedPaths(shard.target)
         shard = replace(shard, target=target)
         drawn.append(
-            shared_distributions(shard, decoder.label, lambda share, number=number: on_progress((number + share) / len(decoders)))
+            sample_with_shared_distributions(
+                shard, decoder.label, lambda share, number=number: on_progress((number + share) / len(decoders))
+            )
         )
     return drawn
 

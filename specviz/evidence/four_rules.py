@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.verification.block import block_weights
+from specviz.verification.block import compute_block_weights
 from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
 
 Probs = list[float]
@@ -58,7 +58,7 @@ def build_block_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome
     drawn_from = torch.tensor([q] * 2, dtype=torch.float64)
 
     def way(a: int, b: int) -> PairOutcome:
-        found = block_weights((a, b), after_each, drawn_from)
+        found = compute_block_weights((a, b), after_each, drawn_from)
         h1, h2 = found.edges
         after_one = (found.left[1] / found.mass[1]).tolist() if found.mass[1] > 0.0 else p
         return PairOutcome(((1.0 - h2) * (1.0 - h1), (1.0 - h2) * h1, h2), after_none, after_one)

@@ -16,7 +16,7 @@ from specviz.evidence.borderline import NEAR
 from specviz.evidence.tests import TestReport
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
-from specviz.records import canonical_json, list_versions
+from specviz.records import format_canonical_json, list_versions
 from specviz.settings import Settings
 
 SCHEMA = "specviz-verify-2"
@@ -145,4 +145,4 @@ def split_fields(record: dict[str, Any]) -> dict[str, Any]:
 
 def digest(value: Any) -> str:
     """SHA-256 of the canonical JSON."""
-    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
+    return hashlib.sha256(format_canonical_json(value).encode("ascii")).hexdigest()

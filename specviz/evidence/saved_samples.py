@@ -21,7 +21,7 @@ import numpy as np
 from specviz.decoding.sampler import ShardState
 from specviz.decoding.samples import Coverage, Samples
 from specviz.errors import EvidenceError
-from specviz.records import Schema, canonical_json, find_difference, write
+from specviz.records import Schema, find_difference, format_canonical_json, write
 
 SCHEMA = Schema("draws", 2, "The file of samples")
 EVERY = 3.0  # shortest time between two writes, in seconds
@@ -74,7 +74,7 @@ class SavedSamples:
     def open(cls, path: Path | None, asked: dict[str, Any]) -> SavedSamples:
         """What is there already, or nothing yet. Raises EvidenceError for a file that is damaged or of another run, and
         SettingsError where no file can be written."""
-        saved = cls(path, json.loads(canonical_json(asked)))
+        saved = cls(path, json.loads(format_canonical_json(asked)))
         if path is not None:
             if os.path.exists(path):  # unlike Path.exists, false where nobody may look
                 saved.parts = _read(path, saved.asked)
@@ -118,7 +118,7 @@ def _encode_content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Ite
         for mode, part in parts.items()
     ]  # fmt: skip
     head = {"schema": SCHEMA.tag, "asked": asked, "parts": described, "sha256": total.hexdigest()}
-    line = canonical_json(head | {"digest": hashlib.sha256(canonical_json(head).encode()).hexdigest()})
+    line = format_canonical_json(head | {"digest": hashlib.sha256(format_canonical_json(head).encode()).hexdigest()})
     yield line.encode() + b"\n"
     yield from (array.data for array in arrays)
 
@@ -152,7 +152,7 @@ def _parse_head(line: bytes, path: Path) -> dict[str, Any]:
             f"'{path}' cannot be read by this version: its schema is {head.get('schema')!r}; {SCHEMA.tag!r} can be read."
         )
     if (
-        hashlib.sha256(canonical_json({key: value for key, value in head.items() if key != "digest"}).encode()).hexdigest()
+        hashlib.sha256(format_canonical_json({key: value for key, value in head.items() if key != "digest"}).encode()).hexdigest()
         != head["digest"]
     ):
         raise ValueError("its first line was changed")

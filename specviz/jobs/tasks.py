@@ -14,7 +14,7 @@ from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback
 from specviz.proposers.source_texts import allow_path
-from specviz.records import canonical_json, find_difference, list_versions
+from specviz.records import find_difference, format_canonical_json, list_versions
 from specviz.settings import Settings
 
 PAIRS_IN_MEMORY = 2  # pairs that a worker keeps loaded
@@ -52,7 +52,7 @@ class PairRef:
 
     @classmethod
     def from_pair(cls, pair: LoadedPair, settings: Settings) -> PairRef:
-        return cls(settings.pair, pair.target.device.type, settings.dtype, canonical_json(describe_models(pair)))
+        return cls(settings.pair, pair.target.device.type, settings.dtype, format_canonical_json(describe_models(pair)))
 
     def load(self) -> LoadedPair:
         """Load the pair. Raises ClusterError if its weights, tokenizer or library versions differ from this machine's."""
@@ -62,7 +62,7 @@ class PairRef:
 @lru_cache(maxsize=PAIRS_IN_MEMORY)
 def _load(ref: PairRef) -> LoadedPair:
     pair = load_pair(ref.name, ref.device, ref.dtype)
-    if other := find_difference(json.loads(ref.models), json.loads(canonical_json(describe_models(pair)))):
+    if other := find_difference(json.loads(ref.models), json.loads(format_canonical_json(describe_models(pair)))):
         raise ClusterError(f"it has other models or versions than this machine: {other} there")
     return pair
 

@@ -15,7 +15,7 @@ from specviz.verification.registry import DraftForm
 READS = ("gamma", "draft_length_policy")
 
 
-def chain_form(settings: Settings) -> DraftForm:
+def describe_chain(settings: Settings) -> DraftForm:
     """What a chain from a language model guarantees."""
     return DraftForm(fixed_length=settings.draft_length_policy == "fixed")
 
@@ -35,6 +35,6 @@ def build_chain(request: DraftingRequest, source: LanguageModel, name: str = "dr
     return AdaptiveDraft(source, policy, name=name)
 
 
-@register_proposer("draft", title="draft model", form=chain_form, reads=READS)
+@register_proposer("draft", title="draft model", form=describe_chain, reads=READS)
 def _build_draft_chain(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.draft)

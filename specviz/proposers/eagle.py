@@ -14,7 +14,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.fixed import FixedTree
-from specviz.proposers.trees.proposer import build_tree, takes_top, tree_form
+from specviz.proposers.trees.proposer import build_tree, describe_tree, takes_top
 from specviz.settings import TREE_LEVELS, Settings
 from specviz.verification.registry import DraftForm
 
@@ -27,7 +27,7 @@ def drafts_chain(settings: Settings) -> bool:
 
 
 def _eagle_form(settings: Settings) -> DraftForm:
-    return DraftForm() if drafts_chain(settings) else tree_form(settings)
+    return DraftForm() if drafts_chain(settings) else describe_tree(settings)
 
 
 @register_proposer("eagle", title="EAGLE head", form=_eagle_form, reads=("gamma", "tree", "siblings", "tree_budget", "eagle"))

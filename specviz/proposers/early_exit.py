@@ -5,7 +5,7 @@ from __future__ import annotations
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.base import Proposer
-from specviz.proposers.chains import build_chain, chain_form
+from specviz.proposers.chains import build_chain, describe_chain
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.settings import Settings
@@ -13,7 +13,7 @@ from specviz.settings import Settings
 NAME = "early-exit"
 
 
-def open_layered_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
+def _open_layered_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
     """The target and its first layers, which share their computation."""
     return pair.open_layered(settings)
 
@@ -21,9 +21,9 @@ def open_layered_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageM
 @register_proposer(
     "early-exit",
     title="early exit",
-    form=chain_form,
+    form=describe_chain,
     reads=("gamma", "draft_length_policy", "early_exit", "exit_layer"),
-    open_models=open_layered_models,
+    open_models=_open_layered_models,
 )
 def _build_early_exit(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.draft, NAME)

@@ -145,12 +145,12 @@ class Lookahead:
         self._known[self._key(row)] = state
 
 
-def lookahead_form(settings: Settings) -> DraftForm:
+def _describe_lookahead(settings: Settings) -> DraftForm:
     """One n-gram is a chain. Of several, siblings have one-hot distributions of their own; nothing is drawn."""
     return DraftForm(branches=settings.num_chains > 1, shares_q=False)
 
 
-def open_windowed_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
+def _open_windowed_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
     """The target, whose passes read windows as well, and the draft."""
     target, draft = pair.open(settings)
     return WindowedTarget(target), draft
@@ -159,9 +159,9 @@ def open_windowed_models(pair: LoadedPair, settings: Settings) -> tuple[Language
 @register_proposer(
     "lookahead",
     title="lookahead decoding",
-    form=lookahead_form,
+    form=_describe_lookahead,
     reads=("gamma", "num_chains"),
-    open_models=open_windowed_models,
+    open_models=_open_windowed_models,
 )
 def _build_lookahead(request: DraftingRequest) -> Proposer:
     """N-grams from the target's own predictions: at most ``drafts`` of them, of gamma tokens."""

@@ -17,7 +17,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import HiddenStateProposer, Proposer
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest, remove_cuts
-from specviz.proposers.trees.proposer import build_tree, tree_form
+from specviz.proposers.trees.proposer import build_tree, describe_tree
 from specviz.randomness import Prefix
 from specviz.settings import SHAPE, Settings, read_tree_shape
 from specviz.verification.draft_tree import DraftTree, node_depth
@@ -61,7 +61,7 @@ class HeadDistributions:
         return self._distributions
 
 
-@register_proposer("medusa", title="Medusa heads", form=tree_form, reads=("tree", "siblings", "tree_budget", "heads"))
+@register_proposer("medusa", title="Medusa heads", form=describe_tree, reads=("tree", "siblings", "tree_budget", "heads"))
 def _build_medusa(request: DraftingRequest) -> Proposer:
     heads = HEADS.find(request.pair.name, request.pair.target, request.settings.heads, load_heads)
     return build_heads_proposer(request.target, heads, request.settings)

@@ -16,7 +16,7 @@ import torch
 
 from specviz.decoding.methods import build_rule
 from specviz.decoding.run import build_trace, record_run
-from specviz.decoding.sampler import Shard, decoded
+from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.errors import SpecvizError
 from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import LoadedPair
@@ -183,7 +183,7 @@ def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_pr
     while len(tokens) < draws:
         count = min(SAMPLES_PER_CHUNK, draws - len(tokens))
         shard = Shard(target, proposer, build_rule(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
-        samples = decoded(shard)
+        samples = sample_with_engine(shard)
         tokens += samples.tokens[:, 0].tolist()
         on_progress(len(tokens) / draws)
     cells = _compute_cell_masses(probs, top)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -60,11 +60,13 @@ def _measure_prompt(pair: LoadedPair, name: str, draws: int, settings: Settings,
     ids = pair.encode(settings.prompt)
 
     def sample_in_batches(count: int, batch: int) -> Callable[[Lap], object]:
-        return lambda lap: decoded(Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=count), batch)
+        return lambda lap: sample_with_engine(
+            Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=count), batch
+        )
 
     def sample_shared(lap: Lap) -> None:
         log(f"{name}: {draws:,} draws on shared distributions")
-        shared_distributions(Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=draws))
+        sample_with_shared_distributions(Shard(*_open_decoder(pair, settings), settings=settings, prompt=ids, count=draws))
 
     short = Clock({way: sample_in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SAMPLES_PER_RUN.items()})
     short.run_until((runs + 1) // 2)

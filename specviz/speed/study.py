@@ -27,7 +27,7 @@ from specviz.proposers.copied import CopiedTokens
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.proposers.source_texts import read_source_text
-from specviz.records import ASSETS, Schema, build, canonical_json, find_difference, list_versions, read_text, write
+from specviz.records import ASSETS, Schema, build, find_difference, format_canonical_json, list_versions, read_text, write
 from specviz.settings import Settings
 from specviz.speed.acceptance import Ids, Texts, compute_expected_rounds, cut_openings, decode_texts, measure_acceptance
 from specviz.speed.machine import format_today
@@ -62,7 +62,7 @@ class StudyCheckpoint:
             TraceError: For a file that is damaged or of another study.
             SettingsError: Where no file can be written.
         """
-        saved = cls(path, json.loads(canonical_json(asked)))
+        saved = cls(path, json.loads(format_canonical_json(asked)))
         if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
             saved.add(*_read_cells(path, saved.asked))
         else:

@@ -79,13 +79,13 @@ def _load_model(folder: Path) -> PreTrainedModel:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
-def _write_measurement(path: Path, measured: DraftMeasurement, log: Callable[[str], None]) -> None:
+def _write_measurement(path: Path, measurement: DraftMeasurement, log: Callable[[str], None]) -> None:
     record = {
-        "loss_nats_per_token": measured.loss,
-        "acceptance": {str(t): round(a, 4) for t, a in measured.acceptance.items()},
-        "acceptance_standard_error": {str(t): round(e, 4) for t, e in measured.error.items()},
-        "top1_agreement": round(measured.top1, 4),
-        "positions": measured.tokens,
+        "loss_nats_per_token": measurement.loss,
+        "acceptance": {str(t): round(a, 4) for t, a in measurement.acceptance.items()},
+        "acceptance_standard_error": {str(t): round(e, 4) for t, e in measurement.error.items()},
+        "top1_agreement": round(measurement.top1, 4),
+        "positions": measurement.tokens,
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
     log(f"{path.name}: {json.dumps(record, indent=1)}")

@@ -17,8 +17,8 @@ from specviz.models.attachments.eagle import save_eagle
 from specviz.models.attachments.exits import save_exit
 from specviz.models.attachments.heads import save_heads
 from specviz.training.corpus import Batches, encode_works, read_works
-from specviz.training.lessons import DIVERGENCES, EagleLesson, ExitLesson, HeadsLesson, Lesson, average_divergence
 from specviz.training.loop import Schedule, train
+from specviz.training.losses import DIVERGENCES, DistillationLoss, EagleLoss, ExitLoss, HeadsLoss, average_divergence
 from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
 from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 
@@ -121,20 +121,23 @@ def train_student(role: str, out: Path, batches: Batches, schedule: Schedule, lo
     if missing := [name for name in needed if not (out / name / "config.json").is_file()]:
         raise TrainingError(f"'{out}' has no trained {' and no '.join(missing)} yet. Train it first: {role} learns from it.")
     target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.bfloat16)
-    loss = average_divergence(DIVERGENCES[DIVERGENCE])
+    divergence = average_divergence(DIVERGENCES[DIVERGENCE])
     student: Any
-    lesson: Lesson
+    loss: DistillationLoss
     if role == "heads":
-        student, lesson = TrainableHeads(target.config.hidden_size), HeadsLesson(target)
+        student, loss = TrainableHeads(target.config.hidden_size), HeadsLoss(target)
     elif role == "exit":
-        student, lesson = TrainableExit(target.model.norm, EXIT_LAYER), ExitLesson(target, loss)
+        student, loss = TrainableExit(target.model.norm, EXIT_LAYER), ExitLoss(target, divergence)
     elif role == "eagle":
-        student, lesson = TrainableEagle(target.config), EagleLesson(target)
+        student, loss = TrainableEagle(target.config), EagleLoss(target)
     else:
-        student, lesson = AutoModelForCausalLM.from_pretrained(out / "draft", dtype=torch.bfloat16), Lesson(target, loss)
+        student, loss = (
+            AutoModelForCausalLM.from_pretrained(out / "draft", dtype=torch.bfloat16),
+            DistillationLoss(target, divergence),
+        )
         student.set_attn_implementation("eager")
     log(f"{role}: {sum(p.numel() for p in student.parameters()) / 1e6:.2f} M parameters")
-    student = train(student, batches, schedule, out / "run" / role, log, lesson)
+    student = train(student, batches, schedule, out / "run" / role, log, loss)
     if role == "heads":
         save_heads(student.blocks(), out / role)
     elif role == "exit":

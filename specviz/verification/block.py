@@ -45,23 +45,23 @@ class BlockWeights:
     mass: tuple[float, ...]  # N numbers, the sums of ``left``
 
 
-def block_weights(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> BlockWeights:
+def compute_block_weights(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> BlockWeights:
     """Weights and thresholds of a chain. p (N + 1, V) after the prefix and each draft token; q (N, V), None where N is 0."""
-    return _block_weights(*token_probabilities(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1))), p, q)
+    return _compute_weights(*token_probabilities(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1))), p, q)
 
 
-def _block_weights(p_token: Sequence[float], q_token: Sequence[float], p: Tensor, q: Tensor | None) -> BlockWeights:
+def _compute_weights(p_token: Sequence[float], q_token: Sequence[float], p: Tensor, q: Tensor | None) -> BlockWeights:
     """The same, where the probabilities of the draft tokens themselves are known, N each."""
     count, weights = len(p_token), [1.0]
     for p_x, q_x in zip(p_token, q_token, strict=True):
         weights.append(acceptance_probability(weights[-1] * p_x, q_x))
     left = p[:0] if q is None else (p[:count] * p.new_tensor(weights[:count])[:, None]).sub_(q).clamp_(min=0.0)
     mass = left.sum(-1).tolist()
-    edges = [_edge_threshold(weight, missing) for weight, missing in zip(weights[1:count], mass[1:], strict=True)]
+    edges = [_compute_threshold(weight, missing) for weight, missing in zip(weights[1:count], mass[1:], strict=True)]
     return BlockWeights(tuple(weights), (*edges, weights[-1])[:count], left, tuple(mass))
 
 
-def _edge_threshold(weight: float, mass: float) -> float:
+def _compute_threshold(weight: float, mass: float) -> float:
     """The threshold m / (m + 1 - w); 1 where p equals q and all draft tokens so far are certain to be accepted."""
     total = mass + 1.0 - weight
     return mass / total if total > 0.0 else 1.0
@@ -87,7 +87,7 @@ class BlockRule:
         return BlockWalk(self, tree, index, row, p, randomness)
 
     def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
-        found = block_weights(tree.tokens[index], p, tree.q[index])
+        found = compute_block_weights(tree.tokens[index], p, tree.q[index])
         return RuleView(p[node], torch.minimum(found.weights[node] * p[node], tree.q[index][node]), found.left[node])
 
 
@@ -95,7 +95,7 @@ class BlockWalk(TreeWalk):
     """Algorithm 2 for one row: every draft token of the chain is checked, and the path is the longest beginning that is accepted."""
 
     def descend(self) -> None:
-        found = _block_weights(self.p_token, self.q_token, self.p, self.q)
+        found = _compute_weights(self.p_token, self.q_token, self.p, self.q)
         uniforms = [float(self.randomness.take(Purpose.ACCEPT, [self.row], node, node)[0]) for node in range(len(self.tokens))]
         below = [report_comparison(u < edge, u, edge) for u, edge in zip(uniforms, found.edges, strict=True)]
         accepted = max((count for count, yes in enumerate(below, start=1) if yes), default=0)

@@ -25,7 +25,7 @@ from specviz.verification.token import Check, TokenRule, TreeWalk
 from specviz.verification.warp import first_argmax, one_hot
 
 
-def typical_bound(p: Tensor, epsilon: float) -> float:
+def compute_typical_bound(p: Tensor, epsilon: float) -> float:
     """min(epsilon, sqrt(epsilon) exp(-H(p))): the bound that p(x) must exceed. p (V,) float64; epsilon above 0, at most 1."""
     return min(epsilon, sqrt(epsilon) * exp(-float(torch.special.entr(p).sum())))
 
@@ -44,7 +44,7 @@ class TypicalRule(TokenRule):
         self.epsilon, self.bar = epsilon, bar
 
     def condition_on(self, p: Tensor) -> TypicalRule:
-        return TypicalRule(self.epsilon, typical_bound(p, self.epsilon))
+        return TypicalRule(self.epsilon, compute_typical_bound(p, self.epsilon))
 
     def threshold(self, p: float, q: float) -> float:
         assert self.bar is not None, "condition_on() gives the bound"
@@ -61,7 +61,7 @@ class TypicalRule(TokenRule):
 
     def find_impossible_tokens(self, p: Tensor) -> Tensor:
         """Tokens that p allows but this rule never writes, (V,) bool: neither typical nor the most likely."""
-        possible = (p > typical_bound(p, self.epsilon)) | (self.bonus(p) > 0.0)
+        possible = (p > compute_typical_bound(p, self.epsilon)) | (self.bonus(p) > 0.0)
         return (p > 0.0) & ~possible
 
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
@@ -69,7 +69,7 @@ class TypicalRule(TokenRule):
 
     def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         probs = p[tree.parents[index][node] + 1]
-        overlap = torch.where(probs > typical_bound(probs, self.epsilon), tree.q[index][node], 0.0)
+        overlap = torch.where(probs > compute_typical_bound(probs, self.epsilon), tree.q[index][node], 0.0)
         return RuleView(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))
 
 
@@ -90,7 +90,7 @@ class LongestWalk(TreeWalk):
         return ROOT
 
     def _is_typical(self, node: int) -> bool:
-        return self.p_token[node] > typical_bound(self.p[self.parents[node] + 1], self.rule.epsilon)
+        return self.p_token[node] > compute_typical_bound(self.p[self.parents[node] + 1], self.rule.epsilon)
 
     def _find_longest_path(self, node: int) -> tuple[int, float]:
         """Length of the longest typical path that starts with a typical node, and the logarithm of its probability."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from specviz.decoding.engine import TargetOnlyRandomness
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.bugs.components import ChangedModel, concentrate_on_argmax
 from specviz.evidence.bugs.registry import BUGS
@@ -41,14 +41,14 @@ def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings
     opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
     made = BUGS[name].build(opened, settings)
     shard = Shard(made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(SEED)), settings, prompt, count=n)
-    return (shared_distributions if BUGS[name].on_shared_distributions else decoded)(shard)
+    return (sample_with_shared_distributions if BUGS[name].on_shared_distributions else sample_with_engine)(shard)
 
 
 def after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
     """Samples of a server that drafts from the second token on: the first is the target's, and the mutant continues it."""
     alone = replace(settings, max_new_tokens=1)
     target = open_(settings)[0]
-    first = shared_distributions(
+    first = sample_with_shared_distributions(
         Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(SEED)), alone, prompt, count=n)
     )
     rows = []

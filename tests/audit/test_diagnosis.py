@@ -22,7 +22,7 @@ from specviz.audit.diagnosis import (
     score_bugs,
 )
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
-from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.components import change_temperature
 from specviz.evidence.bugs.registry import open_tables
@@ -94,7 +94,7 @@ def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
     """Half of the samples at a tenth of the temperature, half at four times: no single temperature explains them."""
     target, draft = OPEN(SETTINGS)
     arms = [
-        shared_distributions(
+        sample_with_shared_distributions(
             Shard(
                 target,
                 DraftModel(draft, 1),

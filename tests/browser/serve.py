@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def use_pair(folder: Path) -> None:
     """Let the catalog's pair and the opening run be those of a folder."""
     places = {"target": str(folder / "target"), "draft": str(folder / "draft")}
-    PAIRS["storybook"] = replace(PAIRS["storybook"], shipped=False, **places)
+    PAIRS["storybook"] = replace(PAIRS["storybook"], is_shipped=False, **places)
     cache.RECORDING = folder / "opening.json"
     cache.load_recording.cache_clear()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.classroom.records import PHASES, Room, Task, derive_task_seed
+from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.classroom.store import RoomStore
 from specviz.evidence import sequential
 from specviz.evidence.partition import build_partition
@@ -31,8 +31,8 @@ def store_in(folder: Path, clock: Clock | None = None) -> RoomStore:
     return RoomStore(folder, clock or Clock())
 
 
-def task_of(kind: str, number: int = 1, **content: object) -> Task:
-    return Task(number, kind, PHASES[kind][0], content)
+def task_of(kind: str, number: int = 1, **content: object) -> Assignment:
+    return Assignment(number, kind, PHASES[kind][0], content)
 
 
 def under(room: Room, task: int = 1) -> Settings:
@@ -40,7 +40,7 @@ def under(room: Room, task: int = 1) -> Settings:
     return replace(room.settings, seed=derive_task_seed(room.seed, task))
 
 
-def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Task:
+def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Assignment:
     """A sample task with its cells, as JSON keeps it."""
     ids, target = tuple(pair.encode(settings.prompt)), pair.open(settings)[0]
     shown = build_partition(target, ids, settings.max_new_tokens, 8, 0.01, pair.eos_token_ids)

@@ -15,7 +15,7 @@ from specviz.errors import ModelError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import TOLERANCE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.models.pairs.loading import load_model, load_pair
-from specviz.models.pairs.tokens import token_bytes
+from specviz.models.pairs.tokens import read_token_bytes
 from specviz.settings import Settings
 from specviz.speed import bench as bench_module
 from specviz.trace import Trace
@@ -105,8 +105,8 @@ def test_pieces_of_the_tokenizer_are_text_and_not_names_of_bytes(encoder_decoder
     words = encoder_decoders["t5"].tokenizer
     for text in ("für süße Äpfel", "groß", "ü"):
         ids = words.encode(text, add_special_tokens=False)
-        assert b"".join(token_bytes(words, token) for token in ids).decode() == f" {text}"
-    assert token_bytes(words, words.convert_tokens_to_ids("ü")) == "ü".encode()
+        assert b"".join(read_token_bytes(words, token) for token in ids).decode() == f" {text}"
+    assert read_token_bytes(words, words.convert_tokens_to_ids("ü")) == "ü".encode()
 
 
 # Commands --------------------------------------------------------------------------------------------------------------------

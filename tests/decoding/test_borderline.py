@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.evidence import borderline
 from specviz.evidence.partition import build_partition
 from specviz.proposers.draft import DraftModel
@@ -55,7 +55,8 @@ def draws():
     near = np.concatenate([borderline.find_borderline(part, cells.names) for part in parts])
     borderline.NEAR = before
     return [
-        _cells(cells, shared_distributions(one)) for one in (shard(target, draft), shard(Rounded(target, 1), Rounded(draft, 2)))
+        _cells(cells, sample_with_shared_distributions(one))
+        for one in (shard(target, draft), shard(Rounded(target, 1), Rounded(draft, 2)))
     ], near
 
 

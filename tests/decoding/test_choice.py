@@ -12,7 +12,7 @@ from specviz.decoding.device.choice import EngineChoice, choose_engine
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.methods import build_rule
 from specviz.decoding.run import record_run
-from specviz.decoding.sampler import Shard, decoded
+from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.errors import ModelError, SettingsError
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
@@ -108,6 +108,6 @@ def test_samples_in_batches_are_the_same_by_both(pair) -> None:
         target, proposer = open_proposer(pair, settings)
         ids = pair.encode("Once upon a time")
         shard = Shard(target, proposer, build_rule(settings), PhiloxRandomness(7), settings, ids, pair.eos_token_ids, count=40)
-        return decoded(shard, batch=16).tokens
+        return sample_with_engine(shard, batch=16).tokens
 
     assert (samples("reference") == samples("device")).all()

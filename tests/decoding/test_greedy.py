@@ -60,7 +60,7 @@ def test_greedy_in_fp32_parts_from_generate_only_where_the_first_two_logits_are_
 
 @pytest.mark.slow
 def test_greedy_on_the_shipped_pair_is_token_identical_to_generate_on_200_prompts():
-    assert PAIRS["storybook"].shipped
+    assert PAIRS["storybook"].is_shipped
     assert differing(load_pair("storybook", device="cpu", dtype="float32"), 200, 32) == []
 
 

@@ -17,7 +17,7 @@ from transformers import RepetitionPenaltyLogitsProcessor
 from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.methods import build_rule
 from specviz.decoding.run import record_run
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.errors import UnsupportedModelError
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.evidence.bugs.registry import BUGS
@@ -140,7 +140,7 @@ def test_rows_of_a_batch_decode_alike(both, heads, name):
     def work(pair):
         settings, ids = replace(BASE, heads=heads, **list_lines()[name]), pair.encode(PROMPT)
         target, proposer = open_proposer(pair, settings)
-        made = decoded(
+        made = sample_with_engine(
             Shard(target, proposer, build_rule(settings), PhiloxRandomness(3), settings, ids, pair.eos_token_ids, count=6),
             batch=3,
         )
@@ -168,7 +168,7 @@ def test_samples_on_shared_distributions(both, proposer):
     def work(pair):
         settings, ids = replace(BASE, proposer=proposer, max_new_tokens=3), pair.encode(PROMPT)
         ours = (*open_proposer(pair, settings), build_rule(settings), PhiloxRandomness(3))
-        return shared_distributions(Shard(*ours, settings, ids, pair.eos_token_ids, count=200)).tokens.tolist()
+        return sample_with_shared_distributions(Shard(*ours, settings, ids, pair.eos_token_ids, count=200)).tokens.tolist()
 
     here, there = both(work)
     assert here == there

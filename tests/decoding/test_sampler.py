@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from specviz.decoding.engine import TargetOnlyRandomness, decode, sample_target_only
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE, join_samples
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
@@ -43,7 +43,9 @@ def test_every_draw_is_the_engines_own(kind, gamma):
     settings = Settings(gamma=gamma, max_new_tokens=4, seed=gamma)
     target, proposer = world(kind, settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
-    drawn = shared_distributions(Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N))
+    drawn = sample_with_shared_distributions(
+        Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N)
+    )
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 4)
@@ -54,7 +56,9 @@ def test_rows_of_a_batch_end_at_their_eos_token():
     settings = Settings(gamma=3, max_new_tokens=8)
     target, proposer = world("random", settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
-    drawn = decoded(Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N), batch=7).tokens
+    drawn = sample_with_engine(
+        Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N), batch=7
+    ).tokens
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn[number].tolist() == written(rounds, 8)
@@ -65,7 +69,7 @@ def test_rows_of_a_batch_end_at_their_eos_token():
 def test_every_warper_reaches_the_sampler(warper):
     settings = Settings(gamma=2, max_new_tokens=3, **warper)
     target, proposer = world("random", settings)
-    drawn = shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N))
+    drawn = sample_with_shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N))
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 3)
@@ -74,7 +78,7 @@ def test_every_warper_reaches_the_sampler(warper):
 def test_target_only_samples_are_those_of_the_engine_too():
     settings = Settings(max_new_tokens=3)
     target, _ = world("random", settings)
-    drawn = shared_distributions(
+    drawn = sample_with_shared_distributions(
         Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
     )
     for number in range(N):
@@ -87,7 +91,7 @@ def test_target_only_samples_are_those_of_the_engine_too():
 def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
     settings = Settings(gamma=4, max_new_tokens=9)
     target, proposer = world("random", settings, context=context)
-    drawn = shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N))
+    drawn = sample_with_shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N))
     assert drawn.tokens.shape[1] == context + 1 - 2
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), draw=number)
@@ -100,7 +104,7 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
     settings = Settings(gamma=3, max_new_tokens=3)
     target, proposer = world("random", settings)
     decoder = (target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), frozenset())
-    drawn = lambda first, count: shared_distributions(Shard(*decoder, first, count))  # noqa: E731
+    drawn = lambda first, count: sample_with_shared_distributions(Shard(*decoder, first, count))  # noqa: E731
     first, parts = 11, []
     for count in cuts:
         parts.append(drawn(first, count))
@@ -115,7 +119,7 @@ def test_on_a_network_trees_of_continuations_give_the_engines_samples():
     settings = Settings(gamma=3, max_new_tokens=4, temperature=0.7)
     target, draft = network("Llama").double(), network("GPT2").double()
     opened = lambda: (CachedModel(target, settings), DraftModel(CachedModel(draft, settings), 3))  # noqa: E731
-    drawn = shared_distributions(
+    drawn = sample_with_shared_distributions(
         Shard(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), count=60)
     )
     for number in range(60):
@@ -158,7 +162,7 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
     settings = Settings(gamma=2, max_new_tokens=3)
     target, proposer = world("random", settings)
     shares: list[float] = []
-    shared_distributions(
+    sample_with_shared_distributions(
         Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=shares.append
     )
     assert shares == sorted(shares) and shares[-1] == 1.0
@@ -170,7 +174,9 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
         raise Enough
 
     with pytest.raises(Enough):
-        shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=stop)
+        sample_with_shared_distributions(
+            Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=stop
+        )
 
 
 def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge():
@@ -185,7 +191,7 @@ def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_
 
     def drawn(batch: int):
         target, draft = shipped.open(settings)
-        return decoded(
+        return sample_with_engine(
             Shard(
                 target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(5), settings, ids, shipped.eos_token_ids, count=128
             ),

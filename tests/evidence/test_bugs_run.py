@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import decode
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.evidence.bugs.components import RowBeforeModel
 from specviz.evidence.bugs.registry import BUGS, open_tables
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
@@ -28,7 +28,7 @@ def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     settings = Settings(**{**settings.to_record(), "uniforms": {}, "max_new_tokens": 4, "gamma": 2})
     open_ = open_tables(*tables.pair("random", 3, 4, 100))
     drawn = []
-    for draw in (shared_distributions, decoded):
+    for draw in (sample_with_shared_distributions, sample_with_engine):
         made = mutant.build(open_, settings)
         randomness = made.randomness(PhiloxRandomness(11))
         shard = Shard(made.target, made.proposer, made.rule, randomness, settings, prompt, frozenset({1}), count=200)

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from specviz.decoding.engine import TargetOnlyRandomness
-from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import build_partition
 from specviz.evidence.scores import group_by_prefix, score_samples
@@ -26,7 +26,7 @@ P, Q = pair("random", 5, V, 20)
 
 
 def drawn(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
-    return shared_distributions(
+    return sample_with_shared_distributions(
         Shard(
             model(table, V),
             NoDraft(),
@@ -92,7 +92,7 @@ def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should
     """200 runs of 2,000 samples: their p-values are uniform; Kolmogorov-Smirnov rejects a uniform sample once in 1,000."""
     values = []
     for seed in range(200):
-        samples = shared_distributions(
+        samples = sample_with_shared_distributions(
             Shard(model(P, V), NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed)), SETTINGS, (0,), count=2000),
             source="target",
         )
@@ -129,7 +129,7 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
 def test_speculative_and_target_only_samples_have_the_same_cells():
     """Cells come from the distribution: they are fixed before sampling, and the same for every decoder."""
     cells = build_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
-    fast = shared_distributions(
+    fast = sample_with_shared_distributions(
         Shard(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000)
     )
     for samples in (fast, drawn(3000)):

@@ -141,7 +141,7 @@ def test_a_shipped_pair_is_checked_by_hash_before_it_is_read(tmp_path, monkeypat
     target, draft = write_pair(tmp_path)
     write_hashes(tmp_path)
     check_hashes(tmp_path)
-    entry = PairEntry("test", "Test", str(target), str(draft), shipped=True, note="")
+    entry = PairEntry("test", "Test", str(target), str(draft), is_shipped=True, note="")
     monkeypatch.setitem(PAIRS, "test", entry)
     assert load_pair("test").name == "test"
     weights = draft / "model.safetensors"
@@ -177,7 +177,7 @@ def test_stop_ids_are_all_of_them():
     assert loading.find_eos_ids(model) == {4}
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.shipped])
+@pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.is_shipped])
 def test_every_pair_that_ships_opens_and_its_card_holds_what_was_measured(name):
     """The files match the list of hashes. The distilled draft is another model with the same target."""
     pair = load_pair(name, device="cpu")

@@ -12,7 +12,7 @@ import torch
 
 from specviz.decoding.methods import build_rule
 from specviz.decoding.run import record_run
-from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.analytic.fresh import build_draft_reference
@@ -160,7 +160,7 @@ def test_shared_distributions_give_the_engines_samples_also_where_chains_end_ear
     settings = Settings(max_new_tokens=4, gamma=3)
     target, draft = tables(2, settings)
     shard = Shard(target, DraftModel(draft, 3), TokenRule(), PhiloxRandomness(5), settings, PROMPT, frozenset(), 0, 400)
-    np.testing.assert_array_equal(shared_distributions(shard).tokens, decoded(shard).tokens)
+    np.testing.assert_array_equal(sample_with_shared_distributions(shard).tokens, sample_with_engine(shard).tokens)
 
 
 # On networks ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from specviz.decoding.methods import build_rule
-from specviz.decoding.sampler import Shard, decoded
+from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.memoized import MemoizedModel, MemoizedPair
@@ -86,7 +86,7 @@ def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair
     ids, texts = pair64.encode("Once upon"), []
     for some in (pair64, MemoizedPair(pair64)):
         target, made = open_proposer(some, settings)
-        samples = decoded(
+        samples = sample_with_engine(
             Shard(target, made, build_rule(settings), PhiloxRandomness(7), settings, ids, some.eos_token_ids, count=60), batch=16
         )
         texts.append(samples.tokens.tolist())

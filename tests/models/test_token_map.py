@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from specviz.models.pairs.token_map import Side, build_token_map
-from specviz.models.pairs.tokens import is_byte, special_ids, token_bytes, vocabulary_bytes
+from specviz.models.pairs.tokens import is_byte, list_special_ids, read_token_bytes, read_vocabulary_bytes
 from tests.foreign import OTHER, byte_level, pieces_of_words
 from tests.models.test_tokens import TEXTS
 from tests.pairs import TEXT
@@ -38,11 +38,11 @@ def test_shared_tokens_stand_for_the_same_bytes_and_neither_side_has_one_twice(n
     one, other = (TARGET, SIDES[name]) if forward else (SIDES[name], TARGET)
     found = build_token_map(side(one), side(other))
     ours, theirs = found.target_ids.tolist(), found.draft_ids.tolist()
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a not in special_ids(one)]
-    assert len(pairs) > 200 and all(token_bytes(one, a) == token_bytes(other, b) for a, b in pairs)
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a not in list_special_ids(one)]
+    assert len(pairs) > 200 and all(read_token_bytes(one, a) == read_token_bytes(other, b) for a, b in pairs)
     assert len(set(ours)) == len(ours) == len(set(theirs)) == len(found) <= min(found.of_target, found.of_draft)
-    both = set(vocabulary_bytes(one).values()) & set(vocabulary_bytes(other).values())
-    assert {token_bytes(one, a) for a, _ in pairs} == both, "every token that both have"
+    both = set(read_vocabulary_bytes(one).values()) & set(read_vocabulary_bytes(other).values())
+    assert {read_token_bytes(one, a) for a, _ in pairs} == both, "every token that both have"
     assert ours == sorted(ours)
 
 
@@ -68,13 +68,16 @@ def test_of_two_ids_for_the_same_bytes_the_one_that_is_no_fallback_is_shared():
 def test_the_draft_reads_the_same_bytes(name, text):
     tokenizer = SIDES[name]
     read = build_token_map(side(TARGET), side(tokenizer)).read(tuple(TARGET.encode(text)))
-    assert b"".join(token_bytes(tokenizer, token) for token in read if token not in special_ids(tokenizer)) == text.encode()
+    assert (
+        b"".join(read_token_bytes(tokenizer, token) for token in read if token not in list_special_ids(tokenizer))
+        == text.encode()
+    )
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_sentencepiece_target_is_read_with_the_space_that_it_begins_with(text):
     read = build_token_map(side(WORDS), side(OTHER_END)).read(tuple(WORDS.encode(text)))
-    assert b"".join(token_bytes(OTHER_END, token) for token in read[1:]) == b" " + text.encode()
+    assert b"".join(read_token_bytes(OTHER_END, token) for token in read[1:]) == b" " + text.encode()
 
 
 @pytest.mark.parametrize("ids", ((), (TARGET.bos_token_id,)), ids=("no start token", "a start token"))
@@ -106,7 +109,7 @@ def test_neighbors_that_the_draft_lacks_are_joined_before_its_tokenizer_splits_t
     found = build_token_map(side(TARGET), side(OTHER_END))
     ids, shared = tuple(TARGET.encode(TEXT[0])), set(found.target_ids.tolist())
     first, second = next(pair for pair in pairwise(ids) if not shared & set(pair))
-    joined = (token_bytes(TARGET, first) + token_bytes(TARGET, second)).decode()
+    joined = (read_token_bytes(TARGET, first) + read_token_bytes(TARGET, second)).decode()
     assert found.read((first, second)) == tuple(OTHER_END.encode(joined))
     assert len(found.read((first,)) + found.read((second,))) >= len(found.read((first, second)))
 

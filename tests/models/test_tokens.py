@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
-from specviz.models.pairs.tokens import hex_token_bytes, token_bytes
+from specviz.models.pairs.tokens import format_token_bytes, read_token_bytes
 
 TEXTS = ["Hello, world!\n", "Καλημέρα", "漢字かな", "\U0001f469\u200d\U0001f680 up", "naïve  café\t", "<|endoftext|>x"]
 
@@ -14,7 +14,7 @@ TEXTS = ["Hello, world!\n", "Καλημέρα", "漢字かな", "\U0001f469\u200
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_bytes_of_a_texts_tokens_joined_are_the_text(pair, text):
     ids = pair.encode(text)
-    assert b"".join(token_bytes(pair.tokenizer, token) for token in ids) == text.encode()
+    assert b"".join(read_token_bytes(pair.tokenizer, token) for token in ids) == text.encode()
     assert pair.decode(ids) == text
 
 
@@ -30,15 +30,15 @@ def test_sentencepiece_spaces_and_byte_fallback_are_bytes_too():
         tokenizer_object=Tokenizer(models.BPE(vocabulary, [], byte_fallback=True)), unk_token="<unk>"
     )
     tokenizer.backend_tokenizer.decoder = decoders.ByteFallback()
-    assert hex_token_bytes(tokenizer, [0, 1, 2, 3]) == {0: b"<unk>".hex(), 1: "e6", 2: b" the".hex(), 3: b"s".hex()}
+    assert format_token_bytes(tokenizer, [0, 1, 2, 3]) == {0: b"<unk>".hex(), 1: "e6", 2: b" the".hex(), 3: b"s".hex()}
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_tokens_that_are_bytes_give_their_byte(text):
     words = ByT5Tokenizer()
     ids = words.encode(text)
-    assert b"".join(token_bytes(words, token) for token in ids) == text.encode() + b"</s>"
+    assert b"".join(read_token_bytes(words, token) for token in ids) == text.encode() + b"</s>"
 
 
 def test_ids_beyond_the_tokenizer_have_no_bytes(pair):
-    assert token_bytes(pair.tokenizer, 10**6) == b""
+    assert read_token_bytes(pair.tokenizer, 10**6) == b""

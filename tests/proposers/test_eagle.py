@@ -311,7 +311,7 @@ def test_the_shipped_head_keeps_the_distribution_along_unseen_text_and_saves_pas
 
 
 def test_a_pair_of_the_catalog_brings_its_head_and_others_are_told_how_to(pair, folder, monkeypatch):
-    entry = PairEntry("test", "Test", "", "", shipped=False, note="", eagle=folder)
+    entry = PairEntry("test", "Test", "", "", is_shipped=False, note="", eagle=folder)
     monkeypatch.setitem(PAIRS, "test", entry)
     assert EAGLES.find("test", pair.target, "", load_eagle) is EAGLES.find("test", pair.target, "", load_eagle), "read once"
     with pytest.raises(ModelError, match="no EAGLE head of its own: name a folder with --eagle DIR"):

@@ -113,7 +113,7 @@ def test_an_exit_without_training_reads_by_the_targets_last_norm(pair):
 
 
 def test_a_pair_of_the_catalog_brings_its_exit_and_another_layer_is_read_bare(pair, tmp_path, monkeypatch):
-    entry = PairEntry("test", "Test", "", "", shipped=False, note="", early_exit=random_exit(tmp_path / "own"))
+    entry = PairEntry("test", "Test", "", "", is_shipped=False, note="", early_exit=random_exit(tmp_path / "own"))
     monkeypatch.setitem(PAIRS, "test", entry)
     target = tiny_model(300, layers=3)
     trained = find_exit("test", target, replace(EARLY, exit_layer=None))

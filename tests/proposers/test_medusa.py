@@ -209,7 +209,7 @@ def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbors_do_not_mind(p
 
 
 def test_a_pair_of_the_catalog_brings_its_heads_and_others_are_told_how_to(pair, folder, monkeypatch):
-    entry = PairEntry("test", "Test", "", "", shipped=False, note="", heads=str(folder))
+    entry = PairEntry("test", "Test", "", "", is_shipped=False, note="", heads=str(folder))
     monkeypatch.setitem(PAIRS, "test", entry)
     assert len(HEADS.find("test", pair.target, "", load_heads)) == COUNT
     assert HEADS.find("test", pair.target, "", load_heads) is HEADS.find("test", pair.target, "", load_heads), "read once"

@@ -8,7 +8,7 @@ import torch
 
 from specviz.decoding.engine import advance_prefix, decode, sample_target_only, step
 from specviz.decoding.run import record_run
-from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.errors import SettingsError
 from specviz.evidence.analytic.fresh import UncachedModel
 from specviz.models.pairs.loading import load_pair
@@ -231,7 +231,7 @@ def test_shared_distributions_sample_chains_of_fixed_length_and_refuse_all_other
     target, proposer = open_proposer(pair, settings)
     arguments = (target, proposer, TokenRule(), PhiloxRandomness(0), settings, pair.encode(PROMPT))
     if find_form(settings).fixed_length:
-        assert shared_distributions(Shard(*arguments, count=20)).tokens.shape == (20, 2)
+        assert sample_with_shared_distributions(Shard(*arguments, count=20)).tokens.shape == (20, 2)
     else:
         with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions cannot sample others"):
-            shared_distributions(Shard(*arguments, count=20))
+            sample_with_shared_distributions(Shard(*arguments, count=20))

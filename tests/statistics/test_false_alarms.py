@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.evidence.partition import build_partition
 from specviz.evidence.scores import score_samples
 from specviz.proposers.draft import DraftModel
@@ -36,7 +36,7 @@ def p_values(request) -> dict[str, list[float]]:
     probs = partition.masses / partition.masses.sum()
     found: dict[str, list[float]] = {"chi-square": [], "G": [], "conditional": [], "q > p": [], "transform": []}
     for seed in range(request.param):
-        samples = shared_distributions(
+        samples = sample_with_shared_distributions(
             Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), settings, (0,), count=N)
         )
         counts, scores = partition.count_samples(samples), score_samples(target, draft, (0,), samples)

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from specviz.decoding.engine import TargetOnlyRandomness
-from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.evidence.partition import build_partition
 from specviz.evidence.tests import TestPlan, run_tests
 from specviz.proposers.draft import DraftModel
@@ -48,8 +48,10 @@ def answers():
     def examined(seed: int):
         settings = Settings(max_new_tokens=LENGTH, gamma=2, seed=seed)
         given = settings, (0,), EOS_TOKEN_IDS
-        samples = shared_distributions(Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), *given, count=N))
-        alone = shared_distributions(
+        samples = sample_with_shared_distributions(
+            Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), *given, count=N)
+        )
+        alone = sample_with_shared_distributions(
             Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed + SEEDS)), *given, count=ALONE)
         )
         return run_tests(plan, target, draft, (0,), samples, "shared distributions", EOS_TOKEN_IDS, alone, partition=partition)

@@ -13,19 +13,19 @@ from specviz.models.attachments.eagle import load_eagle
 from specviz.models.attachments.exits import load_exit
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.attachments.heads import WEIGHTS, load_heads, save_heads
-from specviz.training import lessons, loop, pair
+from specviz.training import loop, losses, pair
 from specviz.training.corpus import END_OF_TEXT
-from specviz.training.lessons import (
+from specviz.training.loop import Schedule
+from specviz.training.losses import (
     DIVERGENCES,
-    EagleLesson,
-    ExitLesson,
-    HeadsLesson,
-    Lesson,
+    DistillationLoss,
+    EagleLoss,
+    ExitLoss,
+    HeadsLoss,
     average_divergence,
     total_variation,
     unroll_two_steps,
 )
-from specviz.training.loop import Schedule
 from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
 from tests.pairs import TEXT, tiny_model
 
@@ -46,29 +46,29 @@ def test_a_divergence_is_its_formula(name, value):
 
 @pytest.mark.parametrize("name", DIVERGENCES)
 def test_a_lesson_is_the_mean_divergence_of_the_two_models_distributions(name, monkeypatch):
-    monkeypatch.setattr(lessons, "CHUNK", 7)
+    monkeypatch.setattr(losses, "CHUNK", 7)
     teacher, student = tiny_model(60, seed=1), tiny_model(60, seed=2).to(torch.bfloat16)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
-    lesson = Lesson(teacher, average_divergence(DIVERGENCES[name]))
-    loss = lesson(student, ids)
+    loss_of = DistillationLoss(teacher, average_divergence(DIVERGENCES[name]))
+    loss = loss_of(student, ids)
     distributions = [
-        torch.log_softmax(model(ids[:, :-1]).logits.float(), -1).flatten(0, 1) for model in (lesson.teacher, student)
+        torch.log_softmax(model(ids[:, :-1]).logits.float(), -1).flatten(0, 1) for model in (loss_of.teacher, student)
     ]
     assert loss.item() == pytest.approx(DIVERGENCES[name](*distributions).mean().item(), rel=1e-4)
     loss.backward()
     assert student.model.embed_tokens.weight.grad.abs().sum() > 0
-    assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
+    assert all(parameter.grad is None for parameter in loss_of.teacher.parameters())
 
 
 def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
     teacher = tiny_model(60, seed=1)
     ids = torch.randint(0, 60, (2, 12), generator=torch.Generator().manual_seed(0))
-    lesson, heads = HeadsLesson(teacher), TrainableHeads(32, count=2, layers=1).to(torch.bfloat16)
-    hidden = lesson.teacher.model(input_ids=ids).last_hidden_state
+    loss_of, heads = HeadsLoss(teacher), TrainableHeads(32, count=2, layers=1).to(torch.bfloat16)
+    hidden = loss_of.teacher.model(input_ids=ids).last_hidden_state
     assert torch.equal(heads(hidden[0], 1), hidden[0])
-    probs = torch.log_softmax(lesson.teacher.lm_head(hidden).float(), -1)
+    probs = torch.log_softmax(loss_of.teacher.lm_head(hidden).float(), -1)
     parts = [-(probs[:, k:].exp() * probs[:, :-k]).sum(-1).mean().item() for k in (1, 2)]
-    loss = lesson(heads, ids)
+    loss = loss_of(heads, ids)
     assert loss.item() == pytest.approx((parts[0] + 0.8 * parts[1]) / 1.8, rel=2e-3)
     loss.backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in heads.parameters())
@@ -77,18 +77,18 @@ def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
 def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_there():
     teacher = tiny_model(60, layers=3, seed=1)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
-    lesson, learner = (
-        ExitLesson(teacher, average_divergence(total_variation)),
+    loss_of, learner = (
+        ExitLoss(teacher, average_divergence(total_variation)),
         TrainableExit(teacher.model.norm, 2, blocks=1).to(torch.bfloat16),
     )
-    out = lesson.teacher(input_ids=ids[:, :-1], output_hidden_states=True)
-    early = lesson.teacher.lm_head(lesson.teacher.model.norm(out.hidden_states[2]))
+    out = loss_of.teacher(input_ids=ids[:, :-1], output_hidden_states=True)
+    early = loss_of.teacher.lm_head(loss_of.teacher.model.norm(out.hidden_states[2]))
     p, q = (torch.log_softmax(logits.float(), -1).flatten(0, 1) for logits in (out.logits, early))
-    loss = lesson(learner, ids)
+    loss = loss_of(learner, ids)
     assert loss.item() == pytest.approx(total_variation(p, q).mean().item(), rel=1e-2)
     loss.backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in learner.parameters())
-    assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
+    assert all(parameter.grad is None for parameter in loss_of.teacher.parameters())
 
 
 def test_a_draft_head_learns_states_and_distributions_in_two_steps():
@@ -101,24 +101,24 @@ def test_a_draft_head_learns_states_and_distributions_in_two_steps():
     for column in range(1, ids.shape[1] - 1):
         own = torch.cat([states[:, :column], first[:, column - 1 : column]], 1)
         assert torch.allclose(head(embedded[:, : column + 1], own)[0][:, -1], second[:, column], atol=1e-5)
-    lesson, learner = EagleLesson(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
-    lesson(learner, ids).backward()
+    loss_of, learner = EagleLoss(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
+    loss_of(learner, ids).backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in learner.parameters())
-    assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
+    assert all(parameter.grad is None for parameter in loss_of.teacher.parameters())
 
 
 def test_the_loss_of_a_draft_head_is_smooth_l1_of_states_and_cross_entropy_of_distributions(monkeypatch):
-    monkeypatch.setattr(lessons, "CHUNK", 5)
+    monkeypatch.setattr(losses, "CHUNK", 5)
     teacher = tiny_model(60, seed=1)
     ids = torch.randint(0, 60, (2, 8), generator=torch.Generator().manual_seed(0))
-    lesson, head = EagleLesson(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
-    states, embedded = lesson.teacher.model(input_ids=ids).last_hidden_state, lesson.teacher.model.embed_tokens(ids[:, 1:])
-    p = torch.softmax(lesson.teacher.lm_head(states[:, 1:]).float(), -1)
+    loss_of, head = EagleLoss(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
+    states, embedded = loss_of.teacher.model(input_ids=ids).last_hidden_state, loss_of.teacher.model.embed_tokens(ids[:, 1:])
+    p = torch.softmax(loss_of.teacher.lm_head(states[:, 1:]).float(), -1)
     wanted = 0.0
     for made in unroll_two_steps(head, embedded, states[:, :-1]):
-        q = torch.log_softmax(lesson.teacher.lm_head(made).float(), -1)
+        q = torch.log_softmax(loss_of.teacher.lm_head(made).float(), -1)
         wanted += torch.nn.functional.smooth_l1_loss(made.float(), states[:, 1:].float()) - (p * q).sum(-1).mean()
-    assert lesson(head, ids).item() == pytest.approx(wanted.item() / 2, rel=2e-3)
+    assert loss_of(head, ids).item() == pytest.approx(wanted.item() / 2, rel=2e-3)
 
 
 def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_target(tmp_path, monkeypatch):

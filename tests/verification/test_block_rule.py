@@ -24,7 +24,7 @@ from specviz.evidence.enumeration import (
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.block import BlockRule, block_weights
+from specviz.verification.block import BlockRule, compute_block_weights
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
@@ -164,7 +164,7 @@ def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
     proposer, target = DraftModel(model(q, 3), 3), model(p, 3)
     block = proposer.propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(1))
     distributions = target.distributions([Prefix(PROMPT, 0, 9)], block)[0]
-    found = block_weights(block.tokens[0], distributions, block.q[0])
+    found = compute_block_weights(block.tokens[0], distributions, block.q[0])
     for node in range(3):
         shown = BlockRule().view_node(block, 0, distributions, node)
         assert torch.equal(shown.probs, distributions[node]) and torch.equal(shown.left, found.left[node])

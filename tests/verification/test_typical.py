@@ -21,7 +21,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.registry import RULES
-from specviz.verification.typical import TypicalRule, typical_bound
+from specviz.verification.typical import TypicalRule, compute_typical_bound
 from tests.oracle.other_rules import constant
 from tests.tables import FixedTree, Siblings, model, pair
 
@@ -39,8 +39,8 @@ def warped(table, settings: Settings) -> TableModel:
 
 def test_the_bar_is_the_papers_formula():
     even, sure = torch.full((4,), 0.25, dtype=torch.float64), torch.tensor([1.0, 0.0], dtype=torch.float64)
-    assert typical_bound(even, EPSILON) == pytest.approx(sqrt(EPSILON) * exp(-log(4)))
-    assert typical_bound(sure, EPSILON) == EPSILON and typical_bound(even, 1e-6) == 1e-6
+    assert compute_typical_bound(even, EPSILON) == pytest.approx(sqrt(EPSILON) * exp(-log(4)))
+    assert compute_typical_bound(sure, EPSILON) == EPSILON and compute_typical_bound(even, 1e-6) == 1e-6
 
 
 def test_its_distribution_by_hand_on_one_table():

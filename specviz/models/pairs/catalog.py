@@ -15,7 +15,7 @@ class PairEntry:
     title: str
     target: str  # target, draft: folders, or names on the model hub
     draft: str
-    shipped: bool  # whether the files come with the project; their hashes are then checked before they are read
+    is_shipped: bool  # whether the files come with the project; their hashes are then checked before they are read
     note: str
     heads: str | None = None  # folder of Medusa heads for the target, if there is one
     early_exit: str | None = None  # of an early exit
@@ -29,7 +29,7 @@ _OWN = {kind: str(_STORYBOOK / folder) for kind, folder in _FOLDERS.items() if (
 
 def _storybook(name: str, title: str, draft: str, note: str) -> PairEntry:
     target, folder = str(_STORYBOOK / "target"), str(_STORYBOOK / draft)
-    return PairEntry(name, title, target, folder, shipped=True, note=note, **_OWN)
+    return PairEntry(name, title, target, folder, is_shipped=True, note=note, **_OWN)
 
 
 _ENTRIES = (

@@ -37,7 +37,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     where, kind = pick_device(device, dtype)
     if entry := PAIRS.get(name):
         places, rounded = (entry.target, entry.draft), False
-        if entry.shipped:
+        if entry.is_shipped:
             check_hashes(Path(entry.target).parent)
     elif own := parse_pair_name(name):
         places, rounded = (own.target, own.draft), own.rounded

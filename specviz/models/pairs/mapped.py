@@ -135,12 +135,12 @@ def find_draftable_share(draft: object) -> float | None:
     return source.draftable if isinstance(source, MappedDraft) else None
 
 
-def add_draftable_share(described: dict[str, Any], share: float | None) -> dict[str, Any]:
+def add_draftable_share(description: dict[str, Any], share: float | None) -> dict[str, Any]:
     """A pair's description with the mass that could be drafted in a run, in [0, 1]; as it is where there is none."""
     if share is None:
-        return described
-    draft = described["draft"]
-    return described | {"draft": draft | {"tokens": draft["tokens"] | {"draftable": share}}}
+        return description
+    draft = description["draft"]
+    return description | {"draft": draft | {"tokens": draft["tokens"] | {"draftable": share}}}
 
 
 def _merge_texts(line: list[Ids]) -> tuple[Ids, Ids, Ids, list[int]]:

@@ -82,9 +82,9 @@ def format_options(name: str) -> list[str]:
     return ["--target", places.target, "--draft", places.draft, *(["--draft-bits", "8"] if places.rounded else [])]
 
 
-def describe_draftable(described: Mapping[str, Any]) -> str:
+def describe_draftable(description: Mapping[str, Any]) -> str:
     """A sentence on a pair whose tokenizers differ, from its description in a record; '' for any other pair."""
-    tokens = described.get("draft", {}).get("tokens")
+    tokens = description.get("draft", {}).get("tokens")
     if not tokens:
         return ""
     said = f"The tokenizers differ: {tokens['shared']:,} of the draft's {tokens['of_draft']:,} tokens are the target's too"

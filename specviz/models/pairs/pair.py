@@ -19,7 +19,7 @@ from specviz.models.cache.feature_draft import FeatureDraft
 from specviz.models.fast_llama.draft_8bit import BITS, is_rounded
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.models.layered import LayeredModel, LowerLayers
-from specviz.models.pairs.tokens import hex_token_bytes
+from specviz.models.pairs.tokens import format_token_bytes
 from specviz.settings import Settings
 
 ENCODER_MAX = 4096  # tokens of an encoder's prompt; attention memory grows with their square, 0.5 GB here for eight heads
@@ -94,7 +94,7 @@ class LoadedPair:
 
     def pieces(self, ids: Iterable[int]) -> dict[int, str]:
         """Id -> its bytes as hex."""
-        return hex_token_bytes(self.tokenizer, ids)
+        return format_token_bytes(self.tokenizer, ids)
 
     def describe(self) -> dict[str, Any]:
         """Names, sizes, device and dtype, JSON-ready; device and dtype as ``load_pair`` takes them."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from specviz.models.pairs.tokens import is_byte, special_ids, vocabulary_bytes
+from specviz.models.pairs.tokens import is_byte, list_special_ids, read_vocabulary_bytes
 
 Ids = tuple[int, ...]
 
@@ -54,7 +54,7 @@ class Side(NamedTuple):
     @property
     def pieces(self) -> dict[int, bytes]:
         """Id -> bytes, for every id that the model predicts and that stands for text."""
-        return {token: raw for token, raw in vocabulary_bytes(self.tokenizer).items() if token < self.size}
+        return {token: raw for token, raw in read_vocabulary_bytes(self.tokenizer).items() if token < self.size}
 
 
 def build_token_map(target: Side, draft: Side) -> TokenMap:
@@ -101,7 +101,7 @@ def _match_specials(target: Side, draft: Side) -> dict[int, int]:
 
 def _list_specials(side: Side) -> dict[str, int]:
     """Name -> id."""
-    return {side.tokenizer.convert_ids_to_tokens(t): t for t in special_ids(side.tokenizer) if t < side.size}
+    return {side.tokenizer.convert_ids_to_tokens(t): t for t in list_special_ids(side.tokenizer) if t < side.size}
 
 
 def _find_end(side: Side) -> int | None:

@@ -13,7 +13,7 @@ _BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
 _FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")
 
 
-def token_bytes(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
+def read_token_bytes(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
     """The bytes of one token id. A special token gives its name; an id beyond the tokenizer gives nothing.
 
     Reads byte-level BPE (GPT-2, Llama 3, Qwen), SentencePiece (T5; with byte fallback Llama 2, Mistral, Gemma) and bytes (ByT5).
@@ -24,9 +24,9 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
     return text.encode() if token in tokenizer.all_special_ids else _spell_token(text, tokenizer, _stores_text(tokenizer))
 
 
-def vocabulary_bytes(tokenizer: PreTrainedTokenizerBase) -> dict[int, bytes]:
+def read_vocabulary_bytes(tokenizer: PreTrainedTokenizerBase) -> dict[int, bytes]:
     """Id -> bytes, for every token that stands for text, in the order of ids. Special tokens and empty ones are left out."""
-    special, stored_as_text = special_ids(tokenizer), _stores_text(tokenizer)
+    special, stored_as_text = list_special_ids(tokenizer), _stores_text(tokenizer)
     texts = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     found = {
         token: _spell_token(text, tokenizer, stored_as_text)
@@ -36,7 +36,7 @@ def vocabulary_bytes(tokenizer: PreTrainedTokenizerBase) -> dict[int, bytes]:
     return {token: raw for token, raw in found.items() if raw}
 
 
-def special_ids(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+def list_special_ids(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Ids that stand for no text: those with a role (start, end, padding), and added tokens that are marked as special."""
     added = getattr(tokenizer, "added_tokens_decoder", {})
     return frozenset(tokenizer.all_special_ids) | {token for token, entry in added.items() if entry.special}
@@ -64,9 +64,9 @@ def _stores_text(tokenizer: PreTrainedTokenizerBase) -> bool:
     return backend is not None and "ByteLevel" not in str(backend.decoder)
 
 
-def hex_token_bytes(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
+def format_token_bytes(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
     """Id -> bytes as hex, for each distinct id."""
-    return {token: token_bytes(tokenizer, token).hex() for token in sorted(set(ids))}
+    return {token: read_token_bytes(tokenizer, token).hex() for token in sorted(set(ids))}
 
 
 def describe_difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> str | None:

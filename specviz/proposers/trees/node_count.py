@@ -46,7 +46,7 @@ class NodeCountCurve:
 
     def list_points(self, proposer: str, temperature: float) -> tuple[NodeCountPoint, ...]:
         """The points that ``best`` chooses from."""
-        return self.points.get(curve_key(proposer, float(temperature > 0.0)), ())
+        return self.points.get(format_curve_key(proposer, float(temperature > 0.0)), ())
 
     def to_json(self) -> str:
         return SCHEMA.text(to_json_value(self), indent=1)
@@ -57,7 +57,7 @@ class NodeCountCurve:
         return SCHEMA.read(text, lambda record: build(cls, record))
 
 
-def curve_key(proposer: str, temperature: float) -> str:
+def format_curve_key(proposer: str, temperature: float) -> str:
     """Key of ``NodeCountCurve.points``."""
     return f"{proposer} {temperature:g}"
 

@@ -19,7 +19,7 @@ def takes_top(settings: Settings) -> bool:
     return settings.siblings == "top" or settings.temperature == 0.0
 
 
-def tree_form(settings: Settings) -> DraftForm:
+def describe_tree(settings: Settings) -> DraftForm:
     """What a tree of these settings guarantees."""
     drawn_from_q = settings.siblings == "independent" and not takes_top(settings)
     return DraftForm(
@@ -45,7 +45,7 @@ def build_tree(
     return RankedTree(source, most, settings.tree_budget) if top else BudgetTree(source, most, siblings, settings.tree_budget)
 
 
-@register_proposer("tree", title="tree of draft tokens", form=tree_form, reads=("gamma", "tree", "siblings", "tree_budget"))
+@register_proposer("tree", title="tree of draft tokens", form=describe_tree, reads=("gamma", "tree", "siblings", "tree_budget"))
 def _build_draft_tree(request: DraftingRequest) -> Proposer:
     """A tree from the draft model."""
     settings = request.settings

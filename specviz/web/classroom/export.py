@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from specviz.classroom.records import METHODS, Room, Task
+from specviz.classroom.records import METHODS, Assignment, Room
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.evidence.results import CellShares
 from specviz.export.manifest import build_facts, describe_conditions
@@ -32,7 +32,7 @@ def build_offer(hall: RoomSession, room: Room) -> ExportOffer:
     return ExportOffer("classroom", build_classroom_package(found, {}).names, partial(build_room_package, room, found))
 
 
-def _find_task_result(hall: RoomSession, task: Task) -> TaskResult:
+def _find_task_result(hall: RoomSession, task: Assignment) -> TaskResult:
     record = hall.found(task)
     if isinstance(record, ClassSamples):
         return TaskResult(task, read_settings(task), record, " ".join(words.build_verdict(record)[1:]))
@@ -65,7 +65,7 @@ RACE = ("drafting_method", "gamma", "students", "tokens", "target_passes", "draf
 class TaskResult:
     """What the class has for a task, under which settings, and the sentence that says it. decoder: the samples that a class voted on."""
 
-    task: Task
+    task: Assignment
     settings: Settings
     record: ClassSamples | Calibration | Votes | Race | None
     sentence: str

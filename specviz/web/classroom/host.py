@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specviz.classroom import codes, tally
-from specviz.classroom.records import PHASES, Room, Task, derive_task_seed, list_sample_numbers
+from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed, list_sample_numbers
 from specviz.classroom.store import RoomStore, StoredBlock, StoreError
 from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
 from specviz.jobs.queue import Ticket
@@ -198,7 +198,7 @@ class RoomSession:
             n, counts = self.standing(task).own.get(student, (0, {}))
             return n, dict(counts)
 
-    def found(self, task: Task) -> Any:
+    def found(self, task: Assignment) -> Any:
         """What the class has for a task: ClassSamples, Calibration, Votes, or Choices. Remembered until something is added."""
         stamp, known = self.stamp, self._found.get(task.number)
         if known is not None and known[:2] == (stamp, task.phase):
@@ -224,7 +224,7 @@ class RoomSession:
             known = self._predicted = stamp, tally.compute_calibration(self.seed, answered)
         return known[1]
 
-    def samples_of(self, task: Task) -> CellShares:
+    def samples_of(self, task: Assignment) -> CellShares:
         """The samples of the decoder that a class votes on; the same record each time."""
         if task.number not in self._voted_on:
             self._voted_on[task.number] = tally.build_shares(task, "the decoder", task.content["counts"], task.content["n"])
@@ -298,7 +298,7 @@ class RoomSession:
                 found |= (self._draw if task.kind == "sample" else self._race)(ticket, task, mine)
         return found
 
-    def _draw(self, ticket: Ticket, task: Task, batch: Sequence[SampleRequest]) -> dict[SampleRequest, Any]:
+    def _draw(self, ticket: Ticket, task: Assignment, batch: Sequence[SampleRequest]) -> dict[SampleRequest, Any]:
         """Samples that are new are drawn and kept; the rounds of a single one are shown, however often it is asked for."""
         settings = read_settings(task)
         pair = load_pair(ticket, settings)
@@ -335,7 +335,7 @@ class RoomSession:
         seen = dict(zip(walks, shown, strict=True))
         return {one: seen.get(one) for one in batch}
 
-    def _race(self, ticket: Ticket, task: Task, batch: Sequence[SampleRequest]) -> dict[SampleRequest, Any]:
+    def _race(self, ticket: Ticket, task: Assignment, batch: Sequence[SampleRequest]) -> dict[SampleRequest, Any]:
         """The texts of those whose choice has not run yet."""
         settings = read_settings(task)
         pair = load_pair(ticket, settings)
@@ -378,7 +378,7 @@ def load_pair(ticket: Ticket, settings: Settings) -> LoadedPair:
     return model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
 
 
-def read_settings(task: Task) -> Settings:
+def read_settings(task: Assignment) -> Settings:
     """What a task decodes, with its own seed."""
     return Settings.from_record(task.content["settings"])
 
@@ -390,7 +390,7 @@ def prepare_task(ticket: Ticket, hall: RoomSession, room: Room, kind: str, numbe
     pair = load_pair(ticket, settings)
     content = MAKERS[kind](ticket, pair, settings, hall)
     content = {"settings": settings.to_record(), "ids": list(pair.encode(settings.prompt))} | content
-    hall.store.begin(room.code, Task(number, kind, PHASES[kind][0], content))
+    hall.store.begin(room.code, Assignment(number, kind, PHASES[kind][0], content))
     hall.changed()
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from specviz.classroom import tally
-from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Room, Task
+from specviz.classroom.records import ASKED, GAMMA, METHODS, MOST_EACH, Assignment, Room
 from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import compute_axis_end
 from specviz.speed.records.methods import DRAFTING_METHODS
@@ -38,7 +38,7 @@ def compute_poll_interval(room: Room) -> float:
     return LEAST_AGAIN + room.students / MORE_FOR
 
 
-def build_task(hall: RoomSession, task: Task) -> dict[str, Any]:
+def build_task(hall: RoomSession, task: Assignment) -> dict[str, Any]:
     """A task without its answer."""
     said = {"number": task.number, "kind": task.kind, "phase": task.phase, "takes": task.takes, "title": words.TITLES[task.kind]}
     content = task.content
@@ -52,7 +52,7 @@ def build_task(hall: RoomSession, task: Task) -> dict[str, Any]:
     return said | {"methods": methods, "gamma": GAMMA}
 
 
-def build_own(hall: RoomSession, room: Room, task: Task, student: int) -> dict[str, Any]:
+def build_own(hall: RoomSession, room: Room, task: Assignment, student: int) -> dict[str, Any]:
     """What this student has sent and drawn, and once it is shown, what came of it."""
     if task.kind == "sample":
         n, counts = hall.own(task.number, student)
@@ -71,7 +71,7 @@ def build_own(hall: RoomSession, room: Room, task: Task, student: int) -> dict[s
     return said
 
 
-def build_class(hall: RoomSession, task: Task) -> dict[str, Any]:
+def build_class(hall: RoomSession, task: Assignment) -> dict[str, Any]:
     """What the class has. Votes and truths stay hidden until they are shown."""
     found = hall.found(task)
     said: dict[str, Any] = {"answered": words.count_answered(task, found)}

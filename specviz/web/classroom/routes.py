@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from specviz.classroom import codes
-from specviz.classroom.records import KINDS, Room, Task, check_answer, read_sample_request, read_whole_number
+from specviz.classroom.records import KINDS, Assignment, Room, check_answer, read_sample_request, read_whole_number
 from specviz.classroom.store import StoreError
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.web.classroom import payload, student_page
@@ -159,7 +159,7 @@ def _read_address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _find_task(hall: RoomSession, room: Room, sent: dict[str, Any]) -> Task:
+def _find_task(hall: RoomSession, room: Room, sent: dict[str, Any]) -> Assignment:
     """The task that a student means, if it is on and still takes answers."""
     task = hall.store.task(room.code)
     if room.ended or task is None or sent.get("task") != task.number or not task.takes:
@@ -199,7 +199,7 @@ def send_payload(rooms: ClassroomHost, request: Request, sent: dict[str, Any]) -
     return payload.build_payload(hall, room, number)
 
 
-def _ask_again(hall: RoomSession, task: Task | None, number: int) -> None:
+def _ask_again(hall: RoomSession, task: Assignment | None, number: int) -> None:
     """Have a race's text written whose first time came to nothing."""
     if task is None or task.kind != "race" or not task.takes:
         return

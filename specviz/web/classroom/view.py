@@ -12,7 +12,7 @@ from urllib.parse import quote
 import streamlit as st
 
 from specviz.classroom.codes import LONGEST
-from specviz.classroom.records import HOURS, KINDS, LENGTHS, Room, Task
+from specviz.classroom.records import HOURS, KINDS, LENGTHS, Assignment, Room
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.results import CellShares
@@ -216,7 +216,7 @@ def change_door(desk: DeskState, change: Callable[..., Any], *given: Any) -> Non
         desk.said = [str(error)]
 
 
-def show_task(desk: DeskState, hall: RoomSession, room: Room, task: Task | None) -> None:
+def show_task(desk: DeskState, hall: RoomSession, room: Room, task: Assignment | None) -> None:
     """The task that is on, the way to its next phase, and the next task."""
     settings = escape_markdown(words.describe_settings(room.settings), ALL_SIGNS)
     if task is None:
@@ -264,7 +264,7 @@ def begin_task(desk: DeskState, hall: RoomSession, room: Room, kind: str, number
         desk.submit(work.begin_task, hall, room, kind, number)
 
 
-def show_findings(hall: RoomSession, task: Task) -> None:
+def show_findings(hall: RoomSession, task: Assignment) -> None:
     """What the class has, in a sentence."""
     found = hall.found(task)
     if task.kind == "sample":
@@ -334,7 +334,7 @@ def show_export(desk: DeskState, room: Room | None) -> None:
             )
 
 
-def _build_certificate(hall: RoomSession, task: Task, visitor: str) -> Any:
+def _build_certificate(hall: RoomSession, task: Assignment, visitor: str) -> Any:
     return lambda: export_fold.build_in_queue(
         lambda ticket: work.build_certificate_file(ticket, hall, task), visitor, "classroom"
     )
@@ -408,13 +408,13 @@ def draw_sentences(first: str, second: str = "", mark: str = "") -> None:
     )
 
 
-def draw_samples(hall: RoomSession, task: Task, found: Any) -> None:
+def draw_samples(hall: RoomSession, task: Assignment, found: Any) -> None:
     mark, sentence, seen = words.build_verdict(found)
     st.html(wall.draw_histogram(found.shares))
     draw_sentences(sentence, seen, mark)
 
 
-def draw_predictions(hall: RoomSession, task: Task, found: Any) -> None:
+def draw_predictions(hall: RoomSession, task: Assignment, found: Any) -> None:
     shown = hall.predictions() if task.phase == "shown" else None
     if shown is None:
         content = task.content
@@ -425,7 +425,7 @@ def draw_predictions(hall: RoomSession, task: Task, found: Any) -> None:
     draw_sentences(words.describe_predictions(task, found), words.BRIER if shown else words.ASKS)
 
 
-def draw_votes(hall: RoomSession, task: Task, found: Any) -> None:
+def draw_votes(hall: RoomSession, task: Assignment, found: Any) -> None:
     if task.phase == "shown":
         st.html(wall.draw_votes(task.content["options"], found, task.content["answer"]))
         draw_sentences(words.describe_votes(task, found))
@@ -434,7 +434,7 @@ def draw_votes(hall: RoomSession, task: Task, found: Any) -> None:
         draw_sentences(words.describe_votes(task, found), words.describe_vote(task))
 
 
-def draw_race(hall: RoomSession, task: Task, found: Any) -> None:
+def draw_race(hall: RoomSession, task: Assignment, found: Any) -> None:
     if found.choices:
         st.html(wall.draw_race(found.choices))
     draw_sentences(words.describe_race(task, found), words.BEGINS["race"] if task.takes else "")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.classroom.records import KINDS, METHODS, Room, Task
+from specviz.classroom.records import KINDS, METHODS, Assignment, Room
 from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED
 from specviz.figures.narration import format_probability
@@ -57,7 +57,7 @@ def count_students(n: int) -> str:
     return "1 student" if n == 1 else f"{n:,} students"
 
 
-def count_answered(task: Task, found: Any) -> int:
+def count_answered(task: Assignment, found: Any) -> int:
     """How many have sent something for a task in its phase."""
     if isinstance(found, ClassSamples):
         return found.students
@@ -68,7 +68,7 @@ def count_answered(task: Task, found: Any) -> int:
     return found.sent if isinstance(found, Race) else 0
 
 
-def describe_status(room: Room, task: Task | None, found: Any) -> str:
+def describe_status(room: Room, task: Assignment | None, found: Any) -> str:
     """Who is in, and how many of them have answered."""
     if room.ended:
         return f"The room has ended. {count_students(room.students)} came."
@@ -111,12 +111,12 @@ def _describe_next_test(n: int) -> str:
     )
 
 
-def describe_task(task: Task, found: Any) -> str:
+def describe_task(task: Assignment, found: Any) -> str:
     """What the class has for any task but samples, in a sentence."""
     return {"predict": describe_predictions, "vote": describe_votes, "race": describe_race}[task.kind](task, found)
 
 
-def describe_predictions(task: Task, found: Calibration | None) -> str:
+def describe_predictions(task: Assignment, found: Calibration | None) -> str:
     """What came of a prediction; before it is shown only how many have been made."""
     n = 0 if found is None else found.n
     if found is None or task.phase != "shown":
@@ -128,12 +128,12 @@ def describe_predictions(task: Task, found: Calibration | None) -> str:
     )
 
 
-def describe_vote(task: Task) -> str:
+def describe_vote(task: Assignment) -> str:
     names = [option["name"] for option in task.content["options"]]
     return f"{task.content['n']:,} samples of one decoder. Which is it: {'; '.join(names[:-1])}; or {names[-1]}?"
 
 
-def describe_votes(task: Task, found: Votes) -> str:
+def describe_votes(task: Assignment, found: Votes) -> str:
     if task.phase != "shown":
         n = sum(found.before if task.phase == "before" else found.after)
         when = "First vote" if task.phase == "before" else "Talk about it, then vote again"
@@ -145,7 +145,7 @@ def describe_votes(task: Task, found: Votes) -> str:
     return f"It is: {option['name']}. {option['wrong']} Right before the discussion: {before}; after it: {after}. {moved}"
 
 
-def describe_race(task: Task, found: Race) -> str:
+def describe_race(task: Assignment, found: Race) -> str:
     if not found.choices:
         return "No text has been written yet."
     best = found.choices[0]

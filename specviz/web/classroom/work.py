@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from specviz.classroom.records import Room, Task
+from specviz.classroom.records import Assignment, Room
 from specviz.web.classroom.host import RoomSession, load_pair, prepare_task, read_settings
 from specviz.web.jobs import server_workers
 
@@ -20,7 +20,7 @@ def begin_task(desk: DeskState, ticket: Ticket, hall: RoomSession, room: Room, k
     desk.put(ticket)
 
 
-def build_certificate_file(ticket: Ticket, hall: RoomSession, task: Task) -> bytes:
+def build_certificate_file(ticket: Ticket, hall: RoomSession, task: Assignment) -> bytes:
     """The file that ``specviz check`` confirms. Raises EvidenceError before the first test."""
     settings = read_settings(task)
     pair = load_pair(ticket, settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from specviz.jobs.queue import FairQueue
-from specviz.process import usable_cores
+from specviz.process import count_usable_cores
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import load_options
 
@@ -21,4 +21,4 @@ def server_queue() -> FairQueue:
 
 def threads_per_job() -> int:
     """Most PyTorch threads of each job: with two places on two cores, more would only take turns (docs/architecture.md)."""
-    return max(1, usable_cores() // server_queue().places)
+    return max(1, count_usable_cores() // server_queue().places)

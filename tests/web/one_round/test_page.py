@@ -53,7 +53,7 @@ def opening(tmp_path_factory):
 def app(opening, monkeypatch):
     """The page on the tiny pair, drawn once. Leaving the fixture leaves no shared state behind."""
     places = {"target": str(opening / "target"), "draft": str(opening / "draft")}
-    monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
+    monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], is_shipped=False, **places))
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
     monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
     cache.load_recording.cache_clear()

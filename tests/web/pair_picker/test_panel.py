@@ -47,7 +47,7 @@ def opening(tmp_path_factory):
 def tiny(opening, monkeypatch):
     """The app on the tiny pair; ``own`` is the same pair as one of the visitor's own."""
     places = {"target": str(opening / "target"), "draft": str(opening / "draft")}
-    monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
+    monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], is_shipped=False, **places))
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
     monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
     monkeypatch.setattr(session, "PROMPT", 60.0)

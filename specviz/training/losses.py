@@ -65,7 +65,7 @@ def compare_features(teacher_head: Tensor, student_head: Tensor, taught: Tensor,
     return FEATURES * distance + average_divergence(cross_entropy)(teacher_head, student_head, taught, learned)
 
 
-class Lesson:
+class DistillationLoss:
     """The loss of a draft model on rows of ids. The teacher is rounded to bf16 and frozen."""
 
     def __init__(self, teacher: nn.Module, loss: Loss):
@@ -88,7 +88,7 @@ class Lesson:
         return total / taught.shape[:2].numel()
 
 
-class ExitLesson(Lesson):
+class ExitLoss(DistillationLoss):
     """The loss of an early exit: it learns the target's last states from those after its own layers."""
 
     def __call__(self, student: TrainableExit, ids: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class ExitLesson(Lesson):
         return self.mean_loss(states[-1], student(states[student.layer]))
 
 
-class HeadsLesson(Lesson):
+class HeadsLoss(DistillationLoss):
     """The loss of Medusa heads: cross-entropy with the target's distribution of the token that each head drafts, weighted by FADE."""
 
     def __init__(self, teacher: nn.Module):
@@ -111,7 +111,7 @@ class HeadsLesson(Lesson):
         return sum((weight * loss for weight, loss in zip(weights, losses, strict=True)), torch.zeros(())) / sum(weights)
 
 
-class EagleLesson(Lesson):
+class EagleLoss(DistillationLoss):
     """The loss of a draft head: how far its states and its distributions are from the target's, mean of both steps."""
 
     def __init__(self, teacher: nn.Module):
