@@ -71,14 +71,14 @@ class CollectionSize:
     """
 
     samples: int
-    at_once: int = 8
+    concurrency: int = 8
     choices: int = 1
     seed: int = 7
     arm: int = 0
 
     def __post_init__(self) -> None:
         check_whole("samples", self.samples, 1, MAX_SAMPLES, f"a whole number from 1 to {MAX_SAMPLES:,}")
-        check_whole("concurrency", self.at_once, 1, MAX_CONCURRENCY)
+        check_whole("concurrency", self.concurrency, 1, MAX_CONCURRENCY)
         check_whole("choices", self.choices, 1, MAX_CHOICES)
 
     @property
@@ -137,7 +137,7 @@ class CollectionRecord:
     seed: int
     arm: int
     asked: int
-    at_once: int
+    concurrency: int = field(metadata=record_key("at_once"))
     choices: int
     checks: list[dict[str, Any]] = field(metadata=record_key("traps"))
     began: str
@@ -202,7 +202,7 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
     """
     runs = [_CollectionRun(job) for job in jobs]
     last = max(job.size.samples for job in jobs)
-    every = ROUNDS_PER_TURN * max(job.size.at_once * job.size.choices for job in jobs) if len(jobs) > 1 else last
+    every = ROUNDS_PER_TURN * max(job.size.concurrency * job.size.choices for job in jobs) if len(jobs) > 1 else last
 
     def report_progress() -> None:
         share = sum(run.lines for run in runs) / sum(job.size.samples for job in jobs)
@@ -268,7 +268,7 @@ class _CollectionRun:
             seed=self.size.seed,
             arm=self.size.arm,
             asked=self.size.samples,
-            at_once=self.size.at_once,
+            concurrency=self.size.concurrency,
             choices=self.size.choices,
             checks=[asdict(check) for check in job.checks],
             began=before.began if before else _format_now(),
@@ -288,7 +288,7 @@ class _CollectionRun:
     def __enter__(self) -> _CollectionRun:
         _save_record(self.path, self.record)
         self.file = self.path.open("ab")
-        self.pool = DaemonThreadPool(self.size.at_once, "request")
+        self.pool = DaemonThreadPool(self.size.concurrency, "request")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -327,7 +327,7 @@ class _CollectionRun:
         """Write answers in the order of the requests until there are enough lines."""
         waiting: deque[tuple[int, Future[ServerAnswer]]] = deque()
         while self.lines < until:
-            want = min(MAX_WAITING * self.size.at_once, -(-(until - self.lines) // self.size.choices))
+            want = min(MAX_WAITING * self.size.concurrency, -(-(until - self.lines) // self.size.choices))
             while len(waiting) < want:
                 seed = self.size.first_seed + self.number * self.size.choices
                 waiting.append((seed, self.pool.submit(self._request, seed)))

@@ -114,28 +114,28 @@ def diagnose(
     on it.
     """
     target, draft = pair.open(settings)
-    reading = build_prefix_table(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
+    table = build_prefix_table(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
     soft_target, soft_draft = pair.open(drop_warpers(settings))
     warped = drop_warpers(settings) != settings
-    soft = reading.p, reading.q
+    soft = table.p, table.q
     if warped:
         soft = (
-            compute_distributions(soft_target, prompt, reading.prefixes),
-            compute_distributions(soft_draft, prompt, reading.prefixes),
+            compute_distributions(soft_target, prompt, table.prefixes),
+            compute_distributions(soft_draft, prompt, table.prefixes),
         )
     whole = (
-        compute_distributions(pair.open(settings.without_cuts())[1], prompt, reading.prefixes)
+        compute_distributions(pair.open(settings.without_cuts())[1], prompt, table.prefixes)
         if settings.without_cuts() != settings
-        else reading.q
+        else table.q
     )
     on_progress(0.5)
-    found = score_bugs(reading, settings, soft, whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
-    diagnosis = build_diagnosis(reading, found, pair.decode)
+    found = score_bugs(table, settings, soft, whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
+    diagnosis = build_diagnosis(table, found, pair.decode)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
 
 def score_bugs(
-    reading: PrefixTable,
+    table: PrefixTable,
     settings: Settings,
     soft: tuple[Tensor, Tensor],
     whole: Tensor,
@@ -144,25 +144,23 @@ def score_bugs(
     on_progress: ProgressCallback = ignore_progress,
 ) -> list[_ScoredBug]:
     """Every mistake under every schedule, as far as the samples tell; the temperatures of a verifying pass are fitted too."""
-    ways, plans = list_known_bugs(reading, settings, soft, whole), list_schedules(reading.length, total)
+    ways, plans = list_known_bugs(table, settings, soft, whole), list_schedules(table.length, total)
     ways = ways if drafting else [one for one in ways if one.mistake in DRAFT_INDEPENDENT]
-    exact, found = reading.gather(reading.p), []
+    exact, found = table.gather(table.p), []
     heats: dict[bool, dict[KnownBug, EdgeProbabilities]] = {False: {}, True: {}}
     for number, one in enumerate(ways):
-        edges = EdgeProbabilities.from_bug(one, reading)
+        edges = EdgeProbabilities.from_bug(one, table)
         if one.factor is not None:
             heats[one.greedy][one] = edges
         for plan in plans if one.mistake != SETTINGS else plans[:1]:
             found.append(
-                _ScoredBug(
-                    one, plan, compute_log_ratio(compute_edge_probabilities(edges, reading, plan)[0], exact, reading.count)
-                )
+                _ScoredBug(one, plan, compute_log_ratio(compute_edge_probabilities(edges, table, plan)[0], exact, table.count))
             )
         on_progress(number / len(ways))
-    for sure, _ in DRAFT_KINDS:
-        if mine := heats[sure]:
-            found += _refine_temperature([one for one in found if one.one in mine], reading, settings)
-            found += [_fit_mixture(mine, reading, plan) for plan in plans]
+    for is_greedy, _ in DRAFT_KINDS:
+        if mine := heats[is_greedy]:
+            found += _refine_temperature([one for one in found if one.one in mine], table, settings)
+            found += [_fit_mixture(mine, table, plan) for plan in plans]
     return found
 
 
@@ -172,11 +170,11 @@ def compute_log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray)
     return float(count @ (np.log(np.maximum(mixed, MIN_PROBABILITY)) - np.log(np.maximum(exact, MIN_PROBABILITY))))
 
 
-def _refine_temperature(found: Sequence[_ScoredBug], reading: PrefixTable, settings: Settings) -> Iterator[_ScoredBug]:
+def _refine_temperature(found: Sequence[_ScoredBug], table: PrefixTable, settings: Settings) -> Iterator[_ScoredBug]:
     """The best temperature of a grid, improved between its neighbors."""
     found = [one for one in found if one.one.factor in FACTORS]
     best = max(found, key=lambda one: one.score)
-    exact = reading.gather(reading.p)
+    exact = table.gather(table.p)
     scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule and one.one.factor is not None}
     for _ in range(HALVINGS):
         grid = sorted(scores)
@@ -184,28 +182,28 @@ def _refine_temperature(found: Sequence[_ScoredBug], reading: PrefixTable, setti
         for low, high in pairwise(grid[max(0, place - 1) : place + 2]):
             one = build_pass_temperature(best.one.greedy, middle := sqrt(low * high), settings.temperature)
             ratio = compute_log_ratio(
-                compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, best.schedule)[0],
+                compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, best.schedule)[0],
                 exact,
-                reading.count,
+                table.count,
             )
             scores[middle] = ratio
             yield _ScoredBug(one, best.schedule, ratio)
 
 
-def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable, plan: DraftSchedule) -> _ScoredBug:
+def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], table: PrefixTable, plan: DraftSchedule) -> _ScoredBug:
     """Each verified token meets a temperature of its own: how often which at each place, by expectation maximization (Dempster et al. 1977)."""
     ways = list(heats)
     accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
-    exact, weights = reading.gather(reading.p), np.full((len(ways), reading.length), 1.0 / len(ways))
-    place = reading.prefix_lengths[reading.edge]
-    drafting, here = plan.build_drafting_mask(reading.length)[place], place == np.arange(reading.length)[:, None]
-    written, judged = exact, np.zeros(reading.length)
+    exact, weights = table.gather(table.p), np.full((len(ways), table.length), 1.0 / len(ways))
+    place = table.prefix_lengths[table.edge]
+    drafting, here = plan.build_drafting_mask(table.length)[place], place == np.arange(table.length)[:, None]
+    written, judged = exact, np.zeros(table.length)
     for _ in range(EM_ROUNDS):
         mine = weights[:, place]
         edges = EdgeProbabilities((mine * accepted).sum(0)[None], (mine * last).sum(0)[None], exact)
-        written, states = compute_edge_probabilities(edges, reading, plan)
-        judging = (states[0][reading.edge] * drafting).sum(-1)
-        shares = reading.count * judging / np.maximum(written, MIN_PROBABILITY)
+        written, states = compute_edge_probabilities(edges, table, plan)
+        judging = (states[0][table.edge] * drafting).sum(-1)
+        shares = table.count * judging / np.maximum(written, MIN_PROBABILITY)
         grown = weights * (((accepted + last) * shares) @ here.T)
         judged = grown.sum(0)
         weights = np.where(judged > 0.0, grown / np.maximum(judged, MIN_PROBABILITY), weights)
@@ -214,26 +212,26 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], reading: PrefixTable,
     temperatures = ", ".join(f"{one.words.removeprefix('temperature ')} ({w:.0%})" for w, one in heavy)
     by_place = torch.from_numpy(weights)
 
-    def split_tokens(reading: PrefixTable) -> list[NextTokenSplit]:
-        mine = by_place[:, torch.from_numpy(reading.prefix_lengths)][..., None]
-        parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.model(reading)]
-        return [NextTokenSplit(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), reading.p)]
+    def split_tokens(table: PrefixTable) -> list[NextTokenSplit]:
+        mine = by_place[:, torch.from_numpy(table.prefix_lengths)][..., None]
+        parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.model(table)]
+        return [NextTokenSplit(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), table.p)]
 
     one = KnownBug("pass-temperature", ways[0].greedy, split_tokens, words=f"{MIXED}: {temperatures}")
     fitted = (len(ways) - 1) * int((judged > 0.0).sum())
-    penalty = fitted / 2 * log(max(2, int(reading.count.sum())))  # Schwarz 1978
-    return _ScoredBug(one, plan, compute_log_ratio(written, exact, reading.count) - penalty)
+    penalty = fitted / 2 * log(max(2, int(table.count.sum())))  # Schwarz 1978
+    return _ScoredBug(one, plan, compute_log_ratio(written, exact, table.count) - penalty)
 
 
 # What is said -----------------------------------------------------------------------------------------------------------------
 
 
-def build_diagnosis(reading: PrefixTable, found: Sequence[_ScoredBug], text: Callable[[Sequence[int]], str]) -> Diagnosis:
+def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Callable[[Sequence[int]], str]) -> Diagnosis:
     """The diagnosis: where the samples part, the best variant of each mistake, and a sentence. text: ids -> text."""
     best: dict[str, list[_ScoredBug]] = {}
     for one in sorted(found, key=lambda one: -one.score):
         best.setdefault(one.one.mistake, []).append(one)
-    counts = torch.stack([reading.count_tokens(prefix) for prefix in range(len(reading.prefixes))])
+    counts = torch.stack([table.count_tokens(prefix) for prefix in range(len(table.prefixes))])
     variants = list(best.values())[:MAX_MATCHES]
     plain = [
         ones for ones in variants if ones[0].one.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
@@ -241,15 +239,15 @@ def build_diagnosis(reading: PrefixTable, found: Sequence[_ScoredBug], text: Cal
     variants = plain + [ones for ones in variants if ones not in plain]  # the simpler explanation first, where no sample tells
     first = [ones[0] for ones in variants]
     top = max(one.score for one in first)
-    matches = tuple(_build_match(ones, reading, counts, top - ones[0].score < MIN_LOG_RATIO) for ones in variants)
+    matches = tuple(_build_match(ones, table, counts, top - ones[0].score < MIN_LOG_RATIO) for ones in variants)
     needed = log(1.0 / ALPHA) + log(max(1, len(found)))
     fits = matches[0].fit is not None and matches[0].fit > ALPHA
     sure = top > needed and (fits or matches[0].explained >= MIN_EXPLAINED)
     named = [m for m, one in zip(matches, first, strict=True) if sure and top - one.score < MIN_LOG_RATIO]
-    place = find_first_difference(reading, counts, text)
+    place = find_first_difference(table, counts, text)
     return Diagnosis(
-        reading.n,
-        len(reading.prefixes),
+        table.n,
+        len(table.prefixes),
         len(found),
         place,
         matches,
@@ -258,11 +256,11 @@ def build_diagnosis(reading: PrefixTable, found: Sequence[_ScoredBug], text: Cal
     )
 
 
-def _build_match(variants: Sequence[_ScoredBug], reading: PrefixTable, counts: Tensor, tested: bool) -> BugMatch:
+def _build_match(variants: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor, tested: bool) -> BugMatch:
     """The best variant of one mistake. variants: all of them, best first; tested: whether its fit is asked for."""
     scored, one = variants[0], variants[0].one
-    _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, scored.schedule)
-    probs = compute_next_token(one, reading, scored.schedule, states)
+    _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, scored.schedule)
+    probs = compute_next_token(one, table, scored.schedule, states)
     name = PUBLISHED_BUGS[one.mistake].name if one.mistake in PUBLISHED_BUGS else "plain sampling under other settings"
     fit = compute_goodness_of_fit(probs, counts) if tested else None
     return BugMatch(
@@ -270,7 +268,7 @@ def _build_match(variants: Sequence[_ScoredBug], reading: PrefixTable, counts: T
         name,
         _describe_variant(variants),
         scored.score / log(10.0),
-        compute_explained_share(reading, counts, probs),
+        compute_explained_share(table, counts, probs),
         fit,
     )
 
@@ -301,7 +299,7 @@ def _describe_variant(variants: Sequence[_ScoredBug]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def compute_explained_share(reading: PrefixTable, counts: Tensor, probs: Tensor) -> float:
+def compute_explained_share(table: PrefixTable, counts: Tensor, probs: Tensor) -> float:
     """1 - (G - df) / (G0 - df): share of the deviation from the exact distribution that a decoder's distributions take away.
 
     counts, probs: (G, V): tokens seen after each prefix, and the decoder's distributions there.
@@ -309,9 +307,9 @@ def compute_explained_share(reading: PrefixTable, counts: Tensor, probs: Tensor)
     G is the likelihood-ratio statistic with a cell for each token that was seen or expected MIN_CELL_COUNT times after its prefix, and one for all others.
     """
     n = counts.sum(-1, keepdim=True)
-    cells = (counts >= MIN_CELL_COUNT) | (n * reading.p >= MIN_CELL_COUNT)
+    cells = (counts >= MIN_CELL_COUNT) | (n * table.p >= MIN_CELL_COUNT)
     seen, df = _pool_cells(counts, cells), int(cells.sum())
-    ratios = [torch.xlogy(seen, seen / (n * _pool_cells(one, cells)).clamp(min=MIN_PROBABILITY)) for one in (reading.p, probs)]
+    ratios = [torch.xlogy(seen, seen / (n * _pool_cells(one, cells)).clamp(min=MIN_PROBABILITY)) for one in (table.p, probs)]
     before, left = (max(0.0, 2.0 * float(ratio.sum()) - df) for ratio in ratios)
     return float(np.clip(1.0 - left / before, 0.0, 1.0)) if before > 0.0 else 0.0
 

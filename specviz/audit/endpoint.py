@@ -103,7 +103,7 @@ class Endpoint:
         stopped: Set by whoever wants nothing more: waiting ends, and ``Gone`` is raised.
     """
 
-    def __init__(self, url: str, key: str = "", at_once: int = 8, timeout: float = ANSWER_TIMEOUT, rate: float | None = None):
+    def __init__(self, url: str, key: str = "", concurrency: int = 8, timeout: float = ANSWER_TIMEOUT, rate: float | None = None):
         if rate is not None and not 0.0 < rate <= 1e6:
             raise SettingsError("rate", rate, "above 0 requests per second")
         self.url, self.timeout, self.rate, self._next = normalize_url(url), timeout, rate, 0.0
@@ -113,7 +113,7 @@ class Endpoint:
         self._client = httpx2.Client(
             headers=headers,
             limits=httpx2.Limits(
-                max_connections=at_once + 2, max_keepalive_connections=at_once + 2, keepalive_expiry=KEEPALIVE_SECONDS
+                max_connections=concurrency + 2, max_keepalive_connections=concurrency + 2, keepalive_expiry=KEEPALIVE_SECONDS
             ),
             follow_redirects=False,
             trust_env=False,

@@ -67,13 +67,13 @@ class FirstDifference:
         return f"The samples part first at token {self.position}, {after}: {sides}; {format_p_value(self.p_value)}."
 
 
-def find_first_difference(reading: PrefixTable, counts: Any, text: Callable[[Sequence[int]], str]) -> FirstDifference | None:
+def find_first_difference(table: PrefixTable, counts: Any, text: Callable[[Sequence[int]], str]) -> FirstDifference | None:
     """The earliest position at which a prefix shows a difference by itself, and there the prefix that shows it best; None: none does.
 
     counts: (G, V): tokens seen after each prefix; text: ids -> text.
     """
     tested: list[_PrefixTest] = []
-    for prefix, seen, p in zip(reading.prefixes, counts, reading.p, strict=True):
+    for prefix, seen, p in zip(table.prefixes, counts, table.p, strict=True):
         if bool(((p <= 0.0) & (seen > 0.0)).any()):
             tested.append(_PrefixTest(prefix, 0.0, float("inf")))
             continue
@@ -83,9 +83,9 @@ def find_first_difference(reading: PrefixTable, counts: Any, text: Callable[[Seq
     if (first := _find_first_prefix(tested)) is None:
         return None
     prefix, p_value = first
-    row = reading.prefixes.index(prefix)
+    row = table.prefixes.index(prefix)
     n = int(counts[row].sum())
-    seen, p = (counts[row] / n).tolist(), reading.p[row].tolist()
+    seen, p = (counts[row] / n).tolist(), table.p[row].tolist()
     gains, loses = _list_shifts({token: (seen[token], p[token]) for token in range(len(p))}, lambda token: text([token]))
     return FirstDifference(len(prefix) + 1, prefix, text(prefix), n, p_value, gains, loses)
 

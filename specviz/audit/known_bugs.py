@@ -120,7 +120,7 @@ def list_schedules(length: int, total: int) -> list[DraftSchedule]:
     return list(found.values())
 
 
-def list_known_bugs(reading: PrefixTable, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[KnownBug]:
+def list_known_bugs(table: PrefixTable, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[KnownBug]:
     """Every mistake that changes anything under these settings, each on a draft that draws and on one that takes its likeliest token.
 
     soft: both distributions at temperature 1 without cuts, (G, V) each; uncut: the draft's with its temperature and without cuts,
@@ -129,30 +129,28 @@ def list_known_bugs(reading: PrefixTable, settings: Settings, soft: tuple[Tensor
     cuts = bool(settings.cuts)
     greedy = settings.temperature == 0.0
     warped = cuts or settings.temperature != 1.0
-    found = [KnownBug("R3", True, lambda reading: [split_argmax_after_softmax(*soft)])] if greedy else []
+    found = [KnownBug("R3", True, lambda table: [split_argmax_after_softmax(*soft)])] if greedy else []
     if not greedy:
         found += [
-            KnownBug("R1", True, lambda reading: [apply_token_rule(reading.p, concentrate_on_argmax(reading.q), reading.q)]),
-            KnownBug("R6", False, lambda reading: [split_same_noise(reading.p, reading.q)]),
-            KnownBug("R8", False, lambda reading: [split_dropped_drafts(reading.p, reading.q, LEAST)]),
-            KnownBug("R16", False, lambda reading: [apply_token_rule(reading.p, round_probs_to_bfloat16(reading.q), reading.q)]),
-            KnownBug("R20", True, lambda reading: [split_per_path(reading.p, reading.q, SIBLINGS)]),
-            KnownBug("R21", True, lambda reading: [split_typical(reading.p, reading.q, settings.typical_epsilon)]),
+            KnownBug("R1", True, lambda table: [apply_token_rule(table.p, concentrate_on_argmax(table.q), table.q)]),
+            KnownBug("R6", False, lambda table: [split_same_noise(table.p, table.q)]),
+            KnownBug("R8", False, lambda table: [split_dropped_drafts(table.p, table.q, LEAST)]),
+            KnownBug("R16", False, lambda table: [apply_token_rule(table.p, round_probs_to_bfloat16(table.q), table.q)]),
+            KnownBug("R20", True, lambda table: [split_per_path(table.p, table.q, SIBLINGS)]),
+            KnownBug("R21", True, lambda table: [split_typical(table.p, table.q, settings.typical_epsilon)]),
         ]
         if cuts:
-            found.append(KnownBug("R2", False, lambda reading: [apply_token_rule(reading.p, reading.q, uncut)]))
+            found.append(KnownBug("R2", False, lambda table: [apply_token_rule(table.p, table.q, uncut)]))
         found += [build_other_settings(one, settings.temperature) for one in OTHER_SETTINGS]
     if warped:
-        found.append(
-            KnownBug(SETTINGS, False, lambda reading: [split_without_draft(soft[0])], words="temperature 1 without cuts")
-        )
-    for sure, drawn in DRAFT_KINDS:
-        found += _list_draft_bugs(sure, drawn, settings, soft, cuts, warped, greedy)
+        found.append(KnownBug(SETTINGS, False, lambda table: [split_without_draft(soft[0])], words="temperature 1 without cuts"))
+    for is_greedy, drawn in DRAFT_KINDS:
+        found += _list_draft_bugs(is_greedy, drawn, settings, soft, cuts, warped, greedy)
     return found
 
 
 def _list_draft_bugs(
-    sure: bool,
+    is_greedy: bool,
     drawn: Callable[[Tensor], Tensor],
     settings: Settings,
     soft: tuple[Tensor, Tensor],
@@ -162,47 +160,51 @@ def _list_draft_bugs(
 ) -> list[KnownBug]:
     """The mistakes that both kinds of draft can meet. drawn: the draft's distribution -> the one that its tokens are drawn from."""
 
-    def apply_gate(reading: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.shift_rows(True)))]
+    def apply_gate(table: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(table.p, drawn(table.q), drawn(table.shift_rows(True)))]
 
-    def apply_late_target(reading: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(reading.shift_rows(False), drawn(reading.q), drawn(reading.q))]
+    def apply_late_target(table: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(table.shift_rows(False), drawn(table.q), drawn(table.q))]
 
-    def replace_from_target(reading: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.q), reading.p)]
+    def replace_from_target(table: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(table.p, drawn(table.q), drawn(table.q), table.p)]
 
-    def accept_always(reading: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(reading.p, drawn(reading.q), drawn(reading.q), share=(reading.p > 0.0).double())]
+    def accept_always(table: PrefixTable) -> list[NextTokenSplit]:
+        return [apply_token_rule(table.p, drawn(table.q), drawn(table.q), share=(table.p > 0.0).double())]
 
-    def share_uniform(reading: PrefixTable) -> Iterator[NextTokenSplit]:
-        q = drawn(reading.q)
-        share, replaced = _compute_acceptance(reading.p, q), _compute_residual(reading.p, q)
+    def share_uniform(table: PrefixTable) -> Iterator[NextTokenSplit]:
+        q = drawn(table.q)
+        share, replaced = _compute_acceptance(table.p, q), _compute_residual(table.p, q)
         for number in range(UNIFORMS):
-            yield apply_token_rule(reading.p, q, q, replaced, ((number + 0.5) / UNIFORMS < share).double())
+            yield apply_token_rule(table.p, q, q, replaced, ((number + 0.5) / UNIFORMS < share).double())
 
-    found = [KnownBug("gate", sure, apply_gate), KnownBug("R11", sure, apply_late_target), KnownBug("R18", sure, accept_always)]
+    found = [
+        KnownBug("gate", is_greedy, apply_gate),
+        KnownBug("R11", is_greedy, apply_late_target),
+        KnownBug("R18", is_greedy, accept_always),
+    ]
     if greedy:
         return found
-    found += [KnownBug("R5", sure, replace_from_target), KnownBug("R7", sure, share_uniform)]
-    found += [build_pass_temperature(sure, factor, settings.temperature) for factor in (*FACTORS, *STRANGE_FACTORS)]
-    found += [build_undefined_temperature()] if sure else []
+    found += [KnownBug("R5", is_greedy, replace_from_target), KnownBug("R7", is_greedy, share_uniform)]
+    found += [build_pass_temperature(is_greedy, factor, settings.temperature) for factor in (*FACTORS, *STRANGE_FACTORS)]
+    found += [build_undefined_temperature()] if is_greedy else []
     if warped:
-        found.append(KnownBug("R4", sure, lambda reading: [apply_token_rule(soft[0], drawn(reading.q), drawn(reading.q))]))
+        found.append(KnownBug("R4", is_greedy, lambda table: [apply_token_rule(soft[0], drawn(table.q), drawn(table.q))]))
     if cuts:
-        found.append(KnownBug("R9", sure, lambda reading: [split_by_place(reading.p, drawn(reading.q))]))
+        found.append(KnownBug("R9", is_greedy, lambda table: [split_by_place(table.p, drawn(table.q))]))
     return found
 
 
-def build_pass_temperature(sure: bool, factor: float, temperature: float) -> KnownBug:
+def build_pass_temperature(is_greedy: bool, factor: float, temperature: float) -> KnownBug:
     """pass-temperature at one temperature of the verifying pass."""
-    drawn = dict(DRAFT_KINDS)[sure]
+    drawn = dict(DRAFT_KINDS)[is_greedy]
 
-    def split_tokens(reading: PrefixTable) -> list[NextTokenSplit]:
-        q = drawn(reading.q)
-        return [replace(apply_token_rule(change_temperature(reading.p, factor), q, q), bonus=reading.p)]
+    def split_tokens(table: PrefixTable) -> list[NextTokenSplit]:
+        q = drawn(table.q)
+        return [replace(apply_token_rule(change_temperature(table.p, factor), q, q), bonus=table.p)]
 
     words = f"temperature {STRANGE_FACTORS.get(factor, f'{factor * temperature:.3g}')}"
-    return KnownBug("pass-temperature", sure, split_tokens, factor=factor, words=words)
+    return KnownBug("pass-temperature", is_greedy, split_tokens, factor=factor, words=words)
 
 
 def build_undefined_temperature() -> KnownBug:
@@ -215,7 +217,7 @@ def build_undefined_temperature() -> KnownBug:
     return KnownBug(
         "pass-temperature",
         True,
-        lambda reading: [NextTokenSplit(torch.zeros_like(reading.p), concentrate_on_argmax(reading.q), reading.p)],
+        lambda table: [NextTokenSplit(torch.zeros_like(table.p), concentrate_on_argmax(table.q), table.p)],
         factor=0.0,
         words="temperature 0",
     )
@@ -225,9 +227,7 @@ def build_other_settings(changed: Settings, temperature: float) -> KnownBug:
     """Target-only sampling under other settings. changed: its temperature over the one asked for, and cuts on top of those asked for."""
     parts = [f"temperature {changed.temperature * temperature:.3g}"] if changed.temperature != 1.0 else []
     parts += [f"{name.replace('_', '-')} {value:g}" for name, value in changed.cuts.items()]
-    return KnownBug(
-        SETTINGS, False, lambda reading: [split_without_draft(warp(reading.p.log(), changed))], words=", ".join(parts)
-    )
+    return KnownBug(SETTINGS, False, lambda table: [split_without_draft(warp(table.p.log(), changed))], words=", ".join(parts))
 
 
 # The three distributions of a mistake. p, drawn, claimed: (G, V), rows sum to 1 --------------------------------------------------
@@ -274,10 +274,10 @@ def split_same_noise(p: Tensor, q: Tensor) -> NextTokenSplit:
 
 def split_dropped_drafts(p: Tensor, q: Tensor, least: float) -> NextTokenSplit:
     """R8: a draft token with a smaller q than ``least`` is thrown away, and the target draws."""
-    sure = q >= least
-    found = apply_token_rule(p, q * sure, q)  # what is not sure is neither accepted nor rejected
-    dropped = (q * ~sure).sum(-1, keepdim=True)
-    rejected = (q * sure).sum(-1, keepdim=True) - found.accepted.sum(-1, keepdim=True)
+    is_kept = q >= least
+    found = apply_token_rule(p, q * is_kept, q)  # a token that is not kept is neither accepted nor rejected
+    dropped = (q * ~is_kept).sum(-1, keepdim=True)
+    rejected = (q * is_kept).sum(-1, keepdim=True) - found.accepted.sum(-1, keepdim=True)
     return replace(found, last=rejected.clamp(min=0.0) * _compute_residual(p, q) + dropped * p)
 
 
@@ -330,52 +330,52 @@ class EdgeProbabilities:
     bonus: np.ndarray
 
     @classmethod
-    def from_bug(cls, one: KnownBug, reading: PrefixTable) -> EdgeProbabilities:
+    def from_bug(cls, one: KnownBug, table: PrefixTable) -> EdgeProbabilities:
         accepted, last, bonus = [], [], np.zeros(0)
-        for found in one.model(reading):
-            accepted.append(reading.gather(found.accepted))
-            last.append(reading.gather(found.last))
-            bonus = reading.gather(found.bonus)
+        for found in one.model(table):
+            accepted.append(table.gather(found.accepted))
+            last.append(table.gather(found.last))
+            bonus = table.gather(found.bonus)
         return cls(np.stack(accepted), np.stack(last), bonus)
 
 
 def compute_edge_probabilities(
-    edges: EdgeProbabilities, reading: PrefixTable, schedule: DraftSchedule
+    edges: EdgeProbabilities, table: PrefixTable, schedule: DraftSchedule
 ) -> tuple[np.ndarray, np.ndarray]:
     """The probability of each edge's token after its prefix, (E,), and how likely each state is there, (U, G, L).
 
     A state is the number of draft tokens just accepted; how likely, given the prefix. A prefix that the decoder cannot write keeps
     the state of a fresh round.
     """
-    length, place = reading.length, reading.prefix_lengths
+    length, place = table.length, table.prefix_lengths
     drafting = schedule.build_drafting_mask(length)
-    states = np.zeros((len(edges.accepted), len(reading.prefixes), length + 1))
+    states = np.zeros((len(edges.accepted), len(table.prefixes), length + 1))
     states[:, :, 0] = 1.0 / len(edges.accepted)
-    found = np.zeros(len(reading.edge))
+    found = np.zeros(len(table.edge))
     for here in range(length):
-        mine = np.flatnonzero(place[reading.edge] == here)
-        before = states[:, reading.edge[mine], :length]
+        mine = np.flatnonzero(place[table.edge] == here)
+        before = states[:, table.edge[mine], :length]
         judging = before * drafting[here]
         idle = (before - judging).sum(-1)
         ends = judging.sum(-1) * edges.last[:, mine] + idle * edges.bonus[mine]
         goes_on = judging * edges.accepted[:, mine, None]
         total = (ends + goes_on.sum(-1)).sum(0)
         found[mine] = total
-        where = np.full(len(reading.edge), -1)
+        where = np.full(len(table.edge), -1)
         where[mine] = np.arange(len(mine))
         child = np.flatnonzero(place == here + 1)
-        at = where[reading.after[child]]
+        at = where[table.after[child]]
         child, at = child[total[at] > 0.0], at[total[at] > 0.0]
         states[:, child, 0] = ends[:, at] / total[at]
         states[:, child, 1:] = goes_on[:, at] / total[at][:, None]
     return found, states[:, :, :length]
 
 
-def compute_next_token(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
+def compute_next_token(one: KnownBug, table: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
     """(G, V): the whole distribution of the next token after each prefix, from the states that ``probabilities`` found."""
-    drafting = schedule.build_drafting_mask(reading.length)[reading.prefix_lengths]
-    result = torch.zeros_like(reading.p)
-    for weights, found in zip(states, one.model(reading), strict=True):
+    drafting = schedule.build_drafting_mask(table.length)[table.prefix_lengths]
+    result = torch.zeros_like(table.p)
+    for weights, found in zip(states, one.model(table), strict=True):
         judging = torch.from_numpy((weights * drafting).sum(-1))[:, None]
         idle = torch.from_numpy((weights * ~drafting).sum(-1))[:, None]
         result += judging * (found.accepted + found.last) + idle * found.bonus

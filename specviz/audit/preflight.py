@@ -60,13 +60,13 @@ class PreflightResult:
     """All checks, and what follows for the collection.
 
     Attributes:
-        at_once: Requests at a time: 1 where seeds are mixed.
+        concurrency: Requests at a time: 1 where seeds are mixed.
         choices: Samples that one request may be asked for: 1 where they would be equal, or are not given.
         drafted: Draft tokens during the probes; None where the server does not show them.
     """
 
     checks: tuple[PreflightCheck, ...]
-    at_once: int
+    concurrency: int
     choices: int
     drafted: int | None
 
@@ -79,7 +79,7 @@ class ServerProbe:
     """Requests continuations from one server, each with a seed that no other request of the probes has.
 
     Attributes:
-        at_once: Most requests at a time.
+        concurrency: Most requests at a time.
         seeds: From where they are taken: no sample uses one of these.
         prompt_ids: Ids of the prompt by the local tokenizer; None: there is none.
         vocabulary: Number of tokens, where it is known.
@@ -90,13 +90,13 @@ class ServerProbe:
         endpoint: Endpoint,
         profile: ServerProfile,
         sampling: SamplingRequest,
-        at_once: int,
+        concurrency: int,
         seeds: int,
         prompt_ids: tuple[int, ...] | None = None,
         vocabulary: int | None = None,
     ):
         self.endpoint, self.profile, self.sampling = endpoint, profile, sampling
-        self.at_once, self.seeds = 1 if profile.is_sequential else at_once, seeds
+        self.concurrency, self.seeds = 1 if profile.is_sequential else concurrency, seeds
         self.prompt_ids, self.vocabulary = prompt_ids, vocabulary
         self.drafted, self.choices = 0, 1
         self.on_answer: Callable[[], None] = lambda: None
@@ -116,7 +116,7 @@ class ServerProbe:
 
         ``on_answer`` is called after each; what it raises ends the work.
         """
-        pool, answers = DaemonThreadPool(self.at_once, "probe"), []
+        pool, answers = DaemonThreadPool(self.concurrency, "probe"), []
         try:
             for future in [pool.submit(self.request, sampling, seed, choices) for seed in seeds]:
                 answers.append(future.result())
@@ -158,8 +158,8 @@ def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_pro
     is_mixed = "concurrent_seeds" in checks and checks["concurrent_seeds"].state == "caught"
     on_progress(1.0, "")
     visible = bool(probe.profile.drafting_evidence)
-    at_once = 1 if is_mixed else probe.at_once
-    return PreflightResult(tuple(checks.values()), at_once, probe.choices, probe.drafted if visible else None)
+    concurrency = 1 if is_mixed else probe.concurrency
+    return PreflightResult(tuple(checks.values()), concurrency, probe.choices, probe.drafted if visible else None)
 
 
 def _build_check(check: str, state: str, outcome: str, **values: Any) -> PreflightCheck:
@@ -250,7 +250,7 @@ def _check_seeds(probe: ServerProbe) -> PreflightCheck:
 
 def _check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> PreflightCheck:
     """Whether a seed fixes a text also while others are answered. Where it does not, requests share one generator."""
-    if probe.at_once == 1:
+    if probe.concurrency == 1:
         return _build_check("concurrent_seeds", "safe", "sequential")
     if not are_seeds_honored:
         return _build_check("concurrent_seeds", "unknown", "ignored")
@@ -259,7 +259,7 @@ def _check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> Pref
     together = probe.sample_contents(probe.hot_sampling, [*seeds, *seeds])
     same = sum(map(eq, [*alone, *alone], together))
     outcome = ("safe", "same") if same >= MIN_SHARE * len(together) else ("caught", "mixed")
-    return _build_check("concurrent_seeds", *outcome, same=same, texts=len(together), requests=probe.at_once)
+    return _build_check("concurrent_seeds", *outcome, same=same, texts=len(together), requests=probe.concurrency)
 
 
 def _check_default_seed(probe: ServerProbe) -> PreflightCheck:

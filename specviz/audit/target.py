@@ -106,7 +106,7 @@ def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
     done, began = 0, time.monotonic()
     rounds = TIMED_REQUESTS if probe.endpoint.rate is None else 1
     while True:
-        seeds = [probe.reserve_seeds(choices) for _ in range(rounds * probe.at_once)]
+        seeds = [probe.reserve_seeds(choices) for _ in range(rounds * probe.concurrency)]
         done += sum(len(one.samples) for one in probe.request_all(probe.sampling, seeds, choices))
         if (spent := time.monotonic() - began) >= MIN_PROBE_SECONDS:
             return done / spent
@@ -195,19 +195,19 @@ class AuditTarget:
         forecast = None
         if present >= size.samples and before is not None:
             checks = tuple(PreflightCheck(**check) for check in before.checks)
-            size = replace(size, at_once=before.at_once, choices=before.choices)
+            size = replace(size, concurrency=before.concurrency, choices=before.choices)
         else:
             first_seed = compute_first_seed(size.seed, PROBE_REGION) + size.arm * SEEDS_PER_PROBE
             known = (None, None) if pair is None else (pair.encode(self.sampling.line), pair.vocabulary)
-            probe = ServerProbe(self.endpoint, profile, self.sampling, size.at_once, first_seed, *known)
+            probe = ServerProbe(self.endpoint, profile, self.sampling, size.concurrency, first_seed, *known)
             result = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
-            checks, choices, probe.at_once = result.checks, min(size.choices, result.choices), result.at_once
+            checks, choices, probe.concurrency = result.checks, min(size.choices, result.choices), result.concurrency
             probe.on_answer = partial(on_progress, 0.95, "how long it will take")
             probe.on_answer()
             length, rate = min(self.sampling.max_tokens, 4), measure_rate(probe, choices)
             forecast = CollectionForecast(size.samples, size.samples - present, length, tv, pair is None, rate)
             on_progress(1.0, "")
-            size = replace(size, at_once=min(size.at_once, result.at_once), choices=choices)
+            size = replace(size, concurrency=min(size.concurrency, result.concurrency), choices=choices)
         settled = replace(server, profile=profile)
         self._preparation = AuditPreparation(settled, checks, size, tuple(refusals), forecast, self.endpoint.url, has_ids)
         return self._preparation

@@ -104,6 +104,6 @@ def _describe_pair(found: Preflight) -> list[str]:
         lines += [
             f"time    target pass {milliseconds[0]:.3g} ms, over {time.gamma + 1} tokens {milliseconds[1]:.3g} ms, "
             f"draft step {milliseconds[2]:.3g} ms",
-            f"        estimated from models of this shape and depth; the pair's own may be off by {time.off:.0%}",
+            f"        estimated from models of this shape and depth; the pair's own may be off by {time.max_error:.0%}",
         ]
     return lines

@@ -59,7 +59,7 @@ def measure_batches(
         rule=build_table("rule", gammas),
         rounds=rounds,
         length=settings.max_new_tokens,
-        held=CACHED_TOKENS,
+        cached_tokens=CACHED_TOKENS,
         **describe_measurement(first),
     )
 

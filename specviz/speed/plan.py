@@ -52,26 +52,28 @@ class PlanForecast:
     """Everything that follows from the acceptance probabilities of texts, for several gammas.
 
     Attributes:
-        ours, own: Probabilities over the target's texts and over the user's own (None: there is none).
+        target_texts, user_texts: Probabilities over the target's texts and over the user's own (None: there is none).
         gammas: Ascending, none above what they hold.
         seed: Of the resamples, the same for all.
-        plain: Over the target's texts under the token rule, if ``ours`` are of another rule.
+        plain: Over the target's texts under the token rule, if ``target_texts`` are of another rule.
     """
 
     def __init__(
         self,
-        ours: AcceptanceProbabilities,
-        own: AcceptanceProbabilities | None,
+        target_texts: AcceptanceProbabilities,
+        user_texts: AcceptanceProbabilities | None,
         gammas: Sequence[int],
         seed: int = 0,
         plain: AcceptanceProbabilities | None = None,
     ):
         self.gammas = tuple(gammas)
-        self.rounds = {gamma: compute_expected_rounds(ours, gamma) for gamma in self.gammas}
-        self.own = {gamma: compute_expected_rounds(own, gamma) for gamma in self.gammas} if own is not None else {}
+        self.rounds = {gamma: compute_expected_rounds(target_texts, gamma) for gamma in self.gammas}
+        self.user_texts = (
+            {gamma: compute_expected_rounds(user_texts, gamma) for gamma in self.gammas} if user_texts is not None else {}
+        )
         self.plain = {gamma: compute_expected_rounds(plain, gamma) for gamma in self.gammas} if plain is not None else {}
         self.rng = np.random.default_rng(seed)
-        self.texts = len(ours.accepted)
+        self.texts = len(target_texts.accepted)
         self.weights = self._draw_resamples(self.texts)  # the user's texts begin where the target's do: one draw is for both
 
     def _draw_resamples(self, texts: int) -> np.ndarray:
@@ -91,7 +93,7 @@ class PlanForecast:
             tokens=Estimate.from_resamples(found.per_pass, many, self.texts, TOKENS_PER_PASS),
             hazards=hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma),
             independent=expected_tokens(found.alpha, gamma),
-            own_text=self.own[gamma].per_pass if self.own else None,
+            own_text=self.user_texts[gamma].per_pass if self.user_texts else None,
             alpha=found.alpha,
             gain=gain,
         )
@@ -157,8 +159,11 @@ class PlanForecast:
             "hazards": (row.hazards, 1.0 + np.cumprod(hazards, axis=1).sum(1)),
             "independent": (row.independent, np.array([expected_tokens(alpha, gamma) for alpha in alphas])),
         }
-        if self.own:
-            predicted["own text"] = (self.own[gamma].per_pass, self.own[gamma].resample_tokens_per_pass(self.weights))
+        if self.user_texts:
+            predicted["own text"] = (
+                self.user_texts[gamma].per_pass,
+                self.user_texts[gamma].resample_tokens_per_pass(self.weights),
+            )
         gaps = {
             name: Estimate.from_resamples(tokens_per_pass / value - 1.0, others / many - 1.0, count)
             for name, (tokens_per_pass, others) in predicted.items()
@@ -226,11 +231,11 @@ def make_plan(
         raise SettingsError(
             "draft", pair.name, "another model than the target: each draft token would cost the token that it saves (c = 1)"
         )
-    own: list[tuple[Ids, Ids]] = []
+    user_texts: list[tuple[Ids, Ids]] = []
     if isinstance(text, str):
         size = len(tokenize_text(pair, text, effort.opening, settings.max_new_tokens))
-        own = cut_openings(pair, text, effort.opening, settings.max_new_tokens, effort.texts)
-        prompts = [prompt for prompt, _ in own]
+        user_texts = cut_openings(pair, text, effort.opening, settings.max_new_tokens, effort.texts)
+        prompts = [prompt for prompt, _ in user_texts]
     else:
         prompts = encode_prompts(pair, text, settings.max_new_tokens)
         size = sum(map(len, prompts))
@@ -239,41 +244,43 @@ def make_plan(
         measure_pace(decode(pair, longest, prompts[0])) for decode in (decode_target_only, decode_speculatively)
     )
     weights = estimate_stage_seconds(target_pace, drafted_pace, settings.max_new_tokens, len(prompts), gammas, effort)
-    weights |= {} if own else {OVER_YOURS: 0.0}
+    weights |= {} if user_texts else {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
-    ours = list(zip(prompts, decode_texts(pair, settings, prompts, on_progress=tell[WRITING])[0], strict=True))
+    target_texts = list(zip(prompts, decode_texts(pair, settings, prompts, on_progress=tell[WRITING])[0], strict=True))
     forecast = PlanForecast(
-        measure_acceptance(pair, settings, ours, gammas[-1], on_progress=tell[OVER_ITS]),
-        measure_acceptance(pair, settings, own, gammas[-1], is_target_text=False, on_progress=tell[OVER_YOURS]) if own else None,
+        measure_acceptance(pair, settings, target_texts, gammas[-1], on_progress=tell[OVER_ITS]),
+        measure_acceptance(pair, settings, user_texts, gammas[-1], is_target_text=False, on_progress=tell[OVER_YOURS])
+        if user_texts
+        else None,
         gammas,
         plain=None
         if settings.rule == PLAIN_RULE
-        else measure_acceptance(pair, replace(settings, rule=PLAIN_RULE), ours, gammas[-1]),
+        else measure_acceptance(pair, replace(settings, rule=PLAIN_RULE), target_texts, gammas[-1]),
     )
     rows = [forecast.build_row(gamma) for gamma in gammas]
     if settings.proposer == "draft":
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
         rows = [replace(row, operations=operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
     measured = describe_measurement(pair)
-    measured["models"] = describe_pair(pair, settings, ours[:DRAFTABLE_TEXTS])
+    measured["models"] = describe_pair(pair, settings, target_texts[:DRAFTABLE_TEXTS])
     plan = SpeedPlan(
         settings=settings,
         text={"name": name, "tokens": size} | _identify_text(text),
         openings=len(prompts),
-        opening=effort.opening if own else 0,
+        opening=effort.opening if user_texts else 0,
         length=settings.max_new_tokens,
         rows=tuple(rows),
         positions=forecast.estimate_positions(),
         **measured,
     )
     if effort.check:
-        return _measure_plan(pair, plan, ours, forecast, effort, tell)
+        return _measure_plan(pair, plan, target_texts, forecast, effort, tell)
     if not effort.probes:
         return plan
     show(plan)
     return _add_costs(
-        plan, forecast, RoundProbes(pair, settings, ours, gammas[-1]).run_until(effort.probes, tell[COSTS]).build_curve()
+        plan, forecast, RoundProbes(pair, settings, target_texts, gammas[-1]).run_until(effort.probes, tell[COSTS]).build_curve()
     )
 
 
@@ -330,7 +337,7 @@ def estimate_stage_seconds(
 def _measure_plan(
     pair: LoadedPair,
     plan: SpeedPlan,
-    ours: Texts,
+    target_texts: Texts,
     forecast: PlanForecast,
     effort: PlanEffort,
     tell: dict[str, Callable[..., None]],
@@ -339,7 +346,7 @@ def _measure_plan(
 
     Probes lie between measured texts, so what slows the machine down for a minute is in both the prediction and the measurement.
     """
-    prompts = [prompt for prompt, _ in ours]
+    prompts = [prompt for prompt, _ in target_texts]
     gammas, other = [row.gamma for row in plan.rows], plan.settings.rule != PLAIN_RULE
     work = [(gamma, rule) for gamma in gammas for rule in ((plan.settings.rule, PLAIN_RULE) if other else (PLAIN_RULE,))]
     count: dict[tuple[int, str], np.ndarray] = {}
@@ -358,7 +365,7 @@ def _measure_plan(
     if not effort.probes:
         return replace(plan, checked=tuple(found))
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
-    probes = RoundProbes(pair, plan.settings, ours, gammas[-1])
+    probes = RoundProbes(pair, plan.settings, target_texts, gammas[-1])
     parts = split_into_runs(picked, effort.runs)
 
     def take_probes(share: float) -> None:
@@ -411,8 +418,8 @@ def time_gammas(
     """
 
     def write(gamma: int, lap: Lap) -> None:
-        own = replace(settings, gamma=gamma, seed=(settings.seed + 100 + lap.run) % 2**63)
-        lap.keep(_count_rounds(pair, own, lap.item))
+        varied = replace(settings, gamma=gamma, seed=(settings.seed + 100 + lap.run) % 2**63)
+        lap.keep(_count_rounds(pair, varied, lap.item))
 
     clock = Clock(
         {gamma: partial(write, gamma) for gamma in gammas}, items=lambda run: parts[run - 1] if run > 0 else parts[0][:1]

@@ -32,7 +32,7 @@ from specviz.models.pairs.tokens import describe_difference
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
-from specviz.records import to_json_fields
+from specviz.records import record_key, to_json_fields
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.estimate import MIN_RUNS, Estimate
@@ -62,7 +62,7 @@ class ExpectedPassTimes:
     block: Estimate
     draft: Estimate
     gamma: int = GAMMA
-    off: float = ESTIMATE_ERROR
+    max_error: float = field(default=ESTIMATE_ERROR, metadata=record_key("off"))
 
     def compute_factor(self, tokens_per_pass: float) -> float:
         """How many times as fast as the target alone speculation would be with these costs."""

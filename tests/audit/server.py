@@ -106,7 +106,7 @@ class Seen:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: Counter = field(default_factory=Counter)
-    at_once: int = 0
+    concurrency: int = 0
     most: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -168,8 +168,8 @@ class Handler(BaseHTTPRequestHandler):
             server.seen.bodies.append(json.loads(content))
             server.seen.headers.append(dict(self.headers))
             number = len(server.seen.bodies)
-            server.seen.at_once += 1
-            server.seen.most = max(server.seen.most, server.seen.at_once)
+            server.seen.concurrency += 1
+            server.seen.most = max(server.seen.most, server.seen.concurrency)
         try:
             if self.path in ("/tokenize", "/apply-template") and s.dialect == "llama.cpp":
                 self.read_prompt(json.loads(content))
@@ -177,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.sample(json.loads(content), number, s)
         finally:
             with server.lock:
-                server.seen.at_once -= 1
+                server.seen.concurrency -= 1
 
     def send(self, found: Any, status: int = 200, kind: str = "application/json", **headers: str) -> None:
         content = found.encode() if isinstance(found, str) else json.dumps(found).encode()
@@ -293,7 +293,7 @@ class Handler(BaseHTTPRequestHandler):
         server, s = self.server, self.server.switches
         if s.one_seed:
             return np.random.default_rng(5)
-        if s.ignores_seeds or (seed is None and not s.fixed_seed) or (s.mixes_seeds and server.seen.at_once > 1):
+        if s.ignores_seeds or (seed is None and not s.fixed_seed) or (s.mixes_seeds and server.seen.concurrency > 1):
             with server.lock:
                 return np.random.default_rng(server.shared.integers(2**63))
         return np.random.default_rng((4 if seed is None else seed) + place)

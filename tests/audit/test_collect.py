@@ -51,7 +51,7 @@ def in_turn(servers, paths, samples, sampling=PLAIN, on_progress=lambda share, d
             endpoint = Endpoint(server.url, timeout=5.0, rate=rate)
             who = recognize_server(endpoint)
             profile, _, said = who.profile.settle(endpoint, sampling)
-            how = CollectionSize(samples, **{"at_once": 4, "arm": arm} | asked)
+            how = CollectionSize(samples, **{"concurrency": 4, "arm": arm} | asked)
             jobs.append(CollectionJob(endpoint, replace(who, profile=profile), sampling, how, path, (), tuple(said)))
         return collect_samples(jobs, on_progress)
     finally:
@@ -81,13 +81,13 @@ def test_answers_stand_in_the_order_of_the_questions_though_they_come_in_another
     with serving(slow=lambda number: 0.05 if number % 5 == 0 else 0.0) as server:
         gathered(server, tmp_path / "a.jsonl")
     with serving() as server:
-        gathered(server, tmp_path / "b.jsonl", at_once=1)
+        gathered(server, tmp_path / "b.jsonl", concurrency=1)
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 
 def test_no_more_requests_are_under_way_than_were_allowed(tmp_path):
     with serving(slow=lambda number: 0.01) as server:
-        gathered(server, tmp_path / "s.jsonl", at_once=3)
+        gathered(server, tmp_path / "s.jsonl", concurrency=3)
         assert 2 <= server.seen.most <= 3
 
 
@@ -190,7 +190,7 @@ def test_a_model_that_changes_in_the_middle_ends_the_work_and_the_first_part_is_
         serving(becomes=(15, "other")) as server,
         pytest.raises(EndpointError, match=r'model was "table" and now is "other"\.') as error,
     ):
-        gathered(server, path, at_once=1)
+        gathered(server, path, concurrency=1)
     kept = len(path.read_text().splitlines())
     assert kept == 13 == read_record(path).samples and "13 samples of the first one are kept" in str(error.value)
     assert len(read_samples(path).samples) == 13  # one of the 14 settled the profile
@@ -204,7 +204,7 @@ def test_a_fingerprint_that_changes_in_the_middle_ends_the_work_and_names_both(t
             EndpointError, match=r'system_fingerprint was "fp_1" and now is "fp_2"\. 13 samples of the first one are kept'
         ),
     ):
-        gathered(server, path, at_once=1)
+        gathered(server, path, concurrency=1)
     assert len(read_samples(path).samples) == 13 == read_record(path).samples
 
 
@@ -324,7 +324,7 @@ def test_a_server_that_dies_leaves_what_was_collected(tmp_path, monkeypatch):
     monkeypatch.setattr(waiting, "MAX_BACKOFF", 0.001)
     path = tmp_path / "s.jsonl"
     with serving(fails=lambda number: 500 if number > 20 else 0) as server, pytest.raises(EndpointError, match="status 500"):
-        gathered(server, path, at_once=1)
+        gathered(server, path, concurrency=1)
     assert len(read_samples(path).samples) == 19 == read_record(path).samples
 
 
@@ -400,7 +400,7 @@ def test_two_servers_are_asked_in_turn_and_neither_always_first(tmp_path):
     """A B B A B A A B ... in batches of TURN rounds: whatever drifts meets both alike. Each server sees no request during the other's turn."""
     order: list[str] = []
     with two_that_tell(order) as servers:
-        records = in_turn(servers, of_both(tmp_path), 10 * ROUNDS_PER_TURN, at_once=2)
+        records = in_turn(servers, of_both(tmp_path), 10 * ROUNDS_PER_TURN, concurrency=2)
     batch = 2 * ROUNDS_PER_TURN
     assert order[:2] == ["A", "B"], "the requests that settle the profiles"
     assert runs_of(order[2:]) == [
@@ -422,7 +422,7 @@ def test_a_slow_server_is_not_left_behind(tmp_path):
         apart.append(abs(int.__sub__(*(int(word) for word in doing.split(" of ")[0].split(" and ")))))
 
     with serving(slow=lambda number: 0.01) as slow, serving() as quick:
-        in_turn([slow, quick], paths, 5 * ROUNDS_PER_TURN, on_progress=on_progress, at_once=1)
+        in_turn([slow, quick], paths, 5 * ROUNDS_PER_TURN, on_progress=on_progress, concurrency=1)
     assert 0 < max(apart) <= ROUNDS_PER_TURN and apart[-1] == 0
 
 
@@ -438,17 +438,17 @@ def test_two_files_that_were_stopped_go_on_in_turn_and_become_what_they_would_ha
 
     with two_that_tell(order) as servers:
         with pytest.raises(KeyboardInterrupt):
-            in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, on_progress=stop, at_once=1)
+            in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, on_progress=stop, concurrency=1)
         first = [path.read_bytes() for path in of_both(kept)]
         lines = [content.count(b"\n") for content in first]
         assert 5 * ROUNDS_PER_TURN <= sum(lines) < 8 * ROUNDS_PER_TURN and abs(lines[0] - lines[1]) <= ROUNDS_PER_TURN
         assert [read_record(path).samples for path in of_both(kept)] == lines
     order = []
     with two_that_tell(order) as servers:
-        in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, at_once=1)
+        in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, concurrency=1)
         assert order.count("A") == 1 + 6 * ROUNDS_PER_TURN - lines[0] and order.count("B") == 1 + 6 * ROUNDS_PER_TURN - lines[1]
         assert max(count for _, count in runs_of(order[2:])) <= 2 * ROUNDS_PER_TURN, "the rest is in turn too"
-        in_turn(servers, of_both(whole), 6 * ROUNDS_PER_TURN, at_once=1)
+        in_turn(servers, of_both(whole), 6 * ROUNDS_PER_TURN, concurrency=1)
     for before, path, other in zip(first, of_both(kept), of_both(whole), strict=True):
         assert path.read_bytes() == other.read_bytes() and path.read_bytes().startswith(before)
 
@@ -460,7 +460,7 @@ def test_of_two_servers_the_one_that_fails_is_named_and_both_parts_are_kept(tmp_
         serving(fails=lambda number: 500 if number > 2 * ROUNDS_PER_TURN else 0) as bad,
         pytest.raises(EndpointError, match=r"^Second server: .* status 500"),
     ):
-        in_turn([good, bad], of_both(tmp_path), 6 * ROUNDS_PER_TURN, at_once=1)
+        in_turn([good, bad], of_both(tmp_path), 6 * ROUNDS_PER_TURN, concurrency=1)
     assert [len(read_samples(path).samples) for path in of_both(tmp_path)] == [ROUNDS_PER_TURN, 2 * ROUNDS_PER_TURN - 1]
 
 
@@ -476,7 +476,7 @@ def test_each_of_two_servers_keeps_to_its_own_rate(tmp_path):
     """Twenty requests to each at 50 per second take at least 0.38 s: the first goes at once."""
     with serving() as one, serving() as two:
         began = time.monotonic()
-        in_turn([one, two], of_both(tmp_path), 20, rate=50.0, at_once=2)
+        in_turn([one, two], of_both(tmp_path), 20, rate=50.0, concurrency=2)
         assert time.monotonic() - began > 0.37 and [len(server.seen.bodies) for server in (one, two)] == [21, 21]
 
 
@@ -487,7 +487,7 @@ def test_what_one_server_drafts_for_two_files_is_counted_for_each(tmp_path):
     assert [record.counts.drafted for record in records] == [80, 80]
 
 
-@pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"at_once": 0}, {"choices": 0}])
+@pytest.mark.parametrize("fields", [{"samples": 0}, {"samples": 10**7}, {"concurrency": 0}, {"choices": 0}])
 def test_numbers_out_of_range_are_refused(fields):
     with pytest.raises(SettingsError):
         CollectionSize(**{"samples": 10} | fields)

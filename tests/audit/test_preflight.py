@@ -55,7 +55,7 @@ def test_a_server_without_faults_is_not_accused(dialect):
         found = looked(server, known=tuple(ids_of(PROMPT)))
     usual = {"n samples with seeds s, s + 1, ...", "one seed for a list of prompts", "log probabilities of another distribution"}
     assert not found.blocking and set(caught(found)) <= usual
-    assert len(found.checks) == 11 and found.at_once == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
+    assert len(found.checks) == 11 and found.concurrency == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
     with serving(**wrong) as server:
         found = looked(server)
     assert words in caught(found)[name] and not found.blocking
-    assert found.at_once == (1 if "mixes_seeds" in wrong else 4)
+    assert found.concurrency == (1 if "mixes_seeds" in wrong else 4)
     assert (found.choices == 1) == ("ignores_n" in wrong or "equal_choices" in wrong)
 
 

@@ -38,7 +38,7 @@ def by_hand(costly: float = 3.0, wobble: float = 0.0) -> BatchSpeeds:
         Settings(), (1, 4), (2,),
         passes=((runs(1.0), runs(1.2)), (runs(1.0), runs(costly))),
         drafting=((runs(0.2),), (runs(0.2),)), rule=((runs(0.1),), (runs(0.1),)),
-        rounds={KEY: ((8, 12),)}, length=20, held=128,
+        rounds={KEY: ((8, 12),)}, length=20, cached_tokens=128,
     )  # fmt: skip
 
 

@@ -77,11 +77,11 @@ def test_kinds_share_all_tokens_and_all_divergence_among_them():
     found = compute_divergence_profile((reading(0.9, 0.5, 0.6, 1.0, sorts=(START, NAME, NAME, PUNCTUATION)),))
     rows = {row.name: row for row in found.kinds}
     assert {name: row.count for name, row in rows.items()} == {START: 1, NAME: 2, PUNCTUATION: 1}
-    assert rows[NAME].apart.value == pytest.approx(0.45) and rows[NAME].divergence.value == pytest.approx(0.9)
+    assert rows[NAME].distance.value == pytest.approx(0.45) and rows[NAME].divergence.value == pytest.approx(0.9)
     assert sum(row.tokens for row in found.kinds) == pytest.approx(1.0)
     assert sum(row.divergence.value for row in found.kinds) == pytest.approx(1.0)
-    assert rows[START].apart.n == 1, "a single token cannot be resampled"
-    assert rows[NAME].apart.low == pytest.approx(0.4) and rows[NAME].apart.high == pytest.approx(0.5)
+    assert rows[START].distance.n == 1, "a single token cannot be resampled"
+    assert rows[NAME].distance.low == pytest.approx(0.4) and rows[NAME].distance.high == pytest.approx(0.5)
 
 
 def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
@@ -95,7 +95,7 @@ def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
         texts = tuple(reading(*(1.0 - (level + rng.uniform(-0.2, 0.2, 20))).tolist()) for level in levels)
         found = compute_divergence_profile(texts)
         assert found.by_text and len(texts) >= MIN_TEXTS
-        held += found.kinds[0].apart.low <= 0.4 <= found.kinds[0].apart.high
+        held += found.kinds[0].distance.low <= 0.4 <= found.kinds[0].distance.high
     assert held >= 28
 
 

@@ -280,11 +280,11 @@ def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(one):
     assert len(plain.x) + len(forks.x) == SETTINGS.max_new_tokens and sorted(place - 1 for place in forks.x) == sorted(
         one.read.forks
     )
-    assert list(forks.y) == [one.read.apart[place] for place in sorted(one.read.forks)]
+    assert list(forks.y) == [one.read.distances[place] for place in sorted(one.read.forks)]
     curves = figures.list_curves(one.read, {"temperature 1": (one.read,) * 2})
     drawn = figures.plot_lorenz(curves, "dark")
     assert list(drawn.data[1].y) == list(curves[0][1].y) and drawn.layout.yaxis.title.text == "share of all divergence"
     assert f"{curves[0][1].tops[2].value:.0%} of all divergence" in figures.describe_lorenz(curves)
     dots = figures.plot_kinds(curves[1][1], curves[0][1])
     assert len(dots.data) == 2 and dots.layout.xaxis.title.text == "mean rejection probability"
-    assert list(dots.data[0].x) == sorted(row.apart.value for row in curves[1][1].kinds)
+    assert list(dots.data[0].x) == sorted(row.distance.value for row in curves[1][1].kinds)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, decimal_places, to_json_value
+from specviz.records import Schema, build, decimal_places, record_key, to_json_value
 from specviz.settings import Settings
 from specviz.speed.clock import compute_relative_iqr, explain_spread
 from specviz.speed.estimate import MIN_RUNS, Estimate
@@ -37,7 +37,7 @@ class BatchSpeeds:
         drafting: [rows][gamma][run]: all gamma steps of the draft.
         rule: [rows][gamma][run]: verification.
         rounds: By "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took.
-        held: Tokens in the caches where passes were timed.
+        cached_tokens: Tokens in the caches where passes were timed.
     """
 
     settings: Settings
@@ -48,7 +48,7 @@ class BatchSpeeds:
     rule: Runs = field(metadata=decimal_places(7))
     rounds: Mapping[str, tuple[tuple[int, ...], ...]]
     length: int
-    held: int
+    cached_tokens: int = field(metadata=record_key("held"))
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""

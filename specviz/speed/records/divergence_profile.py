@@ -55,7 +55,7 @@ class ScoredText:
             raise ValueError("a beta of a scored text is no probability, or a kind is not known")
 
     @property
-    def apart(self) -> np.ndarray:
+    def distances(self) -> np.ndarray:
         """(N,) 1 - beta in [0, 1]: total variation distance of the two distributions, and probability of a rejection."""
         return 1.0 - np.asarray(self.beta)
 
@@ -72,14 +72,14 @@ class WordKind:
     Attributes:
         count: Its tokens.
         tokens: Its share of all tokens.
-        apart: Mean of 1 - beta over it.
+        distance: Mean of 1 - beta over it.
         divergence: Its share of the sum of 1 - beta.
     """
 
     name: str
     count: int
     tokens: float
-    apart: Estimate
+    distance: Estimate
     divergence: Estimate
 
 
@@ -117,7 +117,7 @@ def compute_lorenz_curve(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @lru_cache(maxsize=32)
 def compute_divergence_profile(texts: tuple[ScoredText, ...]) -> DivergenceProfile:
     """What all these texts say together; at least one token in all."""
-    apart = np.concatenate([one.apart for one in texts])
+    apart = np.concatenate([one.distances for one in texts])
     kinds = np.concatenate([[KINDS.index(kind) for kind in one.kinds] for one in texts])
     tops, means, held = [], [], []
     for places in _draw_resamples([len(one.beta) for one in texts]):

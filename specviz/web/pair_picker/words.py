@@ -56,7 +56,7 @@ def summarize_check(found: Preflight) -> list[str]:
         one, block, draft = (1e3 * each.value for each in (time.one, time.block, time.draft))
         said.append(
             f"Expected on this machine: {one:.3g} ms for a target pass, {block:.3g} ms over {time.gamma + 1} tokens, {draft:.3g} ms for a "
-            f"draft step. Measured on models of this shape, without their weights; off by up to {time.off:.0%}."
+            f"draft step. Measured on models of this shape, without their weights; off by up to {time.max_error:.0%}."
         )
     return said
 

@@ -93,6 +93,6 @@ def choose_rounds(found: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
     machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
     return key, (
-        f"Recorded {found.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {found.held} tokens in the cache, "
+        f"Recorded {found.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {found.cached_tokens} tokens in the cache, "
         f"and {whose} over {texts} texts of {found.length} tokens at temperature {choice.temperature}{more}."
     )

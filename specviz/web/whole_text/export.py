@@ -121,7 +121,7 @@ def _share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[lis
 
 def _kind_rows(one: DivergenceProfile) -> Iterator[list[Any]]:
     for row in one.kinds:
-        yield [row.name, row.count, row.tokens, *_format_share(row.apart), *_format_share(row.divergence)]
+        yield [row.name, row.count, row.tokens, *_format_share(row.distance), *_format_share(row.divergence)]
 
 
 def _format_share(share: Estimate) -> list[Any]:

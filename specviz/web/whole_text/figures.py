@@ -25,7 +25,7 @@ FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 def plot_along_text(read: ScoredText, kind: str = "light") -> go.Figure:
     """The rejection probability at each token as a bar, dark where the models differ most."""
-    forks, apart = set(read.forks), read.apart
+    forks, apart = set(read.forks), read.distances
     labels = [_label_position(read, place) for place in range(len(read.beta))]
     figure = go.Figure()
     for chosen, name, marker in (
@@ -57,7 +57,7 @@ def _label_position(read: ScoredText, place: int) -> str:
 
 def describe_along_text(read: ScoredText) -> str:
     """How often draft tokens are rejected on average, and where most often."""
-    apart = read.apart
+    apart = read.distances
     if not apart.any():
         return "Both models have the same distribution at every token: a draft token is never rejected."
     most = int(apart.argmax())
@@ -139,7 +139,7 @@ def _describe_interval(share: Estimate) -> str:
 
 def plot_kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
     """Mean rejection probability of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
-    order = sorted(one.kinds, key=lambda row: row.apart.value)
+    order = sorted(one.kinds, key=lambda row: row.distance.value)
     figure = go.Figure()
     places = {row.name: place for place, row in enumerate(order)}
     _add_dots(figure, order, places, "circle", _ink(kind), f"{one.texts} recorded texts" if own else "these tokens", 0.0)
@@ -158,8 +158,8 @@ def plot_kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kin
 def _add_dots(
     figure: go.Figure, rows: Sequence[WordKind], places: Mapping[str, int], symbol: str, color: str, name: str, lower: float
 ) -> None:
-    values = [row.apart.value for row in rows]
-    ends = [end for row in rows for end in (row.apart.low, row.apart.high)]
+    values = [row.distance.value for row in rows]
+    ends = [end for row in rows for end in (row.distance.low, row.distance.high)]
     bars = {"type": "data", "symmetric": False, "array": [b - v for b, v in zip(ends[1::2], values, strict=True)],
             "arrayminus": [v - a for a, v in zip(ends[::2], values, strict=True)], "thickness": 1.5, "width": 4}  # fmt: skip
     figure.add_scatter(x=values, y=[places[row.name] + lower for row in rows], mode="markers", error_x=bars, name=escape_label(name),
@@ -170,12 +170,12 @@ def _add_dots(
 
 def describe_kinds(one: DivergenceProfile) -> str:
     """At which kind of word the models differ most and least, where the intervals do not overlap."""
-    rows = sorted((row for row in one.kinds if row.count >= FEW), key=lambda row: row.apart.value)
+    rows = sorted((row for row in one.kinds if row.count >= FEW), key=lambda row: row.distance.value)
     if len(rows) < 2:
         return "There are too few words here to compare their kinds."
     least, most = rows[0], rows[-1]
     what = f"{one.texts} texts" if one.by_text else f"{one.count} tokens"
-    if least.apart.n < 2 or most.apart.n < 2 or least.apart.high >= most.apart.low:
+    if least.distance.n < 2 or most.distance.n < 2 or least.distance.high >= most.distance.low:
         return f"No kind of word stands out in these {what}: the {CONFIDENCE:.0%} intervals overlap."
     return (
         f"The models differ most at “{most.name}”: a draft token is rejected with probability {_mean(most)}. They differ least at “{least.name}”, {_mean(least)}. "
@@ -189,7 +189,7 @@ def _most(rows: Sequence[WordKind]) -> WordKind:
 
 
 def _mean(row: WordKind) -> str:
-    return f"{format_probability(row.apart.value)} ({format_probability(row.apart.low)} to {format_probability(row.apart.high)})"
+    return f"{format_probability(row.distance.value)} ({format_probability(row.distance.low)} to {format_probability(row.distance.high)})"
 
 
 def build_kind_rows(one: DivergenceProfile) -> list[dict[str, object]]:
@@ -197,7 +197,7 @@ def build_kind_rows(one: DivergenceProfile) -> list[dict[str, object]]:
     rows = []
     for row in one.kinds:
         rows.append({"kind": row.name, "what it is": DESCRIPTIONS[row.name], "tokens": row.count, "share of tokens": f"{row.tokens:.1%}",
-                     "mean rejection probability": _format_share(row.apart), "share of divergence": _format_share(row.divergence)})  # fmt: skip
+                     "mean rejection probability": _format_share(row.distance), "share of divergence": _format_share(row.divergence)})  # fmt: skip
     return rows
 
 
