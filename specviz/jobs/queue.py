@@ -352,13 +352,13 @@ class FairQueue:
             state, sentence = "failed", MEMORY_FULL if is_out_of_memory(error) else failed
         with self._lock:
             self._vacate_place(ticket)
-            ticket.state = state
+            ticket.sentence, ticket.state = sentence, state  # in this order: who sees the state reads the sentence
             self._fill()
         self._end(ticket, state, sentence)
         process.trim_memory()
 
     def _end(self, ticket: Ticket, state: str, sentence: str) -> None:
         ticket.ended_at = time.monotonic()
-        ticket.state, ticket.sentence = state, sentence
+        ticket.sentence, ticket.state = sentence, state
         ticket.ended.set()
         self.on_end(ticket)
