@@ -9,7 +9,9 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from specviz.errors import ClusterError
-from specviz.models.attachments.kinds import allow_attachments
+from specviz.models.attachments.eagle import EAGLES
+from specviz.models.attachments.exits import EXITS
+from specviz.models.attachments.heads import HEADS
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.progress import ProgressCallback
@@ -74,6 +76,8 @@ def describe_models(pair: LoadedPair) -> dict[str, Any]:
 
 def allow_paths(settings: Settings) -> None:
     """Let this process read the folders and the file that settings from a command line name."""
-    allow_attachments(settings)
+    for kind in (HEADS, EXITS, EAGLES):
+        if folder := getattr(settings, kind.name):
+            kind.allow(folder)
     if settings.text:
         allow_path(settings.text)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.base import Proposer
 from specviz.proposers.chains import build_chain, describe_chain
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
-from specviz.settings import Settings
+
 
 NAME = "early-exit"
-
-
-def _open_layered_models(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
-    """The target and its first layers, which share their computation."""
-    return pair.open_layered(settings)
 
 
 @register_proposer(
@@ -23,7 +16,7 @@ def _open_layered_models(pair: LoadedPair, settings: Settings) -> tuple[Language
     title="early exit",
     form=describe_chain,
     reads=("gamma", "draft_length_policy", "early_exit", "exit_layer"),
-    open_models=_open_layered_models,
+    open_models=lambda pair, settings: pair.open_layered(settings),
 )
 def _build_early_exit(request: DraftingRequest) -> Proposer:
     return build_chain(request, request.draft, NAME)

@@ -13,9 +13,9 @@ from specviz.__main__ import main
 from specviz.errors import ModelError
 from specviz.models.attachments import exits
 from specviz.models.attachments.eagle import EAGLES, WEIGHTS
+from specviz.models.attachments.exits import EXITS
 from specviz.models.attachments.folder import CONFIG
-from specviz.models.attachments.heads import save_heads
-from specviz.models.attachments.kinds import ATTACHMENTS
+from specviz.models.attachments.heads import HEADS, save_heads
 from tests.proposers.test_eagle import random_head
 from tests.proposers.test_early_exit import random_exit
 
@@ -86,7 +86,7 @@ def test_what_others_publish_drafts_from_a_folder_and_from_a_hub_name(
     write, option, more, from_hub, hub, pair, pair_folders, tmp_path, capsys, monkeypatch
 ):
     """Greedy, so that each text is the target's."""
-    for kind in ATTACHMENTS:
+    for kind in (HEADS, EXITS, EAGLES):
         monkeypatch.setattr(kind, "allowed", set())
     write(tmp_path / "published", pair.target)
     hub.add("owner/published", tmp_path / "published")
