@@ -7,7 +7,6 @@ from specviz.proposers.chains import build_chain, describe_chain
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 
-
 NAME = "early-exit"
 
 
