@@ -1,0 +1,798 @@
+"""Everything that only a GPU can tell, in one run of a few minutes: parts in the order of importance, each with its own time limit.
+
+A second process does the work, so that a part which hangs or crashes ends without the others: it is killed and the next part begins
+in a new one. Results are written to one JSON file after each step. A second run into the same folder skips the parts that are done.
+With ``dry`` all parts run small on the CPU.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+
+from specviz.decoding.device import capture
+from specviz.decoding.device.choice import COMPILED, DEVICE, REFERENCE
+from specviz.decoding.device.round import DeviceSteps
+from specviz.decoding.engine import TargetOnlyRandomness
+from specviz.decoding.methods import build_rule
+from specviz.decoding.sampler import Shard, decoded
+from specviz.evidence.matrix.table import lines
+from specviz.models.attachments.eagle import EAGLES
+from specviz.models.attachments.heads import HEADS
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.fixed import FixedModel, PassTokens
+from specviz.models.pairs.loading import LoadedPair, load_pair
+from specviz.proposers.draft import DraftModel
+from specviz.proposers.no_draft import NoDraft
+from specviz.proposers.request import open_proposer
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.records import HERE
+from specviz.settings import Settings
+from specviz.speed.clock import Clock, Lap
+from specviz.speed.generation import PROMPTS, decode_speculatively, decode_target_only
+from specviz.verification.registry import RULES
+from specviz.verification.token import TokenRule
+
+RECORD = "gpu.json"
+TABLE = "gpu.txt"
+PAIR = "storybook"
+COMPILER = {"backend": "inductor"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """Shape of a published model of the Qwen3 family; weights are random."""
+
+    layers: int
+    width: int
+    network: int
+    heads: int
+    key_heads: int = 8
+    head: int = 128
+    vocabulary: int = 151_936
+
+
+SHAPES = {
+    "1.7B": ModelShape(28, 2048, 6144, 16),
+    "8B": ModelShape(36, 4096, 12288, 32),
+    "draft of 28 layers (0.6B)": ModelShape(28, 1024, 3072, 16),
+    "draft of 2 layers": ModelShape(2, 1024, 3072, 16),
+}
+TOKENS = (1, 2, 3, 5, 9, 17, 33, 64)
+ROWS = (1, 8, 32, 64)
+COLUMNS = 320
+
+
+@dataclass(slots=True)
+class PartContext:
+    """What a part works with.
+
+    Attributes:
+        dry: Whether everything is small and on the CPU.
+        until: Time by ``time.monotonic`` at which the part should end.
+        send: Called with the part's record so far.
+        record: What the part has measured.
+    """
+
+    dry: bool
+    until: float
+    send: Callable[[dict[str, Any]], None]
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def device(self) -> str:
+        return "cpu" if self.dry else "cuda"
+
+    def save(self, **found: Any) -> None:
+        """Add to the record and hand it on."""
+        self.record |= found
+        self.send(self.record)
+
+    def has_time(self, seconds: float) -> bool:
+        """Whether so many seconds are left."""
+        return time.monotonic() + seconds < self.until
+
+    @contextmanager
+    def guard(self, name: str, seconds: float = 1.0) -> Iterator[bool]:
+        """A step of the part: skipped where its time is over; an error in it is recorded, and the part goes on.
+
+        Yields whether there is time; a step checks it.
+        """
+        if not self.has_time(seconds):
+            self.record.setdefault("skipped", []).append(name)
+            yield False
+            return
+        try:
+            yield True
+        except Exception as error:  # whatever a driver or compiler raises
+            text = f"{type(error).__name__}: {error}".strip()
+            self.record.setdefault("errors", {})[name] = (
+                text[:600] + "\n" + "".join(traceback.format_tb(error.__traceback__)[-3:])
+            )
+        self.send(self.record)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the measurement.
+
+    Attributes:
+        run: Measures, and saves into the context.
+        seconds: Most seconds it may take on a GPU.
+    """
+
+    run: Callable[[PartContext], None]
+    seconds: int
+
+
+def measure_machine(context: PartContext) -> None:
+    """Names and versions, and the rates that bound everything else."""
+    found = {"torch": torch.__version__, "transformers": transformers.__version__, "cores": os.cpu_count()}
+    if not context.dry:
+        properties = torch.cuda.get_device_properties(0)
+        found |= {"gpu": properties.name, "cuda": torch.version.cuda, "memory": properties.total_memory}
+    context.save(**found)
+
+
+def load_storybook(context: PartContext, dtype: str) -> LoadedPair:
+    """The shipped pair on the part's device."""
+    return load_pair(PAIR, context.device, dtype)
+
+
+EXACT_SETTINGS: dict[str, dict[str, Any]] = {
+    "chain, token": {},
+    "chain, token, T=0": {"temperature": 0.0},
+    "chain, block": {"rule": "block"},
+    "chain, top-p 0.9": {"top_p": 0.9},
+    "tree of drawn siblings": {"proposer": "tree", "tree": "2-2-1", "siblings": "distinct"},
+    "tree of top siblings": {"proposer": "tree", "tree": "3-2-1", "siblings": "top"},
+}
+
+
+def compare_engines(context: PartContext) -> None:
+    """Recorded rounds against the reference in float64: the same texts by every engine."""
+    pair = load_storybook(context, "float64")
+    results: dict[str, Any] = {}
+    engines = (DEVICE,) if context.dry else (DEVICE, COMPILED)
+    for engine in engines:
+        for name, changes in EXACT_SETTINGS.items():
+            with context.guard(f"{engine}: {name}", 3) as is_on:
+                if not is_on:
+                    continue
+                same = 0
+                for number, prompt in enumerate(PROMPTS.values()):
+                    settings = Settings(prompt=prompt, gamma=3, max_new_tokens=12 if context.dry else 60, seed=number, **changes)
+                    ids = pair.encode(prompt)
+                    texts = [write_text(pair, replace(settings, engine=kind), ids) for kind in (REFERENCE, engine)]
+                    same += texts[0] == texts[1]
+                results[f"{engine}: {name}"] = f"{same} of {len(PROMPTS)} texts equal"
+                context.save(equal=results)
+        with context.guard(f"{engine}: target only", 3) as is_on:
+            if is_on:
+                settings = Settings(prompt="", max_new_tokens=12 if context.dry else 60)
+                texts = [
+                    [token for round_ in decode_target_only(pair, settings, (5, 6, 7), engine=kind) for token in round_.committed]
+                    for kind in (REFERENCE, engine)
+                ]
+                results[f"{engine}: target only"] = f"{int(texts[0] == texts[1])} of 1 texts equal"
+                context.save(equal=results)
+
+
+def write_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> list[int]:
+    """The tokens that a pair writes."""
+    return [token for round_ in decode_speculatively(pair, settings, ids, pair.eos_token_ids) for token in round_.committed]
+
+
+def bench_pair(context: PartContext) -> None:
+    """The shipped pair by every engine, beside the target alone in every way: tokens per second, interleaved."""
+    from specviz.speed.bench import _generate, _generate_assisted
+
+    rates: dict[str, Any] = {}
+    length, runs = (8, 2) if context.dry else (64, 7)
+    cases = (("float32", 1.0),) if context.dry else (("bfloat16", 1.0), ("bfloat16", 0.0), ("float32", 1.0), ("float32", 0.0))
+    for dtype, temperature in cases:
+        with context.guard(f"{dtype}, T={temperature:g}", 12) as is_on:
+            if not is_on:
+                continue
+            pair = load_storybook(context, dtype)
+            base = Settings(gamma=3, max_new_tokens=length, temperature=temperature)
+            rounds: dict[str, list[Any]] = {}
+
+            def speculate(engine: str, lap: Lap, pair: LoadedPair = pair, base: Settings = base, rounds: Any = rounds) -> None:
+                settings = replace(base, prompt=lap.item, seed=lap.run, engine=engine)
+                found = list(decode_speculatively(pair, settings, pair.encode(lap.item)))
+                if lap.run > 0:
+                    rounds.setdefault(engine, []).extend(found)
+
+            def write_alone(engine: str, lap: Lap, pair: LoadedPair = pair, base: Settings = base, rounds: Any = rounds) -> None:
+                settings = replace(base, prompt=lap.item, seed=lap.run)
+                found = list(decode_target_only(pair, settings, pair.encode(lap.item), engine=engine))
+                if lap.run > 0:
+                    rounds.setdefault(f"target only, {engine}", []).extend(found)
+
+            def generate(lap: Lap, make: Callable, pair: LoadedPair = pair, base: Settings = base) -> None:
+                make(pair, replace(base, prompt=lap.item, seed=lap.run), pair.encode(lap.item))
+
+            engines = (REFERENCE, DEVICE) if context.dry else (REFERENCE, DEVICE, COMPILED)
+            contestants: dict[str, Callable[[Lap], object]] = {}
+            for engine in engines:
+                for name, work in ((engine, speculate), (f"target only, {engine}", write_alone)):
+                    with context.guard(f"{dtype}, T={temperature:g}, {name}", 5) as is_possible:
+                        if is_possible:
+                            began = time.perf_counter()
+                            work(engine, Lap(0, PROMPTS["opening"]))  # compiles and records
+                            context.save(first_text_seconds=context.record.get("first_text_seconds", {}) | {
+                                f"{dtype}, T={temperature:g}, {name}": time.perf_counter() - began
+                            })  # fmt: skip
+                            contestants[name] = partial(work, engine)
+            if dtype == cases[0][0]:
+                contestants |= {
+                    "generate": partial(generate, make=_generate),
+                    "assisted": partial(generate, make=_generate_assisted),
+                }
+            clock = Clock(contestants, items=lambda run: tuple(PROMPTS.values()), synchronize=partial(wait, context))
+            while clock.runs < runs - 1 and (clock.runs < 2 or context.has_time(8)):
+                clock.run_until(clock.runs + 1)
+            tokens = length * len(PROMPTS)
+            best = max((name for name in contestants if is_baseline(name)), key=lambda name: clock.rate(name, tokens, "").value)
+            rates[f"{dtype}, T={temperature:g}"] = {
+                "rates": {name: estimate_record(clock.rate(name, tokens, "tokens/s")) for name in contestants},
+                "baseline": best,
+                "ratios": {
+                    name: estimate_record(clock.ratio(best, name)) for name in contestants if not is_baseline(name)
+                },
+                "round_ms": {
+                    name: 1e3 * statistics.median(sum(r.timing.values()) for r in found) for name, found in rounds.items() if found
+                },
+                "tokens_per_round": {
+                    name: sum(len(r.committed) for r in found) / len(found) for name, found in rounds.items() if found
+                },
+                "runs": clock.runs,
+            }  # fmt: skip
+            context.save(cases=rates)
+
+
+def is_baseline(name: str) -> bool:
+    """Whether a contestant of ``bench_pair`` does not speculate."""
+    return name.startswith("target only") or name == "generate"
+
+
+def estimate_record(found: Any) -> list[float]:
+    """Median, and the ends of its 95% interval."""
+    return [round(float(number), 3) for number in (found.value, found.low, found.high)]
+
+
+def wait(context: PartContext) -> None:
+    """Wait for the device."""
+    if not context.dry:
+        torch.cuda.synchronize()
+
+
+class OperationCount(TorchDispatchMode):
+    """Counts dispatched operations by name; each is about one kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str, int] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not any(
+            view in str(func) for view in ("view", "transpose", "expand", "slice", "split", "select.int", "unsqueeze", "aten.t.")
+        ):
+            self.names[str(func)] = self.names.get(str(func), 0) + 1
+        return func(*args, **(kwargs or {}))
+
+
+def build_shape(context: PartContext, name: str, dtype: torch.dtype = torch.bfloat16) -> PreTrainedModel:
+    """A model of a published shape at random weights, on the part's device."""
+    shape = ModelShape(2, 64, 128, 4, 2, 16, 500) if context.dry else SHAPES[name]
+    config = Qwen3Config(
+        vocab_size=shape.vocabulary, hidden_size=shape.width, intermediate_size=shape.network, num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads, num_key_value_heads=shape.key_heads, head_dim=shape.head, max_position_embeddings=4096,
+        tie_word_embeddings=False,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float32 if context.dry else dtype)
+        with torch.device(context.device):
+            return Qwen3ForCausalLM(config).eval().requires_grad_(False)
+    finally:
+        torch.set_default_dtype(before)
+
+
+@dataclass(slots=True)
+class TimedPass:
+    """A pass over ``tokens`` tokens of each of ``rows`` rows, ready to be repeated: recorded on a GPU, called on a CPU."""
+
+    replay: Callable[[], object]
+    build_seconds: float
+
+    @classmethod
+    @torch.inference_mode()
+    def build(cls, context: PartContext, model: PreTrainedModel, rows: int, tokens: int, compiles: bool = False) -> TimedPass:
+        began = time.perf_counter()
+        vocabulary = model.config.vocab_size
+        fixed = FixedModel(model, Settings(), vocabulary, rows, COLUMNS)
+        if compiles:
+            torch._dynamo.config.recompile_limit = capture.RECOMPILE_LIMIT
+            fixed.compile(COMPILER)
+        fed = PassTokens.chain(tokens, fixed.device)
+        begin = torch.full((rows,), COLUMNS // 2, device=fixed.device)
+        ids = torch.arange(rows * tokens, device=fixed.device).view(rows, tokens) % vocabulary
+
+        def run(packet: Tensor) -> Tensor:
+            return fixed.probs(packet, begin, fed)[0]
+
+        if context.dry:
+            run(ids)
+            return cls(lambda: run(ids), time.perf_counter() - began)
+        replay, result = capture.record_graph(run, ids)
+        return cls(partial(_replay_holding, replay, (fixed, result, ids)), time.perf_counter() - began)
+
+    def time(self, context: PartContext, repeats: int = 20) -> float:
+        """Milliseconds of one call, median of five series."""
+        return time_calls(context, self.replay, repeats)
+
+
+def _replay_holding(replay: Callable[[], None], held: object) -> None:
+    replay()
+
+
+@torch.inference_mode()
+def time_calls(context: PartContext, call: Callable[[], object], repeats: int = 20) -> float:
+    """Milliseconds of one call, median over five series of calls."""
+    count, repeats = (2, 2) if context.dry else (5, repeats)
+    call()
+    times = []
+    for _ in range(count):
+        wait(context)
+        began = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        wait(context)
+        times.append(1e3 * (time.perf_counter() - began) / repeats)
+    return statistics.median(times)
+
+
+def measure_passes(context: PartContext) -> None:
+    """T(n) for n tokens and for rows at published shapes, recorded, and compiled and recorded; and whole rounds with two drafts."""
+    curves: dict[str, Any] = {}
+    tokens_wanted, rows_wanted = ((1, 3), (1, 2)) if context.dry else (TOKENS, ROWS)
+    drafts = {name: build_shape(context, name) for name in list(SHAPES)[2:]}
+    for name in list(SHAPES)[:2]:
+        found: dict[str, Any] = {"tokens_ms": {}, "rows_ms": {}, "compiled_ms": {}, "rounds_ms": {}}
+        curves[name] = found
+        with context.guard(name, 10) as is_on:
+            if not is_on:
+                continue
+            model = build_shape(context, name)
+            for tokens in tokens_wanted:
+                with context.guard(f"{name}, {tokens} tokens", 2) as is_possible:
+                    if is_possible:
+                        found["tokens_ms"][tokens] = TimedPass.build(context, model, 1, tokens).time(context)
+            for rows in rows_wanted:
+                for tokens in (1, 5):
+                    with context.guard(f"{name}, {rows} rows of {tokens}", 2) as is_possible:
+                        if is_possible:
+                            found["rows_ms"][f"{rows} x {tokens}"] = TimedPass.build(context, model, rows, tokens).time(
+                                context, 8
+                            )
+            context.save(shapes=curves)
+            for draft_name, draft in drafts.items():
+                for compiles in (False, True)[: 1 if context.dry else 2]:
+                    label = f"{draft_name}{', compiled' if compiles else ''}"
+                    with context.guard(f"{name}, round, {label}", 20 if compiles else 4) as is_possible:
+                        if is_possible:
+                            found["rounds_ms"][label] = time_round(context, model, draft, compiles)
+                            context.save(shapes=curves)
+            for tokens in (1, 5):
+                with context.guard(f"{name}, {tokens} tokens, compiled", 15) as is_possible:
+                    if is_possible and not context.dry:
+                        built = TimedPass.build(context, model, 1, tokens, compiles=True)
+                        found["compiled_ms"][tokens] = built.time(context)
+                        found.setdefault("compile_seconds", {})[tokens] = built.build_seconds
+            found["peak_bytes"] = 0 if context.dry else torch.cuda.max_memory_allocated()
+            context.save(shapes=curves)
+            del model
+            if not context.dry:
+                torch.cuda.empty_cache()
+    with context.guard("drafts", 4) as is_on:
+        if is_on:
+            for name, draft in drafts.items():
+                curves[name] = {"tokens_ms": {n: TimedPass.build(context, draft, 1, n).time(context) for n in (1, 2)}}
+            context.save(shapes=curves)
+
+
+def time_round(context: PartContext, model: PreTrainedModel, draft: PreTrainedModel, compiles: bool) -> dict[str, float]:
+    """Milliseconds of a round of gamma 4: as the host sees it, and of its replay alone; seconds until it was ready."""
+    settings, began = Settings(gamma=4, max_new_tokens=64), time.perf_counter()
+    target = CachedModel(model, settings)
+    steps = DeviceSteps(
+        target, DraftModel(CachedModel(draft, settings), 4), TokenRule(), PhiloxRandomness(1), columns=COLUMNS,
+        compiler=COMPILER if compiles else None, records=not context.dry,
+    )  # fmt: skip
+    ready = time.perf_counter() - began
+    prefix = Prefix(tuple(range(1, 33)), 0, 200)
+    steps([prefix])
+    found = {"round": time_calls(context, lambda: steps([prefix]), 10), "ready_seconds": ready}
+    if not context.dry:
+        found["replay"] = time_calls(context, steps.program._replay, 10)
+    return found
+
+
+def count_kernels(context: PartContext) -> None:
+    """Operations and kernels of a pass and of a round; the kernels that take most of the time."""
+    found: dict[str, Any] = {}
+    with context.guard("operations of a pass", 5) as is_on:
+        if is_on:
+            model = build_shape(context, "1.7B")
+            for tokens in (1, 5):
+                with torch.inference_mode():
+                    fixed = FixedModel(model, Settings(), model.config.vocab_size, 1, COLUMNS)
+                    fed, begin = PassTokens.chain(tokens, fixed.device), torch.full((1,), 100, device=fixed.device)
+                    ids = torch.ones(1, tokens, dtype=torch.int64, device=fixed.device)
+                    for label, way in (("ours", fixed._pass), ("library", None)):
+                        fixed._pass = way
+                        with OperationCount() as counted:
+                            fixed.probs(ids, begin, fed)
+                        found[f"operations, {tokens} tokens, {label}"] = sum(counted.names.values())
+                context.save(counts=found)
+            if not context.dry:
+                for rows, tokens in ((1, 1), (1, 5), (64, 5)):
+                    with context.guard(f"kernels, {rows} x {tokens}", 3) as is_possible:
+                        if is_possible:
+                            built = TimedPass.build(context, model, rows, tokens)
+                            context.save(
+                                kernels=context.record.get("kernels", {}) | {f"1.7B, {rows} x {tokens}": profile(built.replay)}
+                            )
+    with context.guard("kernels of a round", 5) as is_on:
+        if is_on and not context.dry:
+            pair = load_storybook(context, "bfloat16")
+            settings = Settings(gamma=3)
+            target, proposer = open_proposer(pair, settings)
+            steps = DeviceSteps(target, proposer, TokenRule(), PhiloxRandomness(1), columns=200, records=True)
+            context.save(kernels=context.record.get("kernels", {}) | {"storybook, round of 3": profile(steps.program._replay)})
+            context.save(storybook_replay_ms=time_calls(context, steps.program._replay, 50))
+            alone = DeviceSteps(
+                target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(1)), columns=200, records=True
+            )
+            context.save(storybook_target_replay_ms=time_calls(context, alone.program._replay, 50))
+
+
+def profile(call: Callable[[], object]) -> dict[str, Any]:
+    """Kernels of a call: how many, their milliseconds, and the first twelve by time."""
+    call()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+        call()
+        torch.cuda.synchronize()
+    events = [event for event in found.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    by_name: dict[str, list[float]] = {}
+    for event in events:
+        by_name.setdefault(event.name[:90], []).append(event.device_time_total if hasattr(event, "device_time_total") else 0.0)
+    top = sorted(by_name.items(), key=lambda item: -sum(item[1]))[:12]
+    return {
+        "count": len(events),
+        "ms": sum(map(sum, by_name.values())) / 1e3,
+        "top": [[name, len(times), round(sum(times) / 1e3, 4)] for name, times in top],
+    }
+
+
+def compare_attention(context: PartContext) -> None:
+    """One attention call by each kernel, query heads stacked on the key heads or not: microseconds by rows, tokens and columns."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    found: dict[str, float] = {}
+    heads, group, size = (2, 2, 16) if context.dry else (8, 4, 128)
+    dtype = torch.float32 if context.dry else torch.bfloat16
+    backends = {"any": None, "math": SDPBackend.MATH}
+    if not context.dry:
+        backends |= {"efficient": SDPBackend.EFFICIENT_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    for rows, tokens, columns in (
+        ((1, 1, 32),) if context.dry else ((1, 1, 320), (1, 5, 320), (64, 1, 320), (64, 5, 320), (64, 5, 1024))
+    ):
+        with torch.inference_mode():
+            keys, values = (
+                torch.randn(rows, columns, heads, size, device=context.device, dtype=dtype).transpose(1, 2) for _ in "kv"
+            )
+            plain = torch.randn(rows, heads * group, tokens, size, device=context.device, dtype=dtype)
+            mask = torch.zeros(rows, 1, tokens, columns, device=context.device, dtype=dtype)
+            stacked = plain.view(rows, heads, group, tokens, size).transpose(2, 3).reshape(rows, heads, tokens * group, size)
+            wide = mask.repeat_interleave(group, 2)
+
+            def multiply(stacked: Tensor = stacked, keys: Tensor = keys, values: Tensor = values, wide: Tensor = wide) -> Tensor:
+                scores = torch.matmul(stacked, keys.transpose(2, 3)).float() * size**-0.5 + wide
+                return torch.matmul(torch.softmax(scores, -1).to(values.dtype), values)
+
+            ways: dict[str, tuple[Callable[[], Tensor], Any]] = {"stacked, products": (multiply, None)}
+            attend = torch.nn.functional.scaled_dot_product_attention
+            for name, backend in backends.items():
+                ways[f"stacked, {name}"] = (partial(attend, stacked, keys, values, wide), backend)
+                ways[f"enable_gqa, {name}"] = (partial(attend, plain, keys, values, mask, enable_gqa=True), backend)
+            for label, (way, backend) in ways.items():
+                with context.guard(f"{label}, {rows} x {tokens}, {columns}", 1) as is_on:
+                    if is_on:
+                        with sdpa_kernel(backend) if backend is not None else nullcontext():
+                            call: Callable[[], object] = way
+                            if not context.dry:
+                                call, _ = capture.record_graph(
+                                    lambda packet, way=way: torch.stack([way() for _ in range(10)]).sum() + packet,
+                                    torch.zeros((), device="cuda"),
+                                )
+                            scale = 1e3 / (1 if context.dry else 10)
+                            found[f"{label}, {rows} x {tokens}, {columns} columns"] = round(
+                                time_calls(context, call, 10) * scale, 2
+                            )
+    context.save(microseconds=found)
+
+
+def run_verify(context: PartContext) -> None:
+    """``verify`` on the device: a verdict in float32 and in bfloat16, with samples per second."""
+    cases = (("float32", 2_000, 0.2),) if context.dry else (("float32", 1_000_000, 0.005), ("bfloat16", 200_000, 0.01))
+    for dtype, samples, least in cases:
+        with context.guard(dtype, 8) as is_on:
+            if is_on:
+                began = time.perf_counter()
+                code, text = call_command(
+                    "verify", "--device", context.device, "--dtype", dtype, "--samples", str(samples), "--min-tv", str(least),
+                    "--seconds", "1" if context.dry else "8", "--format", "json",
+                )  # fmt: skip
+                report = json.loads(text) if code in (0, 1, 3) and text.strip() else {"output": text[-500:]}
+                kept = {name: report[name] for name in ("verdict", "tests", "n", "output") if name in report}
+                context.save(**{dtype: {"exit_code": code, "seconds": time.perf_counter() - began, "report": kept}})
+
+
+def call_command(*words: str) -> tuple[int, str]:
+    """A command of the project in this process: its exit code and what it printed."""
+    from specviz.__main__ import main
+
+    out, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
+        code = main([*words])
+    return code, out.getvalue() or errors.getvalue()
+
+
+def sample_by_rounds(context: PartContext) -> None:
+    """Samples of three tokens by recorded rounds of many rows: samples per second, and equality with the reference in float64."""
+    rates: dict[str, Any] = {}
+    for dtype, rows, count in (("float32", 8, 16),) if context.dry else (("float32", 256, 20_000), ("bfloat16", 1024, 40_000)):
+        with context.guard(f"{dtype}, {rows} rows", 8) as is_on:
+            if is_on:
+                pair = load_storybook(context, dtype)
+                began = time.perf_counter()
+                sample_engine(pair, DEVICE, rows, rows)
+                middle = time.perf_counter()
+                sample_engine(pair, DEVICE, rows, count)
+                seconds = time.perf_counter() - middle
+                rates[f"{dtype}, {rows} rows"] = {"samples_per_second": count / seconds, "recording_seconds": middle - began}
+                context.save(rates=rates)
+    with context.guard("equality", 5) as is_on:
+        if is_on:
+            pair = load_storybook(context, "float64")
+            count = 16 if context.dry else 256
+            one, other = (sample_engine(pair, engine, 16 if context.dry else 64, count) for engine in (REFERENCE, DEVICE))
+            context.save(equal=f"{int((one == other).all(1).sum())} of {count} samples equal")
+
+
+def sample_engine(pair: LoadedPair, engine: str, rows: int, count: int) -> Any:
+    """Samples of three tokens after a prompt, (count, 3)."""
+    settings = Settings(prompt=PROMPTS["opening"], max_new_tokens=3, gamma=3, engine=engine)
+    target, proposer = open_proposer(pair, settings)
+    ids = pair.encode(settings.prompt)
+    shard = Shard(target, proposer, build_rule(settings), PhiloxRandomness(7), settings, ids, pair.eos_token_ids, count=count)
+    return decoded(shard, batch=rows).tokens
+
+
+def compare_methods(context: PartContext) -> None:
+    """Every drafting method under every rule in float64: the same tokens as on the CPU."""
+    pairs = [load_pair(PAIR, device, "float64") for device in ("cpu", context.device)]
+    same, total, different = 0, 0, []
+    attachments = {"heads": HEADS, "eagle": EAGLES}
+    more = {}
+    for name, known in attachments.items():
+        place = HERE.parent / "assets" / "models" / PAIR / name
+        if place.is_dir():
+            more[name] = known.allow(str(place))
+    names = list(lines().items())[: 2 if context.dry else None]
+    for name, changes in names:
+        for rule in list(RULES)[: 2 if context.dry else None]:
+            with context.guard(f"{name}, {rule}", 1.5) as is_on:
+                if not is_on:
+                    continue
+                settings = Settings(
+                    prompt=PROMPTS["after a full stop"],
+                    max_new_tokens=12,
+                    gamma=3,
+                    rule=rule,
+                    engine=REFERENCE,
+                    **(more | changes),
+                )
+                texts = []
+                for pair in pairs:
+                    try:
+                        texts.append(str(write_text(pair, settings, pair.encode(settings.prompt))))
+                    except Exception as error:
+                        if type(error).__module__ != "specviz.errors":
+                            raise
+                        texts.append(str(error))
+                total += 1
+                same += texts[0] == texts[1]
+                if texts[0] != texts[1]:
+                    different.append(f"{name}, {rule}")
+    context.save(equal=same, total=total, different=different)
+
+
+def generate_with_static_cache(context: PartContext) -> None:
+    """``generate()`` with a static cache, which the library compiles on a GPU: tokens per second after warm-up."""
+    from specviz.speed.bench import _generate
+
+    dtype = "float32" if context.dry else "bfloat16"
+    pair = load_storybook(context, dtype)
+    settings = Settings(prompt=PROMPTS["opening"], max_new_tokens=4 if context.dry else 64)
+    ids, seconds = pair.encode(settings.prompt), []
+    for number in range(2 if context.dry else 6):
+        wait(context)
+        began = time.perf_counter()
+        _generate(pair, replace(settings, seed=number), ids, cache_implementation="static")
+        wait(context)
+        seconds.append(time.perf_counter() - began)
+        rate = settings.max_new_tokens / statistics.median(seconds[2:] or seconds)
+        context.save(dtype=dtype, text_seconds=seconds, tokens_per_second=rate)
+
+
+PARTS = {  # in the order of importance
+    "machine": Part(measure_machine, 30),
+    "engines": Part(compare_engines, 75),
+    "bench": Part(bench_pair, 150),
+    "kernels": Part(count_kernels, 45),
+    "passes": Part(measure_passes, 150),
+    "attention": Part(compare_attention, 30),
+    "rounds of many rows": Part(sample_by_rounds, 45),
+    "verify": Part(run_verify, 75),
+    "methods": Part(compare_methods, 75),
+    "generate static": Part(generate_with_static_cache, 60),
+}
+GRACE = 25.0  # seconds after a part's time limit before its process is killed
+DRY_SECONDS = 20
+
+
+def measure_gpu(out: Path, minutes: float, dry: bool, log: Callable[[str], None], only: Sequence[str] = ()) -> dict[str, Any]:
+    """Run all parts that are not done yet, and return the record.
+
+    Args:
+        out: Folder of the record; a record in it is continued.
+        minutes: Time for all parts.
+        dry: Small, on the CPU.
+        log: Called with a line about each part.
+        only: Parts to run; empty: all.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / RECORD
+    record: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"parts": {}}
+    record["dry"] = dry
+    until = time.monotonic() + 60 * minutes
+    waiting = [name for name in only or PARTS if record["parts"].get(name, {}).get("status") != "done"]
+    methods = multiprocessing.get_context("spawn")
+    while waiting and time.monotonic() < until:
+        events = methods.Queue()
+        worker = methods.Process(target=_work, args=(waiting, dry, until - time.monotonic(), events), daemon=True)
+        worker.start()
+        waiting = _follow(worker, events, waiting, until, record, path, log)
+        if worker.is_alive():
+            worker.kill()
+        worker.join(10)
+    for name in waiting:
+        record["parts"].setdefault(name, {"status": "no time left"})
+    _write(path, record)
+    (out / TABLE).write_text(format_gpu(record) + "\n")
+    return record
+
+
+def _follow(
+    worker: Any, events: Any, waiting: list[str], until: float, record: dict[str, Any], path: Path, log: Callable[[str], None]
+) -> list[str]:
+    """Write down what a worker sends until it ends or a part's time is over. Returns the parts that are left."""
+    left, current, deadline = [*waiting], "", time.monotonic() + 120
+    while left:
+        try:
+            kind, name, content = events.get(timeout=0.5)
+        except Empty:
+            if worker.is_alive() and time.monotonic() < min(deadline, until + GRACE):
+                continue
+            why = (
+                f"stopped after its time limit of {PARTS[current].seconds} s"
+                if worker.is_alive() and current
+                else "its process ended"
+            )
+            if current:
+                record["parts"].setdefault(current, {})["status"] = why
+                log(f"{current}: {why}")
+                left.remove(current)
+            else:
+                record["parts"].setdefault(left[0], {})["status"] = "its process did not start"
+                left.pop(0)
+            break
+        if kind == "begin":
+            current, deadline = name, time.monotonic() + content + GRACE
+            record["parts"][name] = {"status": "running"}
+        elif kind == "record":
+            record["parts"][name] = content | {"status": "running"}
+        else:
+            record["parts"].setdefault(name, {}).update(content)
+            log(f"{name}: {content['status']}, {content['seconds']:.0f} s")
+            left.remove(name)
+            current, deadline = "", time.monotonic() + 60
+        _write(path, record)
+    return left
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    fresh = path.with_suffix(".part")
+    fresh.write_text(json.dumps(record, indent=1, default=str))
+    fresh.replace(path)
+
+
+def _work(names: list[str], dry: bool, seconds: float, events: Any) -> None:
+    """Run parts one after the other, in a process of their own."""
+    until = time.monotonic() + seconds
+    for name in names:
+        part, began = PARTS[name], time.monotonic()
+        limit = min(DRY_SECONDS if dry else part.seconds, until - began)
+        if limit < 3:
+            return
+        events.put(("begin", name, limit))
+        context = PartContext(dry, began + limit, lambda record, name=name: events.put(("record", name, dict(record))))  # type: ignore[misc]
+        try:
+            part.run(context)
+            status = "done" if not context.record.get("skipped") and not context.record.get("errors") else "partly done"
+        except Exception as error:  # a part's failure is a result
+            text = traceback.format_exc(limit=-4)
+            status = f"failed: {type(error).__name__}: {str(error)[:300]}"
+            context.save(traceback=text[-1500:])
+        if not dry:
+            context.record["peak_bytes"] = torch.cuda.max_memory_allocated()
+        events.put(("end", name, context.record | {"status": status, "seconds": time.monotonic() - began}))
+
+
+def format_gpu(record: dict[str, Any]) -> str:
+    """The record as a table."""
+    parts = record["parts"]
+    machine = parts.get("machine", {})
+    rows = [f"{machine.get('gpu', 'CPU (dry)')}, torch {machine.get('torch')}, transformers {machine.get('transformers')}", ""]
+    rows += [f"{name:<22}{part.get('status', '?')[:90]}" for name, part in parts.items()]
+    for name, equal in parts.get("engines", {}).get("equal", {}).items():
+        rows.append(f"  {name:<44}{equal}")
+    for case, found in parts.get("bench", {}).get("cases", {}).items():
+        rows += ["", f"{case}: tokens per second, median and 95% interval; baseline: {found['baseline']}"]
+        for name, (value, low, high) in found["rates"].items():
+            ratio = found["ratios"].get(name)
+            times = f"   {ratio[0]:.2f} times the baseline" if ratio else ""
+            cost = found["round_ms"].get(name)
+            rows.append(f"  {name:<26}{value:8.0f}  ({low:.0f} to {high:.0f}){times}{f'   round {cost:.2f} ms' if cost else ''}")
+    for name, found in parts.get("passes", {}).get("shapes", {}).items():
+        rows += ["", name]
+        for key, values in found.items():
+            rows.append(f"  {key}: {json.dumps(values)}")
+    for name in ("attention", "rounds of many rows", "verify", "methods", "generate static", "kernels"):
+        if name in parts:
+            rows += ["", name, f"  {json.dumps({k: v for k, v in parts[name].items() if k != 'status'}, default=str)[:3000]}"]
+    return "\n".join(rows)
