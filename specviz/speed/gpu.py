@@ -34,7 +34,7 @@ from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import Shard, decoded
-from specviz.evidence.matrix.table import lines
+from specviz.evidence.matrix import list_lines
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.attachments.heads import HEADS
 from specviz.models.cache.decoder import CachedModel
@@ -252,12 +252,14 @@ def bench_pair(context: PartContext) -> None:
             while clock.runs < runs - 1 and (clock.runs < 2 or context.has_time(8)):
                 clock.run_until(clock.runs + 1)
             tokens = length * len(PROMPTS)
-            best = max((name for name in contestants if is_baseline(name)), key=lambda name: clock.rate(name, tokens, "").value)
+            best = max(
+                (name for name in contestants if is_baseline(name)), key=lambda name: clock.compute_rate(name, tokens, "").value
+            )
             rates[f"{dtype}, T={temperature:g}"] = {
-                "rates": {name: estimate_record(clock.rate(name, tokens, "tokens/s")) for name in contestants},
+                "rates": {name: estimate_record(clock.compute_rate(name, tokens, "tokens/s")) for name in contestants},
                 "baseline": best,
                 "ratios": {
-                    name: estimate_record(clock.ratio(best, name)) for name in contestants if not is_baseline(name)
+                    name: estimate_record(clock.compute_ratio(best, name)) for name in contestants if not is_baseline(name)
                 },
                 "round_ms": {
                     name: 1e3 * statistics.median(sum(r.timing.values()) for r in found) for name, found in rounds.items() if found
@@ -293,7 +295,7 @@ class OperationCount(TorchDispatchMode):
         super().__init__()
         self.names: dict[str, int] = {}
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not any(
             view in str(func) for view in ("view", "transpose", "expand", "slice", "split", "select.int", "unsqueeze", "aten.t.")
         ):
@@ -534,15 +536,16 @@ def compare_attention(context: PartContext) -> None:
                         with sdpa_kernel(backend) if backend is not None else nullcontext():
                             call: Callable[[], object] = way
                             if not context.dry:
-                                call, _ = capture.record_graph(
-                                    lambda packet, way=way: torch.stack([way() for _ in range(10)]).sum() + packet,
-                                    torch.zeros((), device="cuda"),
-                                )
+                                call, _ = capture.record_graph(partial(_repeat, way), torch.zeros((), device="cuda"))
                             scale = 1e3 / (1 if context.dry else 10)
                             found[f"{label}, {rows} x {tokens}, {columns} columns"] = round(
                                 time_calls(context, call, 10) * scale, 2
                             )
     context.save(microseconds=found)
+
+
+def _repeat(way: Callable[[], Tensor], packet: Tensor) -> Tensor:
+    return torch.stack([way() for _ in range(10)]).sum() + packet
 
 
 def run_verify(context: PartContext) -> None:
@@ -612,7 +615,7 @@ def compare_methods(context: PartContext) -> None:
         place = HERE.parent / "assets" / "models" / PAIR / name
         if place.is_dir():
             more[name] = known.allow(str(place))
-    names = list(lines().items())[: 2 if context.dry else None]
+    names = list(list_lines().items())[: 2 if context.dry else None]
     for name, changes in names:
         for rule in list(RULES)[: 2 if context.dry else None]:
             with context.guard(f"{name}, {rule}", 1.5) as is_on:

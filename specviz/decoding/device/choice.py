@@ -122,12 +122,12 @@ def choose_target_only(
 
 def _choose_fastest(reference: EngineChoice, arguments: tuple[Any, ...], rows: int, columns: int) -> EngineChoice:
     """The faster of the reference and the recorded round."""
-    target, proposer, *_, eos_token_ids = arguments
-    device = DeviceSteps(*arguments, rows, columns, records=True)
+    target, proposer, rule, randomness, eos_token_ids = arguments
+    device = DeviceSteps(target, proposer, rule, randomness, eos_token_ids, rows, columns, records=True)
     store = ProgramStore.of(target.model)
     seconds = store.seconds.get(device.key)
     if seconds is None:
-        probes = {REFERENCE: reference.steps, DEVICE: device}
+        probes: dict[str, Steps] = {REFERENCE: reference.steps, DEVICE: device}
         seconds = {name: _time_rounds(steps, rows) for name, steps in probes.items()}
         device.forget_rows()
         if not isinstance(proposer, NoDraft):

@@ -74,7 +74,7 @@ def explain_refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> st
         return "independent siblings may repeat, so the number of nodes is not fixed"
     if isinstance(proposer, FixedTree) and isinstance(rule, BlockRule) and max(proposer.widths) > 1:
         return "the block rule judges chains"
-    models: tuple[Any, ...] = (target, proposer.draft)
+    models: tuple[Any, ...] = (target, getattr(proposer, "draft", None))
     for model in filter(None, models):
         if not getattr(model, "plain", False):
             return "one of the models has no cache of fixed size"
