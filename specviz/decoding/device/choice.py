@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import torch
+from torch.utils._triton import has_triton
 
 from specviz.decoding.device.capture import ProgramStore
 from specviz.decoding.device.round import DeviceSteps, explain_refusal
@@ -161,6 +161,6 @@ def _time_rounds(steps: Steps, rows: int) -> float:
 def _compiler_options(target: Any) -> dict[str, Any]:
     if target.device.type == "cpu" and not any(map(shutil.which, ("g++", "clang++", "c++"))):
         raise SettingsError("engine", COMPILED, "device or reference here: compiling for the CPU needs a C++ compiler")
-    if target.device.type == "cuda" and not torch.utils._triton.has_triton():
+    if target.device.type == "cuda" and not has_triton():
         raise SettingsError("engine", COMPILED, "device or reference here: compiling for a GPU needs triton")
     return {"backend": "inductor"}
