@@ -7,7 +7,7 @@ are imported on first use, so that ``import specviz`` needs no torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what type checkers and editors see; py.typed says that they may
+if TYPE_CHECKING:  # for type checkers and editors, which py.typed allows
     from specviz.interface import Pair as Pair
     from specviz.settings import Settings as Settings
     from specviz.trace import Trace as Trace

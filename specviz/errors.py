@@ -21,11 +21,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class CancelledError(Exception):
-    """Raised inside work that was cancelled, so that it ends. The message, if any, says what is left of it."""
+    """Raised inside cancelled work, so that it ends. The message, if any, names what is left of it."""
 
 
 class SpecvizError(Exception):
-    """Base class. The message says what is wrong, the value, and what is allowed."""
+    """Base class. The message has what is wrong, the value, and what is allowed."""
 
 
 class SettingsError(SpecvizError):

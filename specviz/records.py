@@ -204,7 +204,7 @@ def find_difference(stored: Any, wanted: Any, name: str = "") -> str:
 
 
 def build(kind: Any, value: Any, where: str = "it") -> Any:
-    """What ``plain`` made, read back as ``kind``: a dataclass, or what a type hint of one says.
+    """Read what ``to_json_value`` returned back as ``kind``: a dataclass, or a type hint of its fields.
 
     Raises ValueError naming the place of a field that is missing, unknown or of another type, and what a dataclass raises itself.
     """

@@ -67,7 +67,7 @@ class Registry(MutableMapping[str, T]):
             raise SettingsError(self.kind, name, f"one of {', '.join(self.names())}") from None
 
     def load_all(self) -> dict[str, T]:
-        """Every entry by name. One that cannot be loaded is left out; one line of the log says why, once."""
+        """Every entry by name. One that cannot be loaded is left out, with one line in the log."""
         found = {}
         for name in self.names():
             try:

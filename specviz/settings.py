@@ -76,7 +76,7 @@ class Setting:
 
     @property
     def range(self) -> str:
-        """``0 to 16``; empty for a text, and where ``allowed`` says more than a range."""
+        """``0 to 16``; empty for a text, and where ``allowed`` is more than a range."""
         return f"{self.low} to {self.high}" if self.allowed == _RANGES[self.kind].format(low=self.low, high=self.high) else ""
 
     @property

@@ -92,7 +92,7 @@ class PassThreads:
 
     @classmethod
     def for_model(cls, model: Any, part: Hashable = None) -> PassThreads:
-        """The one of a transformers model, made when it is first asked for. part: which of its layers, if not all."""
+        """The choice for a transformers model, created on first use. part: which of its layers, if not all."""
         with _lock:
             parts = _threads_of.setdefault(model, {})
             if part not in parts:

@@ -104,7 +104,7 @@ class Round:
     """One round: draft tokens, the target pass over them, and the result.
 
     Attributes:
-        distributions: A Distribution per draft token and one more for the bonus token; empty when not asked for.
+        distributions: A Distribution per draft token and one more for the bonus token; empty when not recorded.
         timing: Seconds: draft, target, rule. Ignored by equality.
         full: The whole distributions (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON.
     """

@@ -151,7 +151,7 @@ def build_randomness(settings: Settings) -> Randomness:
 
 
 def build_first_prefix(prompt: Sequence[int], settings: Settings, context: int | None, draw: int = 0) -> Prefix:
-    """The first prefix of a run. ``remaining`` is the length asked for, or what the context still holds.
+    """The first prefix of a run. ``remaining`` is the length of the settings, or what the context still holds.
 
     Raises SettingsError for a prompt that is empty or longer than the context.
     """

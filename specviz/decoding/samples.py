@@ -94,7 +94,7 @@ class Samples:
     """N samples of at most L tokens, with the settings under which they were drawn."""
 
     tokens: np.ndarray  # (N, L) int32; after the end of a sample every entry is NONE
-    settings: dict[str, Any]  # settings.Settings.to_record() of the run, or what a file says about its server
+    settings: dict[str, Any]  # settings.Settings.to_record() of the run, or the description of a server in a file
     source: str  # the decoder: "speculative", "target", "assisted", a mutant's name, or a file
     first: int = 0  # number of the first sample; sample i of a seed is always the same
     # (N, 8) counts of each sample, a column for each field of Coverage, NONE for rollbacks without a cache; None: not counted

@@ -43,7 +43,7 @@ class Ticket:
         doing: What is being done, in a few words.
         sentence: Why it failed, for the visitor.
         ended: Set when the job has ended, at the second ended_at.
-        is_discarded: Whether its result is no longer of use, because the visitor asked for something else.
+        is_discarded: Whether its result is no longer of use, because the visitor has made another request.
         is_brief: Whether it ends within a moment, as the caller knows.
         page: The page that submitted it.
         waited: Seconds until it had its first place; None before.
@@ -138,7 +138,7 @@ class FairQueue:
     Args:
         places: Jobs that work at a time.
         max_open: Jobs in all, waiting and working.
-        time_slice: Seconds after which a job gives way to any other.
+        time_slice: Seconds after which any other job may take its place.
         short: Seconds at a place up to which a job is short.
         overdue: Seconds after which a waiting job goes before short ones.
         each: Most places that one visitor holds at a time, whether or not others are free; 0 for no limit.
@@ -223,7 +223,7 @@ class FairQueue:
             return self._order().index(ticket) if ticket in self._waiting else 0
 
     def remove_cancelled(self, ticket: Ticket) -> None:
-        """Remove a cancelled job if it waits; one that works learns of it at its next tick."""
+        """Remove a cancelled job if it waits; one that works ends at its next tick."""
         with self._lock:
             if ticket in self._waiting:
                 self._remove(ticket)

@@ -30,7 +30,7 @@ class MemoizedModel:
     """Another model's distributions, each computed once.
 
     Args:
-        source: A CachedModel, or any model of a pair; asked for the distribution after a prefix only, never about a tree.
+        source: A CachedModel, or any model of a pair; called for distributions after prefixes only, never for a tree.
         longest: Tokens of the longest context that is computed. After a longer context token 0 has probability 1, which is fine
             where no later token is tested. None: no limit.
         memory: Bytes of distributions to hold, unless a single call needs more.
@@ -53,7 +53,7 @@ class MemoizedModel:
         return type(self) is MemoizedModel and getattr(self.source, "plain", False)
 
     def open_fixed(self, rows: int, columns: int) -> MemoizedFixedModel:
-        """The same distributions, asked for as a model with a cache of fixed size is. For ``plain`` models."""
+        """The same distributions with the interface of a model with a cache of fixed size. For ``plain`` models."""
         return MemoizedFixedModel(self, rows, columns)
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class MemoizedModel:
         return len(self._places)
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LanguageModel says; one array for all rows where they ask for the same."""
+        """(B, N + 1, V) float64, as in models.base.LanguageModel; one array for all rows with the same contexts."""
         return self._of([self._contexts(row, tree, index) for index, row in enumerate(rows)])
 
     def _of(self, wanted: list[list[Context]]) -> Tensor:
@@ -200,7 +200,7 @@ class MemoizedPair:
         self._kept: Settings | None = None  # the request whose distributions are partly kept
 
     def open(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
-        """Target and draft, each with what it already remembers."""
+        """Target and draft, each with its memory."""
         return self._known(settings, lambda: self._memoize_each(self._pair.open(settings)))
 
     def open_layered(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
@@ -211,7 +211,7 @@ class MemoizedPair:
         return self.open(settings)[0], lower
 
     def open_head(self, head: DraftHead, target: MemoizedModel, settings: Settings) -> MemoizedHeadDraft:
-        """A draft head over a target of this pair, with what it already remembers."""
+        """A draft head over a target of this pair, with its memory."""
         return self._known(settings, lambda: self._head(head, settings), head)[0]
 
     def _head(self, head: DraftHead, settings: Settings) -> tuple[MemoizedHeadDraft]:

@@ -41,7 +41,7 @@ def distributions_after(
 class MemoizedPaths:
     """A model of which several ask for the distributions after the same short continuations of one prompt: the first KEPT are read once.
 
-    A distribution comes from the pass in which it was first asked for; in another one it may differ in its last digits.
+    A distribution comes from the pass that first computed it; in another one it may differ in its last digits.
     """
 
     def __init__(self, source: LanguageModel):
@@ -52,7 +52,7 @@ class MemoizedPaths:
         return self.source.distributions(rows, tree)
 
     def after(self, prompt: Sequence[int], paths: np.ndarray, nodes: int) -> Iterator[tuple[slice, Tensor]]:
-        """As ``distributions_after``, in the same slices: whoever asks two models side by side gets the same paths from both."""
+        """As ``distributions_after``, in the same slices: two models read side by side give the same paths."""
         begin = 0
         while begin < len(paths):
             end = begin + (len(_build_tree(paths, begin, nodes)[2]) if paths.shape[1] else 1)

@@ -30,7 +30,7 @@ class ProcessedModel:
         self.settings: Settings = source.settings
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LanguageModel says."""
+        """(B, N + 1, V) float64, as in models.base.LanguageModel."""
         return self.warp_logits(self.logits(rows, tree))
 
     def warp_logits(self, logits: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class ProcessedModel:
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V): after each prefix, and after each node of its tree."""
         logits = self.source.logits(rows, tree).clone()
-        known = logits.shape[-1]  # the target cannot have written ids that only the draft knows
+        known = logits.shape[-1]  # the target cannot have written ids that only the draft has
         for index, row in enumerate(rows):
             for place, ids in enumerate(self.prefixes(row, tree, index)):
                 text = torch.tensor([[token for token in ids if token < known]], device=logits.device)

@@ -32,7 +32,7 @@ BELIEF, WEIGHT = 0.8, 4.0  # prior acceptance rate of every position, and its we
 
 @dataclass(frozen=True, slots=True)
 class LengthPolicy:
-    """Decides how long a chain gets; this one always wants gamma tokens."""
+    """Decides how long a chain gets; the base class always drafts gamma tokens."""
 
     gamma: int
     remembers: ClassVar[bool] = False  # whether it uses past rounds, so that rows with the same text may differ

@@ -70,7 +70,7 @@ class WindowedTarget:
         self._announced = {(row.ids, row.past): window for row, window in zip(rows, windows, strict=True)}
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LanguageModel says; one pass."""
+        """(B, N + 1, V) float64, as in models.base.LanguageModel; one pass."""
         windows = [self._announced.get((row.ids, row.past), ()) for row in rows]
         windows = [window if self._fits(row, window) else () for row, window in zip(rows, windows, strict=True)]
         found = self.source.distributions(rows, _attach_windows(tree, windows))

@@ -79,7 +79,7 @@ def _build_unigram(request: DraftingRequest) -> Proposer:
 
 @register_proposer("uniform", title="any token", form=describe_chain, reads=READS)
 def _build_uniform(request: DraftingRequest) -> Proposer:
-    """Chains from the uniform distribution over the tokens that the pair's tokenizer knows."""
+    """Chains from the uniform distribution over the tokens of the pair's tokenizer."""
     known = len(request.pair.tokenizer)
     return build_chain(request, build_uniform_distribution(known, request.target.vocabulary, request.settings, request.device))
 

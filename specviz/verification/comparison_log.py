@@ -44,7 +44,7 @@ def listen_to_comparisons(listener: ComparisonListener) -> Iterator[None]:
 
 
 def report_comparison(below: Comparison, u: float | Tensor, p: float | Tensor, q: float | Tensor = 1.0) -> Comparison:
-    """``below`` itself, which says whether u lies below p / q, reported. Every acceptance test passes its answer through here."""
+    """Report ``below``, whether u lies below p / q, and return it. Every acceptance test passes its result through here."""
     if thread_state.listener is not None:
         thread_state.listener.on_comparison(u, p, q, below)
     return below

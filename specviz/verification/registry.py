@@ -65,7 +65,7 @@ class RuleEntry:
     """A registered rule."""
 
     name: str
-    title: str  # the name for a person; it says "lossy" where the rule is
+    title: str  # the name for a person; with "lossy" where the rule is
     exact: bool  # whether the text has the target's distribution
     needs: RuleNeeds
     reads: tuple[str, ...]  # names of the settings that it reads

@@ -17,7 +17,7 @@ class Rule(Protocol):
     """Decides which tokens a round commits. ``verify`` depends only on draft tokens, distributions and random numbers."""
 
     name: str  # the name in settings
-    title: str  # the name for a person; it says "lossy" where the rule is
+    title: str  # the name for a person; with "lossy" where the rule is
     exact: bool  # whether the text has the target's distribution
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:

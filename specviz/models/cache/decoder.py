@@ -109,7 +109,7 @@ class CachedModel:
         self._width = 0  # columns in the cache
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LanguageModel says."""
+        """(B, N + 1, V) float64, as in models.base.LanguageModel."""
         return self.warp_logits(self.logits(rows, tree))
 
     def warp_logits(self, logits: Tensor) -> Tensor:
@@ -194,7 +194,7 @@ class CachedModel:
         self._pass(part, positions, None, self._create_cache(), 0, 1)
 
     def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
-        """Input of the pass for each column: its id (B, T). An id that only the other model knows has probability 0."""
+        """Input of the pass for each column: its id (B, T). An id of the other model only has probability 0."""
         return (ids.clamp_(max=self._known - 1) if self._known < self.vocabulary else ids).to(self.device)
 
     def _read_once(self, rows: Sequence[Prefix]) -> None:

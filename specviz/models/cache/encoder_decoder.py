@@ -39,7 +39,7 @@ class ConditionedModel(CachedModel):
 
 
 class ConditionedPass:
-    """One pass through the decoder of a T5 model. Called as ``passes.opened`` says; a given mask already includes the bias.
+    """One pass through the decoder of a T5 model. Called like a pass of fast_llama; a given mask already includes the bias.
 
     The layers run in the library's own code, one after the other, with a bias by position.
     """

@@ -88,7 +88,7 @@ class FeatureDraft(CachedModel):
         return self.head.entering(super()._embed_inputs(ids, rows, fed, tree), states)
 
     def _known_states(self, last: Sequence[int]) -> Tensor:
-        """(B, T, width): the target's states before the last tokens of each row, right-aligned; each text is asked for once."""
+        """(B, T, width): the target's states before the last tokens of each row, right-aligned; each text is read once."""
         most: dict[tuple[int, ...], int] = {}
         for row, count in zip(self._asked, last, strict=True):
             most[row.ids] = max(count, most.get(row.ids, 0))

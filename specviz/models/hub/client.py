@@ -32,7 +32,7 @@ from specviz.records import load_toml
 HUB = "https://huggingface.co"
 TIMEOUT = 10.0  # seconds without a byte
 RETRY_DELAYS = (0.5, 1.0, 2.0, 4.0)  # seconds before each further attempt
-MAX_DELAY = 60.0  # longest wait, in seconds, that a hub may ask for; beyond it the sentence says how long
+MAX_DELAY = 60.0  # longest delay, in seconds, that is waited for; the message names a longer one
 ON = ("1", "true", "yes", "on")
 
 REFUSALS = (  # errors of the client that have a sentence in assets/texts/hub_refusals.toml; the first that fits counts

@@ -43,9 +43,9 @@ class ModelListing:
     place: str  # as it was named
     folder: Path  # where its files are, or will be after a download; absolute, with links in the path left as they are
     repo: str | None  # name on the hub; None: the place is a folder
-    revision: str | None  # branch, tag or commit that was asked for
+    revision: str | None  # branch, tag or commit of the request
     commit: str | None  # what that is now. None for a folder
-    license: str | None  # as the hub says; None: not known
+    license: str | None  # as on the hub; None: unknown
     gated: bool  # whether the hub asks for an account that has accepted a license
     small: tuple[ModelFile, ...]  # files of configuration and tokenizer
     weights: tuple[ModelFile, ...]  # files of weights that would be read, in order

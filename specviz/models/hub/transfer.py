@@ -37,7 +37,7 @@ class ModelFile:
 
     @property
     def known(self) -> bool:
-        """Whether name, size and hash can be what a hub says of a file at the root of a model."""
+        """Whether name, size and hash can be those of a file at the root of a model."""
         return bool(_HASH.fullmatch(self.digest)) and self.size >= 0 and self.name == os.path.basename(self.name) != ""
 
 
@@ -143,7 +143,7 @@ def _download(store: ModelCache, file: ModelFile, on_bytes: Callable[[int], None
         while out.tell() < file.size:
             before = out.tell()
             call_hub(name, stream, is_cancelled, out.tell)
-            if out.tell() <= before:  # an answer without the bytes that were asked for
+            if out.tell() <= before:  # an answer without the requested bytes
                 break
     if partial.stat().st_size != file.size or not _has_digest(partial, store, file, is_cancelled):
         partial.unlink()

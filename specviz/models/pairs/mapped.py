@@ -75,7 +75,7 @@ class MappedDraft:
 
     @torch.inference_mode()
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LanguageModel says; rows of zeros where no shared token is possible."""
+        """(B, N + 1, V) float64, as in models.base.LanguageModel; rows of zeros where no shared token is possible."""
         read = [[self._read(ids) for ids in list_node_texts(row.ids, tree, index)] for index, row in enumerate(rows)]
         logits = self._logits(rows, read, tree.widest + 1)
         shared = logits.index_select(-1, self.tokens.draft_ids.to(logits.device))
@@ -108,7 +108,7 @@ class MappedDraft:
         return logits.gather(1, wanted[..., None].expand(-1, -1, logits.shape[-1]))
 
     def _note(self, logits: Tensor, shared: Tensor, silent: Tensor, counts: list[int]) -> None:
-        """Add the shared tokens' mass at the places that were asked for."""
+        """Add the shared tokens' mass at the requested places."""
         temperature = self.settings.temperature
         if temperature == 0.0:
             masses = (shared.amax(-1) == logits.amax(-1)).float()
