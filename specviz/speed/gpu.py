@@ -33,7 +33,7 @@ from specviz.decoding.device.choice import COMPILED, DEVICE, REFERENCE
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.methods import build_rule
-from specviz.decoding.sampler import Shard, decoded
+from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.evidence.matrix import list_lines
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.attachments.heads import HEADS
@@ -604,7 +604,7 @@ def sample_engine(pair: LoadedPair, engine: str, rows: int, count: int) -> Any:
     target, proposer = open_proposer(pair, settings)
     ids = pair.encode(settings.prompt)
     shard = Shard(target, proposer, build_rule(settings), PhiloxRandomness(7), settings, ids, pair.eos_token_ids, count=count)
-    return decoded(shard, batch=rows).tokens
+    return sample_with_engine(shard, batch=rows).tokens
 
 
 def compare_methods(context: PartContext) -> None:

@@ -1,0 +1,56 @@
+"""The measurement of a GPU runs whole on a CPU, small; a part that hangs or fails does not take the others with it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from specviz.speed import gpu
+from specviz.speed.gpu import PARTS, Part, PartContext, format_gpu, measure_gpu
+
+
+@pytest.mark.parametrize("name", ["machine", "kernels", "attention"])
+def test_a_part_runs_dry(name: str) -> None:
+    sent = []
+    context = PartContext(True, time.monotonic() + 100, lambda record: sent.append(dict(record)))
+    PARTS[name].run(context)
+    assert sent and "errors" not in context.record
+
+
+def test_our_pass_has_fewer_operations_than_the_librarys() -> None:
+    context = PartContext(True, time.monotonic() + 100, lambda record: None)
+    PARTS["kernels"].run(context)
+    counts = context.record["counts"]
+    assert counts["operations, 5 tokens, ours"] < counts["operations, 5 tokens, library"]
+
+
+def test_a_record_is_continued_and_a_table_written(tmp_path, monkeypatch) -> None:
+    (tmp_path / "gpu.json").write_text(json.dumps({"parts": {name: {"status": "done"} for name in PARTS}}))
+    record = measure_gpu(tmp_path, 0.5, True, lambda line: None)
+    assert {part["status"] for part in record["parts"].values()} == {"done"}
+    assert (tmp_path / "gpu.txt").read_text().startswith("CPU (dry)")
+
+
+def test_an_error_in_a_step_is_recorded_and_the_part_goes_on() -> None:
+    context = PartContext(True, time.monotonic() + 100, lambda record: None)
+    with context.guard("one") as is_on:
+        assert is_on
+        raise ValueError("broken")
+    with context.guard("two", 1000) as is_on:
+        assert not is_on
+    assert "broken" in context.record["errors"]["one"]
+    assert context.record["skipped"] == ["two"]
+
+
+def test_a_failed_part_is_named_in_the_table(monkeypatch) -> None:
+    def fail(context: PartContext) -> None:
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setitem(PARTS, "machine", Part(fail, 10))
+    events: list = []
+    gpu._work(["machine"], True, 50.0, type("Events", (), {"put": lambda self, event: events.append(event)})())
+    assert events[-1][0] == "end"
+    record = {"parts": {"machine": events[-1][2]}}
+    assert "no such kernel" in format_gpu(record)
