@@ -78,10 +78,10 @@ def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
 
 def settle(app: AppTest, page: str) -> AppTest:
     """Until no work is left."""
-    for _ in range(900):
+    for _ in range(9000):
         if not app.session_state[page].is_busy:
             return app.run()
-        time.sleep(0.1)
+        time.sleep(0.01)
     raise AssertionError("the work did not end")
 
 

@@ -190,7 +190,7 @@ from specviz.__main__ import main
 measure, made, default = threads.ThreadChoice.measure, [], torch.get_num_threads()
 threads.ThreadChoice.measure = lambda *given: (made.append(1), measure(*given))
 code = main(["decode", "--prompt", "the river", "--pair", sys.argv[1], "--max-new-tokens", "8", "--device", "cpu"])
-print(code, os.environ["GOMP_SPINCOUNT"], threads.most_threads() == default, default == 1 or len(made) > 0)
+print(code, os.environ["GOMP_SPINCOUNT"], threads.count_max_threads() == default, default == 1 or len(made) > 0)
 """
     command = [sys.executable, "-c", code, "|".join(map(str, pair_folders))]
     done = subprocess.run(command, env=own_environment(), capture_output=True, text=True)

@@ -20,7 +20,7 @@ from specviz.models.pairs import loading
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 
-ASKED = ("--prompt", "Once upon", "--max-new-tokens", "2", "--samples", "500", "--min-tv", "0.5")
+ASKED = ("--prompt", "Once upon", "--max-new-tokens", "2", "--samples", "200", "--min-tv", "0.5")
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 
 
@@ -88,7 +88,7 @@ def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, 
         {json.loads(line)["settings"]["seed"] for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()}
         for name in ("samples", "against")
     ]
-    assert len(seeds[0]) == len(seeds[1]) == 500 and not seeds[0] & seeds[1]
+    assert len(seeds[0]) == len(seeds[1]) == 200 and not seeds[0] & seeds[1]
 
 
 def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_sample(capsys, tmp_path):
@@ -103,7 +103,9 @@ def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_s
 def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
     """Top-k 3 leaves tokens that have a tenth of the mass: 500 samples of each show that with certainty."""
     with serving(**of_pair(pair)) as server:
-        code = main(["audit", server.url, "--against-body", '{"top_k": 3}', *ASKED, "--out", str(tmp_path / "a")])
+        code = main(
+            ["audit", server.url, "--against-body", '{"top_k": 3}', *ASKED, "--samples", "500", "--out", str(tmp_path / "a")]
+        )
         assert code == 1 and {body.get("top_k") for body in server.seen.bodies} == {-1, 3, None}
         script = json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["audit"]["reproduction"]["script"]
         assert script in capsys.readouterr().out and "'top_k': 3" in script and "'top_k': -1" in script

@@ -68,14 +68,14 @@ def judges(name: str) -> list[str]:
 @pytest.mark.parametrize("vocabulary", (3, 4))
 @pytest.mark.parametrize(("name", "rule"), [(name, rule) for name in CASES for rule in judges(name)])
 def test_one_round_of_every_proposer_under_every_exact_rule_has_the_targets_distribution(name, rule, vocabulary):
-    for seed in range(2):
+    for seed in range(5 - vocabulary):
         target, proposer = world(name, seed, vocabulary)
         assert apart(target, proposer, build_rule(Settings(rule=rule))) < EXACT
 
 
 WIDER = {
-    "budget 2-2, 4 nodes": (lambda draft: BudgetTree(draft, (2, 2), "independent", 4), (0, 1, 2)),
-    "budget 2-2, 5 nodes": (lambda draft: BudgetTree(draft, (2, 2), "independent", 5), (0, 1, 2)),
+    "budget 2-2, 4 nodes": (lambda draft: BudgetTree(draft, (2, 2), "independent", 4), (0, 1)),
+    "budget 2-2, 5 nodes": (lambda draft: BudgetTree(draft, (2, 2), "independent", 5), (0, 1)),
     "budget 2-2, 6 nodes": (lambda draft: BudgetTree(draft, (2, 2), "independent", 6), (0,)),
     "budget 3-2, 6 nodes": (lambda draft: BudgetTree(draft, (3, 2), "independent", 6), (1,)),
     "budget 4, 4 nodes": (lambda draft: BudgetTree(draft, (4,), "independent", 4), (0, 1)),

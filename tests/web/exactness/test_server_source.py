@@ -24,7 +24,7 @@ def exam(page_pair):
     return ExactnessState(ExactnessQuestion(BASE, SERVER), FairQueue())
 
 
-def asked(exam: ExactnessState, url: str, samples: str = "300", stop_at: str = "") -> ExactnessState:
+def asked(exam: ExactnessState, url: str, samples: str = "200", stop_at: str = "") -> ExactnessState:
     """The exam after its work; stopped at the first word of what is being done."""
     exam.ask_server(url, "", samples, work.audit_server)
     for _ in range(2400):
@@ -39,7 +39,7 @@ def asked(exam: ExactnessState, url: str, samples: str = "300", stop_at: str = "
 def test_a_server_is_asked_and_its_samples_tested(exam, pair):
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
         asked(exam, server.url)
-    assert exam.notices == [] and exam.report["n"] == 300 and exam.report["verdict"] in ("consistent", "too few samples")
+    assert exam.notices == [] and exam.report["n"] == 200 and exam.report["verdict"] in ("consistent", "too few samples")
     assert exam.told[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.told)
     assert exam.report["audit"]["command"].startswith(f"specviz audit {server.url}")
 
@@ -61,7 +61,7 @@ def test_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
         assert exam.report is None and exam.ticket.state == "stopped"
         folder = exam.kept[1].name
         asked(exam, server.url)
-    assert exam.report["n"] == 300 and exam.kept[1].name == folder
+    assert exam.report["n"] == 200 and exam.kept[1].name == folder
 
 
 @pytest.mark.parametrize(
