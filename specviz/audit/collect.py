@@ -1,4 +1,4 @@
-"""Collect the samples of one server into a sample file, and beside it a record of what was asked and who answered.
+"""Collect the samples of one server into a sample file, and beside it a record of the requests and of the server.
 
 The file always holds the first answers in the order of the questions: an answer that came early waits for those before it. So it does
 not matter which samples are quick, and work that is stopped, or a server that fails, leaves an unbiased part that the same command
@@ -48,12 +48,12 @@ SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
 MAX_SAMPLES = 1_000_000  # samples of a file
 MAX_CONCURRENCY, MAX_CHOICES = 256, 128
 MAX_WAITING = 4  # answers that may wait for an earlier one, for each request at a time
-POLL_SECONDS = 0.2  # seconds between two looks at whether to stop
+POLL_SECONDS = 0.2  # seconds between two checks whether to stop
 IDENTITY_TRIES = 3  # such questions in a row that must say no
 IDENTITY_SECONDS = 60.0  # seconds between two questions whether it is still the same server
 CLOCK_TICK = 1.1  # seconds after which a clock of whole seconds has gone on
 DESCRIPTION = "the server's description of itself"
-ROUNDS_PER_TURN = 8  # rounds of requests that a server is asked before it is the other's turn
+ROUNDS_PER_TURN = 8  # rounds of requests to a server before it is the other's turn
 SEED_REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBE_REGION = 2  # the region of the probes
 SINGLE_SEED_OFFSET = SEED_REGION // 4  # place in that region of the requests of one sample that show a limit
@@ -225,7 +225,7 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
         raise SettingsError("out", str(jobs[0].path.parent), f"files that can be written ({error.strerror})") from error
     except SpecvizError:
         raise
-    except BaseException:  # somebody stops the work, and should not wait for a silent server
+    except BaseException:  # whoever stops the work should not wait for a silent server
         for job in jobs:
             job.endpoint.stopped.set()
         raise
@@ -244,7 +244,7 @@ def _name_server(run: _CollectionRun, runs: Sequence[_CollectionRun]) -> Iterato
 
 
 class _CollectionRun:
-    """One file, open for one call of ``collect``. Nothing is written or asked before it is entered."""
+    """One file, open for one call of ``collect_samples``. Before it is entered, nothing is written and no request is sent."""
 
     def __init__(self, job: CollectionJob):
         self.job, self.endpoint, self.sampling, self.size, self.path = job, job.endpoint, job.sampling, job.size, job.path
@@ -376,7 +376,7 @@ class _CollectionRun:
         counts.add_drafted(answer.drafted, answer.accepted)
 
     def _request_single_samples(self) -> None:
-        """Ask once for single samples where those of a request cannot be told apart: a server whose limit is smaller shows it there."""
+        """Request single samples once where the tokens of several are counted together: there a server shows a smaller limit."""
         if self.has_requested_single or self.size.choices == 1:
             return
         self.has_requested_single = True
@@ -388,7 +388,7 @@ class _CollectionRun:
             self.counts.alone += is_whole
 
     def check_identity(self) -> None:
-        """Raises EndpointError if somebody else answers at the address."""
+        """Check that the same server answers. Raises EndpointError if not."""
         found: list[str] = []
         for _ in range(IDENTITY_TRIES):  # one that only fails now and then is no other server
             now = recognize_server(self.endpoint)
@@ -402,7 +402,7 @@ class _CollectionRun:
         )
 
     def _find_reload(self, now: RecognizedServer) -> list[str]:
-        """Changes of when the models were loaded. Many servers write the time of the answer there, which says nothing and goes on."""
+        """Changes of when the models were loaded. Many servers write the time of the answer there, which carries no information."""
         if self.created is None or now.created == self.created:
             return []
         again = get_creation_times(list_models(self.endpoint))
@@ -455,9 +455,9 @@ def _refuse_count(count: int, samples: Sequence[SampledText], sampling: Sampling
 
 
 def has_token_count(answer: ServerAnswer, sampling: SamplingRequest) -> bool:
-    """Whether an answer tells how many tokens its samples have: ids, or a count that is one of all samples.
+    """Whether an answer shows how many tokens its samples have: ids, or a count that is one of all samples.
 
-    A server may count the first sample of a request alone, so a count that one sample could have says nothing of several.
+    A server may count the first sample of a request alone, so a count that one sample could have is not counted for several.
     """
     if all(sample.tokens is not None for sample in answer.samples):
         return True

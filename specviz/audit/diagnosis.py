@@ -46,7 +46,7 @@ CORRECT_SHARE = 1e-3  # every mistake is mixed with this much of the correct dec
 MIN_PROBABILITY = 1e-300  # in place of a probability of 0
 MIN_CELL_COUNT = 5  # times that a token was seen, to be a cell of its own where shares are explained
 MIN_EXPLAINED = 0.8  # share of the deviation that a mistake must explain to be named where its fit is not perfect
-MIN_LOG_RATIO = log(100.0)  # log likelihood ratio at which two mistakes are told apart
+MIN_LOG_RATIO = log(100.0)  # log likelihood ratio from which two mistakes are distinguished
 MAX_MATCHES = 5  # mistakes in the list
 HALVINGS, EM_ROUNDS = 3, 30  # halvings between two temperatures; rounds of expectation maximization
 # What these write depends on the draft only through the number of accepted tokens.
@@ -109,7 +109,7 @@ def diagnose(
 ) -> Diagnosis:
     """Compare all known mistakes on samples that were rejected.
 
-    settings: under which the samples were asked for; total: tokens that each request asked for (max_tokens); the tokens of a
+    settings: of the requests; total: tokens that each request asked for (max_tokens); the tokens of a
     sample may be fewer; drafting: whether the pair's draft is the server's; if not, only mistakes are compared that hardly depend
     on it.
     """
@@ -236,7 +236,9 @@ def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Calla
     plain = [
         ones for ones in variants if ones[0].one.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
     ]
-    variants = plain + [ones for ones in variants if ones not in plain]  # the simpler explanation first, where no sample tells
+    variants = plain + [
+        ones for ones in variants if ones not in plain
+    ]  # the simpler explanation first, where the samples do not decide
     first = [ones[0] for ones in variants]
     top = max(one.score for one in first)
     matches = tuple(_build_match(ones, table, counts, top - ones[0].score < MIN_LOG_RATIO) for ones in variants)
@@ -257,7 +259,7 @@ def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Calla
 
 
 def _build_match(variants: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor, tested: bool) -> BugMatch:
-    """The best variant of one mistake. variants: all of them, best first; tested: whether its fit is asked for."""
+    """The best variant of one mistake. variants: all of them, best first; tested: whether to test its fit."""
     scored, one = variants[0], variants[0].one
     _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, scored.schedule)
     probs = compute_next_token(one, table, scored.schedule, states)

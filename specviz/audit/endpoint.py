@@ -23,7 +23,7 @@ API_PREFIX = "/v1"  # where OpenAI's paths begin
 MAX_ANSWER_BYTES = 8 * 2**20  # bytes of an answer
 CONNECT_TIMEOUT, ANSWER_TIMEOUT = 10.0, 120.0  # seconds until a connection stands; seconds for a whole answer
 KEEPALIVE_SECONDS = 2.0  # seconds that an unused connection is kept: servers were seen to drop theirs after 4
-MAX_TRIES, FEW_TRIES = 20, 6  # how often a question is asked: for a sample, and for what the server may refuse
+MAX_TRIES, FEW_TRIES = 20, 6  # tries of a request: for a sample, and for what the server may refuse
 MAX_TIMEOUTS = 2  # answers that may be late in a row for one question
 FIRST_BACKOFF, MAX_BACKOFF = 0.2, 10.0  # seconds before the second try, doubled with each; and at most
 MAX_RETRY_AFTER = 120.0  # seconds of a Retry-After that are waited
@@ -266,7 +266,7 @@ def _format_refusal(reply: HttpReply, said: str) -> str:
 
 
 def _read_error_message(reply: HttpReply) -> str:
-    """What a server says about its refusal, in the form of OpenAI's errors or FastAPI's; '' if it says nothing that can be shown."""
+    """The message of a refusal, in the form of OpenAI's errors or FastAPI's; '' if there is none that can be shown."""
     try:
         found = json.loads(reply.content)
     except (ValueError, RecursionError):

@@ -61,7 +61,7 @@ class PreflightResult:
 
     Attributes:
         concurrency: Requests at a time: 1 where seeds are mixed.
-        choices: Samples that one request may be asked for: 1 where they would be equal, or are not given.
+        choices: Most samples of a request: 1 where they would be equal, or are not given.
         drafted: Draft tokens during the probes; None where the server does not show them.
     """
 
@@ -265,7 +265,7 @@ def _check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> Pref
 def _check_default_seed(probe: ServerProbe) -> PreflightCheck:
     """A fixed default seed, and a cache of answers. Our requests all have seeds of their own; those of others may not."""
     rounds = []
-    for _ in range(2):  # some servers draw on from the last seed that anybody named
+    for _ in range(2):  # some servers continue from the last seed of any request
         probe.request(probe.hot_sampling, probe.seeds)
         rounds.append([probe.sample_content(probe.hot_sampling, None) for _ in range(2)])
     if rounds[0][0] == rounds[0][1]:
@@ -364,12 +364,12 @@ def _check_log_probabilities(probe: ServerProbe) -> PreflightCheck:
 def _parse_log_probabilities(answer: Any) -> tuple[list[float], float | None]:
     """The log probabilities of an answer's tokens, and that of the likeliest first token, in OpenAI's older form or its newer one."""
     try:
-        told = answer["choices"][0]["logprobs"]
-        if "content" in told:
-            values = [one["logprob"] for one in told["content"]]
-            first = [one["logprob"] for one in told["content"][0].get("top_logprobs") or ()]
+        logprobs = answer["choices"][0]["logprobs"]
+        if "content" in logprobs:
+            values = [one["logprob"] for one in logprobs["content"]]
+            first = [one["logprob"] for one in logprobs["content"][0].get("top_logprobs") or ()]
         else:
-            values, first = told["token_logprobs"], list((told.get("top_logprobs") or [{}])[0].values())
+            values, first = logprobs["token_logprobs"], list((logprobs.get("top_logprobs") or [{}])[0].values())
         return [float(value) for value in values if value is not None], max(map(float, first), default=None)
     except (LookupError, TypeError, ValueError, AttributeError):
         return [], None

@@ -19,7 +19,7 @@ SCRIPTS = load_toml("texts/reproduction")
 
 @dataclass(frozen=True, slots=True)
 class ReproducibleRequest:
-    """How a program without this project asks a server for one sample.
+    """A request for one sample, as a program without this project sends it.
 
     Attributes:
         body: Python source of its body, in which ``seed`` stands for the seed.

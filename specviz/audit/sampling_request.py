@@ -52,7 +52,7 @@ class SamplingRequest:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """What a chat is asked with."""
+        """The messages of a chat."""
         return [{"role": "user", "content": self.prompt}]
 
     @property
@@ -72,7 +72,7 @@ class SamplingRequest:
         )
 
     def to_record(self) -> dict[str, Any]:
-        """Everything that was asked, JSON-ready."""
+        """All fields of the request, JSON-ready."""
         return {
             "model": self.model,
             "prompt": self.prompt,

@@ -214,7 +214,7 @@ class AuditTarget:
 
     @property
     def request(self) -> ReproducibleRequest:
-        """A request of this server, for somebody who wants to repeat it without this project."""
+        """A request of this server that can be repeated without this project."""
         profile = self.preparation.server.profile
         address = self.endpoint.build_address(profile.select_path(self.sampling))
         return ReproducibleRequest.from_profile(address, profile, self.sampling, self.preparation.has_ids, self.variable)

@@ -258,9 +258,9 @@ def run_text_tests(
     pair: LoadedPair,
     on_progress: ProgressCallback,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The report of a file of texts, and what is said of the texts, both JSON-ready. Arguments as ``against_weights.against_distribution``.
+    """The report of a file of texts, and a description of the texts, both JSON-ready. Arguments as ``report_against_weights``.
 
-    Texts cannot be cut to fewer tokens, so ``settings.max_new_tokens`` must be the length that the server was asked for.
+    Texts cannot be cut to fewer tokens, so ``settings.max_new_tokens`` must be the length of the requests.
 
     Raises EvidenceError if the file cannot be tested, SettingsError if it was sampled from another distribution.
     """

@@ -1,4 +1,4 @@
-"""The verdict on the samples of a running server: a certificate as ``verify`` writes it, with what else an audit says of them.
+"""The verdict on the samples of a running server: a certificate as ``verify`` writes it, with the findings of an audit.
 
 Against local weights the samples are tested as ``verify --sample-file`` tests them, texts without ids as texts; without weights, against
 another file. A rejection is diagnosed, and reduced to an experiment that anyone can repeat.

@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_audit_settings(options: argparse.Namespace) -> Settings:
-    """Settings of the options, which everything is tested under. Numbers out of range raise SettingsError before anything is asked."""
+    """Settings of the options, for all tests. Numbers out of range raise SettingsError before the first request."""
     if options.max_tokens is not None and options.max_tokens < options.max_new_tokens:
         raise SettingsError("max-tokens", options.max_tokens, f"at least --max-new-tokens, {options.max_new_tokens}")
     second = options.against is not None or options.against_body is not None

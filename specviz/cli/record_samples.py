@@ -93,5 +93,5 @@ def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[Sampling
 
 
 def _show_as(progress: ProgressCallback, doing: str) -> ProgressCallback:
-    """A progress callback that says what is being done."""
+    """A progress callback with a label."""
     return lambda share, _="", /: progress(share, doing)

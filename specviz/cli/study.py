@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def measure_study(options: argparse.Namespace, cells: Path | None) -> Study:
-    """The whole study of the shipped drafts; minutes. An interruption says how to resume.
+    """The whole study of the shipped drafts; minutes. An interrupt raises KeyboardInterrupt with a sentence on how to resume.
 
     cells: file of the finished cells
     """

@@ -1,4 +1,4 @@
-"""``verify``: do a decoder's samples follow the target's distribution? Draws samples, tests them, and says what the tests can detect."""
+"""``verify``: do a decoder's samples follow the target's distribution? Draws samples, tests them, and reports what the tests can detect."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Cal
 
 
 def log_each_run(runs: int, log: Callable[[str], None]) -> Callable[[float, int, Any], None]:
-    """A callback of a clock that says the number of each run as it begins."""
+    """A callback of a clock that logs the number of each run as it begins."""
     logged: set[int] = set()
 
     def on_progress(share: float, run: int, key: Any) -> None:

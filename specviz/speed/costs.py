@@ -391,7 +391,7 @@ class RoundProbes:
 
 
 def _force_length(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
-    """A proposer that makes n draft tokens here: one that copies looks its text up as always, and is then given tokens to copy."""
+    """A proposer that makes n draft tokens here: one that copies searches its text as always, and then copies filler tokens."""
     if not isinstance(proposer, CopiedTokens):
         return proposer
     filler = [int(x) for x in tokens[:n]]

@@ -79,7 +79,7 @@ def compare_policies(
 
     length: tokens after each prompt; runs: that count, for choosing and again for comparing.
 
-    The ceiling asks the target itself when to stop, and the seconds of asking are taken out: it shows what perfect knowledge would gain.
+    The ceiling uses the target itself to decide when to stop, without counting that time: it shows the gain of perfect knowledge.
     """
     return [_compare_policies(pair, Settings(max_new_tokens=length, temperature=t), runs, log) for t in temperatures]
 

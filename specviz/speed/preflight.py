@@ -1,7 +1,7 @@
-"""Will this pair run here, and how fast? Known before a byte of weights is read or fetched.
+"""Whether a pair will run on this machine, and how fast, before any weights are read or downloaded.
 
-Configurations and tokenizers are read; of a hub name they are downloaded, some megabytes at most. What stands in the way is a sentence
-with what to do, never an exception: a check always ends with all that could be found out.
+Configurations and tokenizers are read; of a hub name they are downloaded, some megabytes at most. A problem is a sentence
+with what to do, never an exception: a check always returns all that could be found out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passes over text that is already there: a model's distributions at each of its tokens, many tokens in one pass."""
+"""Passes over given text: a model's distributions at each of its tokens, many tokens in one pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKENS_PER_PASS = 64  # tokens of one pass
 
 
 def build_known_chain(tokens: Sequence[int]) -> DraftTree:
-    """Known tokens as a chain that nobody drafted."""
+    """Known tokens as a chain, without draft probabilities."""
     nodes = len(tokens)
     return DraftTree((tuple(tokens),), (tuple(range(ROOT, nodes - 1)),), (None,), ((None,) * nodes,), "text")
 

@@ -114,7 +114,7 @@ class ServerProfile:
 
     @classmethod
     def recognize(cls, facts: ServerFacts) -> dict[str, Any] | None:
-        """What the server says about itself besides its models, if it is of this kind; None if it is not."""
+        """Facts about the server besides its models if it is of this kind; None if it is not."""
         return facts.version
 
     def select_path(self, sampling: SamplingRequest, choices: int = 1) -> str:
@@ -137,7 +137,7 @@ class ServerProfile:
         return self.read_answer(endpoint.request_json(self.select_path(sampling, choices), body, max_tries))
 
     def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
-        """What switches off everything that changes the distribution and was not asked for, and asks for ids."""
+        """Fields that switch off everything else that changes the distribution, and that request ids."""
         asked = {name: getattr(sampling, name) for name in ("top_k", "min_p") if getattr(sampling, name) is not None}
         return {"presence_penalty": 0.0, "frequency_penalty": 0.0} | asked
 
@@ -185,7 +185,7 @@ class ServerProfile:
         return None, None
 
     def fetch_prompt_ids(self, endpoint: Endpoint, sampling: SamplingRequest) -> tuple[int, ...] | None:
-        """The ids of what the server's model reads, where it tells them apart from a sample; None where it does not."""
+        """The ids of the prompt as the server's model reads it, where an address of its own gives them; else None."""
         return None
 
     def read_draft_counters(self, endpoint: Endpoint) -> tuple[float, float] | None:

@@ -19,7 +19,7 @@ MAX_CHANGES, MAX_VALUE_LENGTH, MAX_LEVELS = 3, 80, 6  # changes that are named, 
 
 @dataclass(frozen=True, slots=True)
 class RecognizedServer:
-    """A server's profile, and what it says about itself that should not change while it is sampled.
+    """A server's profile, and its description, which should not change while it is sampled.
 
     Attributes:
         created: Of each model that it lists: when it was loaded, or only what time it is now.

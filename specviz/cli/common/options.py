@@ -198,7 +198,7 @@ def load_models(settings: Settings) -> LoadedPair:
 
 
 def describe_drafting(settings: Settings) -> str:
-    """A line on drafting method and rule if they are not the default ones, else ''. A lossy rule says so."""
+    """A line on drafting method and rule if they are not the default ones, else ''. The title of a lossy rule includes that it is lossy."""
     from specviz.decoding.methods import build_rule
 
     if (settings.proposer, settings.rule, settings.draft_length_policy) == ("draft", "token", "fixed"):

@@ -46,7 +46,7 @@ def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> No
 
 
 def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:
-    """Print a record as ``--format`` asks."""
+    """Print a record in the format of ``--format``."""
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
 
 

@@ -1,4 +1,4 @@
-"""What a long task says on stderr: how much is done, how long the rest will take, and single lines. ``--quiet`` leaves it out."""
+"""Progress of long tasks on stderr: how much is done, how long the rest will take, and single lines. ``--quiet`` leaves it out."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ class PlanChoice:
         return f"{self.draft} {self.temperature}"
 
     def build_settings(self, base: Settings) -> Settings:
-        """These settings with the choice; a pair of one's own stays, one of the catalog is what the draft says."""
+        """These settings with the choice; a pair of one's own stays, one of the catalog is that of the draft."""
         chosen = (PLAN_DRAFTS if base.pair in PAIRS else OWN_PAIR_DRAFTS)[self.draft][0]
         return replace(base, temperature=float(self.temperature), **chosen)
 
