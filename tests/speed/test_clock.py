@@ -68,14 +68,14 @@ def test_a_run_is_the_sum_of_its_items_and_ratios_are_taken_run_by_run(now):
         {"one": working(now, lambda lap: 1.0 + lap.run % 2), "two": working(now, lambda lap: 3.0 + 3.0 * (lap.run % 2))},
         items=lambda run: (1, 2),
     ).run_until(6)
-    assert slow.seconds("one") == (4.0, 2.0) * 3
+    assert slow.get_seconds("one") == (4.0, 2.0) * 3
     assert (
-        slow.ratio("two", "one")
-        == compute_time_ratio(slow.seconds("two"), slow.seconds("one"))
+        slow.compute_ratio("two", "one")
+        == compute_time_ratio(slow.get_seconds("two"), slow.get_seconds("one"))
         == Estimate(3.0, 3.0, 3.0, 6, "times")
     )
-    assert slow.rate("one", 8, "tokens/s") == Estimate(3.0, 2.0, 4.0, 6, "tokens/s")
-    assert slow.median("one", 2) == Estimate(1.5, 1.0, 2.0, 6, "s")
+    assert slow.compute_rate("one", 8, "tokens/s") == Estimate(3.0, 2.0, 4.0, 6, "tokens/s")
+    assert slow.compute_median("one", 2) == Estimate(1.5, 1.0, 2.0, 6, "s")
 
 
 def test_a_contestant_names_parts_of_its_time_and_leaves_out_what_is_not_its_own(now):
@@ -134,7 +134,7 @@ def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now
     assert (clock.get_seconds("one"), clock.get_seconds("many")) == ((2.0, 2.0), (30.0, 30.0))
     assert called.count("one") == 6 and called.count("many") == 3
     assert len(waits) == 2 * 6 + 3, "a device is waited for before, between and after"
-    assert costs.time_parts(parts, None, 2, warm_runs=1).seconds("one") == (9.0, 2.0), "only where it happens to follow itself"
+    assert costs.time_parts(parts, None, 2, warm_runs=1).get_seconds("one") == (9.0, 2.0), "only where it happens to follow itself"
 
 
 def test_streams_take_turns_by_the_time_they_have_had(now):
