@@ -134,7 +134,9 @@ def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now
     assert (clock.get_seconds("one"), clock.get_seconds("many")) == ((2.0, 2.0), (30.0, 30.0))
     assert called.count("one") == 6 and called.count("many") == 3
     assert len(waits) == 2 * 6 + 3, "a device is waited for before, between and after"
-    assert costs.time_parts(parts, None, 2, warm_runs=1).get_seconds("one") == (9.0, 2.0), "only where it happens to follow itself"
+    assert costs.time_parts(parts, None, 2, warm_runs=1).get_seconds("one") == (9.0, 2.0), (
+        "only where it happens to follow itself"
+    )
 
 
 def test_streams_take_turns_by_the_time_they_have_had(now):
