@@ -84,7 +84,7 @@ def report() -> dict[str, Any]:
     )
     answers = []
     for mode, counts in (("shared distributions", (500, 1480, 0, 1020, 1000, 1000)), ("engine", (90, 310, 3, 197, 204, 196))):
-        plan, counted = Planned.of(sum(counts), 2, 0.2), np.array(counts)
+        plan, counted = Planned.for_distance(sum(counts), 2, 0.2), np.array(counts)
         answers.append(build_answer(TestReport(mode, plan, run_joint_tests(plan, partition, counted), partition, counted)))
     return {
         "decoder": "speculative", **{key: value for key, value in answers[0].items() if key != "cells"}, "answers": answers, "seed": 7,
