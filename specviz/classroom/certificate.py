@@ -25,7 +25,7 @@ TV = 0.01  # distance that is to be detected, where the samples can
 
 def count_tested(n: int) -> int:
     """How many of n samples a certificate holds: those of the last test that they reach. Raises EvidenceError before the first."""
-    look = SCHEDULE.due(n)
+    look = SCHEDULE.find_due_look(n)
     if look is None:
         raise EvidenceError(f"A certificate needs at least {SCHEDULE.first} samples of the class, got {n}.")
     return SCHEDULE.n(look)
@@ -42,7 +42,7 @@ def certificate(
     numbers = [list_sample_numbers(*one) for one in split_blocks((StoredBlock(*one, {}) for one in drawn), n)]
     session = Session(build_decoder("speculative", pair, settings), SamplingPlan("shared-distributions", n, TV))
     samples = session.redraw(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
-    look = SCHEDULE.due(n)
+    look = SCHEDULE.find_due_look(n)
     assert look is not None
     plan = TestPlan.for_samples(n, samples.tokens.shape[1], TV, SCHEDULE.level(look) * SCHEDULE.tests)
     session.test(SHARED, scale_progress(on_progress, 0.3, 1.0), plan, blocks=numbers)

@@ -164,7 +164,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
     if not found.steady:
-        log_line(f"The speeds are no verdict: {found.unsteady}")
+        log_line(f"The speeds are no verdict: {found.noise_note}")
     text = dump_setups(replace(found, models={**found.models, **hash_pair(pair)}))
     return RecordedText(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 

@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         record, saved = verify(load_models(settings), settings, options)
     write_report(record, options)
     if saved is not None:
-        saved.forget()
+        saved.delete()
     print_record(record, options, format_report)
     return CODES[record["verdict"]]
 

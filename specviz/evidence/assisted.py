@@ -70,13 +70,13 @@ def generation_options(settings: Settings) -> dict[str, object]:
         raise SettingsError("warpers", settings.warpers, "left out for transformers, which does not apply them")
     if settings.temperature == 0.0:
         return {"do_sample": False}
-    plain = {"do_sample": True, "temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
-    return plain | ({"min_p": settings.min_p} if settings.min_p is not None else {})
+    cuts = {"top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
+    min_p = {"min_p": settings.min_p} if settings.min_p is not None else {}
+    return {"do_sample": True, "temperature": settings.temperature, **cuts, **min_p}
 
 
 def make_assistant(pair: LoadedPair, gamma: int) -> tuple[Any, RoundLog]:
-    """The draft with its own generation options, and a log of what it drafts: the same weights, gamma tokens per round, no
-    confidence threshold."""
+    """The draft with its own generation options (gamma tokens per round, no confidence threshold), and a log of what it drafts."""
     if gamma < 1:
         raise EvidenceError("Assisted generation needs at least 1 draft token, got gamma 0.")
     draft, log = copy(pair.draft), RoundLog()

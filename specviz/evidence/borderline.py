@@ -11,6 +11,7 @@ from collections.abc import Collection
 import numpy as np
 
 from specviz.decoding.sampler import Distributions, Shard, SharedSampler, next_tokens
+from specviz.progress import ignore_progress
 from specviz.randomness import Purpose
 from specviz.verification.overlap import overlap
 
@@ -27,7 +28,7 @@ def find_borderline(shard: Shard, beginnings: Collection[tuple[int, ...]]) -> np
     elsewhere. Samples are followed only as long as their text is one of the beginnings, so this is little work.
     """
     edges = _NearEdges(shard, beginnings)
-    edges.draw("", lambda fraction: None, None, lambda state: None)
+    edges.draw("", ignore_progress, None, lambda state: None)
     return edges.near
 
 

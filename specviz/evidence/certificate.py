@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import Coverage
@@ -251,15 +252,22 @@ def list_missing_statistics(one: dict[str, Any]) -> list[str]:
     ]
 
 
-def describe_difference(stored: Any, found: Any, level: float = DIGITS) -> str:
+def describe_difference(stored_value: Any, computed_value: Any, level: float = DIGITS) -> str:
     """What differs by more than rounding, in words, or ''. Two numbers agree if they differ by at most ``level`` of the larger."""
-    if isinstance(found, dict) and isinstance(stored, dict) and found.keys() == stored.keys():
-        return next((f"{key}: {why}" for key in found if (why := describe_difference(stored[key], found[key], level))), "")
-    if isinstance(found, float) and isinstance(stored, int | float) and not isinstance(stored, bool):
-        same = abs(stored - found) <= level * max(abs(stored), abs(found)) + 1e-12
+    if isinstance(computed_value, dict) and isinstance(stored_value, dict) and computed_value.keys() == stored_value.keys():
+        return next(
+            (
+                f"{key}: {why}"
+                for key in computed_value
+                if (why := describe_difference(stored_value[key], computed_value[key], level))
+            ),
+            "",
+        )
+    if isinstance(computed_value, float) and isinstance(stored_value, int | float) and not isinstance(stored_value, bool):
+        same = abs(stored_value - computed_value) <= level * max(abs(stored_value), abs(computed_value)) + 1e-12
     else:
-        same = stored == found and isinstance(stored, bool) == isinstance(found, bool)
-    return "" if same else f"stored {_shorten(stored)}, computed {_shorten(found)}"
+        same = stored_value == computed_value and isinstance(stored_value, bool) == isinstance(computed_value, bool)
+    return "" if same else f"stored {_shorten(stored_value)}, computed {_shorten(computed_value)}"
 
 
 def _shorten(value: Any) -> str:
@@ -314,7 +322,7 @@ def load_models(record: dict[str, Any], pair: str | None = None) -> LoadedPair:
 
 
 def redraw_certificate(
-    record: dict[str, Any], pair: LoadedPair, on_progress: Callable[[str], Callable[[float], None]]
+    record: dict[str, Any], pair: LoadedPair, on_progress: Callable[[str], ProgressCallback]
 ) -> Iterator[FieldResult]:
     """Draw the samples of every report again and compare all its fields.
 
@@ -325,6 +333,7 @@ def redraw_certificate(
     settings, same = replace(Settings.from_record(record["settings"]), pair=pair.name), True
     for number, one in enumerate(record["answers"]):
         where, stored = f"{number + 1} {one['mode']}", read_test_report(one, record["decoder"])
+        assert stored is not None, "load_models refuses reports on files"
         made = redraw_report(record["decoder"], stored, pair, settings, on_progress, read_blocks(record))
         if isinstance(made, str):
             yield FieldResult(f"{where}: cells", ALTERED, made)
@@ -360,7 +369,7 @@ def recompute_analytic(record: dict[str, Any], pair: LoadedPair, settings: Setti
 
 def redraw_report(
     decoder: str,
-    stored: TestReport,
+    stored_report: TestReport,
     pair: LoadedPair,
     settings: Settings,
     on_progress: Callable[[str], ProgressCallback],
@@ -372,34 +381,34 @@ def redraw_report(
 
     Raises ModelNotFoundError for samples that cannot be drawn here.
     """
-    mode, n = stored.mode, stored.plan.n
+    mode, n = stored_report.mode, stored_report.plan.n
     try:
         name = resolve_name(decoder)
         is_known = mode in sampling_modes(name, settings)
         made = build_decoder(name, pair, settings) if is_known else None  # a text or heads may be missing here
     except SpecvizError as error:
         raise ModelsUnavailableError(str(error)) from error
-    extra = [test.name for test in stored.tests if is_extra_statistic(test.name)]
+    extra = [test.name for test in stored_report.tests if is_extra_statistic(test.name)]
     if missing := set(extra) - {entry.name for entry in load_extra_statistics()}:
         raise ModelsUnavailableError(f"the statistic {min(missing)!r} is not installed here")
     if made is None or not n <= LARGEST or (blocks and mode != SHARED):
         raise ModelsUnavailableError(f"{n:,} samples of '{decoder}' in mode '{mode}' cannot be drawn here")
     session = Session(made)
     target, _ = made.open_models()
-    if build_first_prefix(made.prompt, settings, target.context).remaining != stored.plan.length:
-        return f"the settings give texts of {settings.max_new_tokens} tokens, but the cells are for {stored.plan.length}"
-    partition = recompute_masses(target, made.prompt, stored.partition, pair.eos_token_ids)
-    if wrong := explain_other_cells(stored.partition, partition):
+    if build_first_prefix(made.prompt, settings, target.context).remaining != stored_report.plan.length:
+        return f"the settings give texts of {settings.max_new_tokens} tokens, but the cells are for {stored_report.plan.length}"
+    partition = recompute_masses(target, made.prompt, stored_report.partition, pair.eos_token_ids)
+    if wrong := explain_other_cells(stored_report.partition, partition):
         return wrong
     session.redraw(mode, n, on_progress(f"{mode}: drawing again"), blocks)
-    return session.test(mode, on_progress(f"{mode}: testing"), stored.plan, partition, blocks, extra)
+    return session.test(mode, on_progress(f"{mode}: testing"), stored_report.plan, partition, blocks, extra)
 
 
-def explain_other_cells(stored: Partition, made: Partition) -> str:
+def explain_other_cells(stored_cells: Partition, computed_cells: Partition) -> str:
     """Why the target's distribution, under these settings and after this prompt, contradicts the stored cells; '' if it does not."""
-    if stored.whole.tolist() != made.whole.tolist():
+    if stored_cells.whole.tolist() != computed_cells.whole.tolist():
         return "a cell holds one whole text but is stored as holding several, or the other way round"
-    off = np.abs(stored.masses - made.masses).max() / stored.masses.max()
+    off = np.abs(stored_cells.masses - computed_cells.masses).max() / stored_cells.masses.max()
     return "" if off <= MASSES else f"a cell's mass is off by {off:.2g} of the largest: cells or settings were changed"
 
 
@@ -410,7 +419,7 @@ def recompute_masses(
     own: dict[Beginning, float] = {(): 1.0}
     for length in sorted({len(name) for name in partition.names} - {0}):
         above = sorted({name[:-1] for name in partition.names if len(name) == length})
-        distributions = {}
+        distributions: dict[Beginning, torch.Tensor] = {}
         for where, rows in distributions_after(target, prompt, np.array(above, dtype=np.int64).reshape(len(above), -1)):
             distributions |= {above[where.start + offset]: row for offset, row in enumerate(rows)}
         own |= {
@@ -425,37 +434,41 @@ def recompute_masses(
     return replace(partition, masses=np.array(left), whole=whole)
 
 
-def compare_reports(where: str, one: dict[str, Any], stored: TestReport, made: TestReport) -> Iterator[FieldResult]:
+def compare_reports(
+    where: str, one: dict[str, Any], stored_report: TestReport, redrawn_report: TestReport
+) -> Iterator[FieldResult]:
     """Compare stored and new, field by field. Chi-square and G follow from the counts; the other tests are compared directly."""
-    allowed = build_redraw_tolerance(stored)["draws"]
-    inside = max(allowed, estimate_borderline(stored))  # samples that may also move inside a cell
-    moved = int(np.abs(stored.counts - made.counts).sum()) // 2
-    said = f"drawn again, {moved:,} of {stored.plan.n:,} samples fall into other cells; {allowed:,} may"
+    allowed = build_redraw_tolerance(stored_report)["draws"]
+    inside = max(allowed, estimate_borderline(stored_report))  # samples that may also move inside a cell
+    moved = int(np.abs(stored_report.counts - redrawn_report.counts).sum()) // 2
+    said = f"drawn again, {moved:,} of {stored_report.plan.n:,} samples fall into other cells; {allowed:,} may"
     if moved > allowed:
         yield FieldResult(f"{where}: cells", ALTERED, f"{said}: counts or settings were changed")
         return
     yield FieldResult(f"{where}: cells", CONFIRMED, said)
     yield FieldResult(f"{where}: mode", CONFIRMED, said)
-    if stored.borderline is not None:
-        yield _compare_borderline(where, stored.borderline, made.borderline)
-    if stored.coverage is not None:
-        yield _compare_coverage(where, stored, made, inside)
-    for before, after in zip(one["tests"], build_answer(made)["tests"], strict=True):
+    if stored_report.borderline is not None:
+        yield _compare_borderline(where, stored_report.borderline, redrawn_report.borderline)
+    if stored_report.coverage is not None:
+        yield _compare_coverage(where, stored_report, redrawn_report, inside)
+    for before, after in zip(one["tests"], build_answer(redrawn_report)["tests"], strict=True):
         if before["name"] not in JOINT:
             why = explain_difference(before, after, inside)
             yield FieldResult(f"{where}: {before['name']}", ALTERED if why else CONFIRMED, why or "drawn again, it is the same")
 
 
-def _compare_borderline(where: str, stored: int, found: int | None) -> FieldResult:
+def _compare_borderline(where: str, stored_count: int, redrawn_count: int | None) -> FieldResult:
     """The number of samples near an edge. Elsewhere it differs a little, because the window's ends move by a tenth of its width."""
-    same = found is not None and abs(stored - found) <= FEW + SOME * found
-    return FieldResult(f"{where}: redraw_tolerance", CONFIRMED if same else ALTERED, f"stored {stored:,}, counted again {found}")
+    same = redrawn_count is not None and abs(stored_count - redrawn_count) <= FEW + SOME * redrawn_count
+    return FieldResult(
+        f"{where}: redraw_tolerance", CONFIRMED if same else ALTERED, f"stored {stored_count:,}, counted again {redrawn_count}"
+    )
 
 
-def _compare_coverage(where: str, stored: TestReport, made: TestReport, inside: int) -> FieldResult:
+def _compare_coverage(where: str, stored_report: TestReport, redrawn_report: TestReport, movable: int) -> FieldResult:
     """What the samples exercised. A sample that may move changes each count by at most its rounds' draft tokens."""
-    before, after = (one.coverage and one.coverage.to_record() for one in (stored, made))
-    most = inside * stored.plan.length * (GAMMA_MAX + 1)
+    before, after = (one.coverage and one.coverage.to_record() for one in (stored_report, redrawn_report))
+    most = movable * stored_report.plan.length * (GAMMA_MAX + 1)
     pairs = [((before or {}).get(name), (after or {}).get(name)) for name in {**(before or {}), **(after or {})}]
     same = all(x == y or (x is not None and y is not None and abs(x - y) <= most) for x, y in pairs)
     why = "drawn again, it is the same" if before == after else f"stored {before}, drawn again {after}"

@@ -65,7 +65,7 @@ def explain_engine_only(name: str, settings: Settings) -> str:
     return ""
 
 
-def sampling_modes(name: str, settings: Settings, wanted: str = "both") -> tuple[str, ...]:
+def sampling_modes(name: str, settings: Settings, mode: str = "both") -> tuple[str, ...]:
     """Modes of sampling a decoder: on shared distributions, through the engine, or both. Assisted generation has its own mode.
 
     wanted  both, shared-distributions or engine
@@ -75,10 +75,10 @@ def sampling_modes(name: str, settings: Settings, wanted: str = "both") -> tuple
     if name == ASSISTED:
         return (assisted.MODE,)
     if why := explain_engine_only(name, settings):
-        if wanted == "shared-distributions":
-            raise SettingsError("mode", wanted, f"engine or both for {name}: {why}")
+        if mode == "shared-distributions":
+            raise SettingsError("mode", mode, f"engine or both for {name}: {why}")
         return (ENGINE,)
-    return {"both": (SHARED, ENGINE), "shared-distributions": (SHARED,), "engine": (ENGINE,)}[wanted]
+    return {"both": (SHARED, ENGINE), "shared-distributions": (SHARED,), "engine": (ENGINE,)}[mode]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

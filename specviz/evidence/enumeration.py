@@ -70,8 +70,8 @@ class BoxRandomness:
 
     def __init__(self, spaces: Sequence[Box], known: Box, dice: random.Random):
         self.spaces, self.known, self.dice = spaces, known, dice
-        self.asked: list[list[Address]] = [[] for _ in spaces]
-        self.given: list[dict[Address, float]] = [{} for _ in spaces]
+        self.addresses: list[list[Address]] = [[] for _ in spaces]
+        self.numbers: list[dict[Address, float]] = [{} for _ in spaces]
         self.spans: list[Box] = [{} for _ in spaces]
         self.edges: list[dict[Address, set[float]]] = [{} for _ in spaces]
         self.others: list[float] = []
@@ -81,8 +81,8 @@ class BoxRandomness:
         return np.array([self._number(row.draw, (purpose, row.start, node)) for row in rows])
 
     def _number(self, row: int, address: Address) -> float:
-        self.asked[row].append(address)
-        if address not in self.given[row]:
+        self.addresses[row].append(address)
+        if address not in self.numbers[row]:
             low, high = self.spans[row][address] = self.spaces[row].get(address) or self.known.get(address, ALL)
             margin = min(THIN, (high - low) / 4)
             for _ in range(TRIES):
@@ -93,8 +93,8 @@ class BoxRandomness:
                 raise EdgeHitError
             self.edges[row][address] = set()
             self._names[number] = row, address
-            self.given[row][address] = number
-        return self.given[row][address]
+            self.numbers[row][address] = number
+        return self.numbers[row][address]
 
     def on_draw(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
         size = cumulative.shape[-1]
@@ -112,7 +112,8 @@ class BoxRandomness:
         for number, wanted, claimed, answer in zip(*(one.tolist() for one in flat), strict=True):
             if claimed > 0.0:  # else the answer is the same for every number
                 edge = wanted / claimed
-                self._narrow(number, *((-inf, edge) if answer else (edge, inf)), (edge,))
+                low, high = (-inf, edge) if answer else (edge, inf)
+                self._narrow(number, low, high, (edge,))
 
     def _narrow(self, number: float, low: float, high: float, edges: Sequence[float]) -> None:
         """A number was found to lie between ``low`` and ``high``, after it was compared with ``edges``."""
@@ -133,14 +134,14 @@ class Execution:
     """One execution of the step: the round, the numbers it asked for in order with repeats, its box, and the edges in it."""
 
     round: Round
-    asked: tuple[Address, ...]
+    addresses: tuple[Address, ...]
     box: Box
     edges: dict[Address, set[float]]
 
     @property
     def outcome(self) -> tuple:
         draft_tokens = tuple((one.token, one.accepted) for one in self.round.proposals)
-        return draft_tokens, self.round.committed, self.round.ending.kind, self.asked
+        return draft_tokens, self.round.committed, self.round.ending.kind, self.addresses
 
 
 class BoxCutter:
@@ -163,7 +164,7 @@ class BoxCutter:
         self.eos_token_ids, self.randomness = eos_token_ids, randomness
         self.dice = random.Random(seed)
 
-    def cut(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
+    def cut_round(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
         """Round and box of every outcome, and the share of the numbers that was not looked into, in [0, 1].
 
         known  the intervals of numbers met before. The boxes do not overlap; with what was missed they fill the cube.
@@ -213,7 +214,7 @@ class BoxCutter:
                 )
                 return one + more, others + other
             boxes = [space | span for space, span in zip(spaces, numbers.spans, strict=True)]
-            return list(map(Execution, rounds, map(tuple, numbers.asked), boxes, numbers.edges)), numbers.others
+            return list(map(Execution, rounds, map(tuple, numbers.addresses), boxes, numbers.edges)), numbers.others
         raise EnumerationError(f"Every number of a box after {row.ids} meets an edge to the last bit: {spaces[0]}.")
 
 
@@ -267,7 +268,8 @@ def enumerate_target(
     target: LanguageModel, prompt: Sequence[int], length: int, eos_token_ids: frozenset[int] = frozenset()
 ) -> dict[Text, float]:
     """Distribution of the texts that the target writes alone: ``length`` tokens, fewer where a stop token comes first."""
-    result, open_ = {}, {(): 1.0}
+    result: dict[Text, float] = {}
+    open_: dict[Text, float] = {(): 1.0}
     for place in range(length):
         rows = [Prefix((*prompt, *text), place, length - place) for text in open_]
         distributions = target.distributions(rows, empty_tree(len(rows)))[:, 0].tolist()
@@ -300,7 +302,7 @@ def enumerate_output(
     returns     text -> probability; all of them together are wrong by 1e-12 at most. Cost grows with V to the power of
                 length + gamma: V of 3 to 5, length to 4
     """
-    return Enumerator(target, proposer, rule, eos_token_ids, randomness).texts(_build_opening(target, prompt, length))
+    return Enumerator(target, proposer, rule, eos_token_ids, randomness).enumerate_texts(_build_opening(target, prompt, length))
 
 
 def compute_tokens_per_pass(
@@ -336,12 +338,12 @@ class Enumerator(BoxCutter):
         self._ahead: dict[tuple, frozenset[Address]] = {}
         self._texts: dict[tuple, tuple[dict[Text, float], float]] = {}
 
-    def texts(self, row: Prefix) -> dict[Text, float]:
+    def enumerate_texts(self, row: Prefix) -> dict[Text, float]:
         """Distribution of the rest of the text. Raises EnumerationError where more than MISSED of it was not looked into."""
         found, missed = self._enumerate_rest(row, {})
         return _check_complete(found, missed)
 
-    def missed(self, row: Prefix) -> float:
+    def compute_missed(self, row: Prefix) -> float:
         """How much of the rest of the text was not looked into, at most: a probability."""
         return self._enumerate_rest(row, {})[1]
 
@@ -353,7 +355,7 @@ class Enumerator(BoxCutter):
             missed = self._compute_outcomes(row, known)[1]
             for after, mass, box in self._merge_outcomes(row, known):
                 committed = after.ids[len(row.ids) :]
-                found, lost = ({(): 1.0}, 0.0) if self._ended(after) else self._enumerate_rest(after, box)
+                found, lost = ({(): 1.0}, 0.0) if self._has_ended(after) else self._enumerate_rest(after, box)
                 missed += mass * lost
                 for rest, more in found.items():
                     result[committed + rest] += mass * more
@@ -363,11 +365,11 @@ class Enumerator(BoxCutter):
     def enumerate_round(self, row: Prefix) -> dict[Text, float]:
         """Distribution of the tokens that one round commits. Raises as ``texts`` does."""
         result: dict[Text, float] = defaultdict(float)
-        for after, mass, _ in self.round(row, {}):
+        for after, mass, _ in self.list_outcomes(row, {}):
             result[after.ids[len(row.ids) :]] += mass
         return _check_complete(dict(result), self._compute_outcomes(row, {})[1])
 
-    def round(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
+    def list_outcomes(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
         """The outcomes of one round: the row after it, probability, and the box in which the numbers asked for then lie."""
         return self._compute_outcomes(row, known)[0]
 
@@ -375,15 +377,15 @@ class Enumerator(BoxCutter):
         """The outcomes of one round, and how much of it was missed."""
         key = row.ids, row.past, tuple(sorted(known.items()))
         if key not in self._rounds:
-            found, missed = self.cut(row, known)
-            self._rounds[key] = [(self._after(row, one), compute_box_mass(box, known), box) for one, box in found], missed
+            found, missed = self.cut_round(row, known)
+            self._rounds[key] = [(self._advance(row, one), compute_box_mass(box, known), box) for one, box in found], missed
         return self._rounds[key]
 
     def _merge_outcomes(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
         """The outcomes, put together where they differ in nothing that the rest of the text can depend on."""
         result: dict[tuple, float] = defaultdict(float)
-        for after, mass, box in self.round(row, known):
-            ahead = frozenset() if self._ended(after) else self._find_addresses_ahead(after)
+        for after, mass, box in self.list_outcomes(row, known):
+            ahead = frozenset() if self._has_ended(after) else self._find_addresses_ahead(after)
             needed = {address: where for address, where in (known | box).items() if address in ahead}
             result[after, tuple(sorted(needed.items()))] += mass
         return [(after, mass, dict(box)) for (after, box), mass in result.items()]
@@ -393,17 +395,17 @@ class Enumerator(BoxCutter):
         key = row.ids, row.past
         if key not in self._ahead:
             found: set[Address] = set()
-            for after, _, box in self.round(row, {}):
-                found |= {*box, *(() if self._ended(after) else self._find_addresses_ahead(after))}
+            for after, _, box in self.list_outcomes(row, {}):
+                found |= {*box, *(() if self._has_ended(after) else self._find_addresses_ahead(after))}
             self._ahead[key] = frozenset(found)
         return self._ahead[key]
 
-    def _after(self, row: Prefix, round_: Round) -> Prefix:
+    def _advance(self, row: Prefix, round_: Round) -> Prefix:
         assert 1 <= len(round_.committed) <= row.remaining, "a round writes at least one token and at most the remaining ones"
         after = advance_prefix(row, round_)
         return after if self.remembers else replace(after, past=())
 
-    def _ended(self, after: Prefix) -> bool:
+    def _has_ended(self, after: Prefix) -> bool:
         return after.ids[-1] in self.eos_token_ids or after.remaining == 0
 
 

@@ -29,13 +29,12 @@ class PairOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """One rule. first, both: probability that at least the first, that both draft tokens are accepted. error: largest
-    |distribution - p p| of a pair of tokens."""
+    """What one rule does with both draft tokens."""
 
     rule: str
-    first: float
-    both: float
-    error: float
+    first: float  # probability that at least the first draft token is accepted
+    both: float  # probability that both are
+    error: float  # largest |distribution - p p| of a pair of tokens
 
 
 TwoTokenRule = Callable[[Probs, Probs], Callable[[int, int], PairOutcome]]

@@ -17,9 +17,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
+from torch import Tensor
 
 from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.methods import build_rule
@@ -111,7 +112,7 @@ def evaluate_cell(
     settings = replace(column.settings, rule=rule_name, seed=derive_seed(column.settings.seed, *key), **more)
     try:
         rule = build_rule(settings)
-        proposer = open_proposer(remembering, settings)[1]
+        proposer = open_proposer(cast(LoadedPair, remembering), settings)[1]
         first = proposer.propose(
             [Prefix(tuple(ids), 0, settings.max_new_tokens, draw) for draw in range(8)], PhiloxRandomness(settings.seed)
         )
@@ -146,8 +147,7 @@ def explain_blank(rule: Rule, proposer: Proposer, tree: DraftTree) -> str:
 
 
 def count_samples_needed(column: MatrixColumn, rule: Rule) -> int:
-    """Number of samples: for an exact rule what the wanted distance needs, for a lossy rule at most that, and enough for half of
-    its known distance."""
+    """Number of samples: what the planned distance needs, or fewer if they detect half of a lossy rule's known distance."""
     if column.certain is not None:
         return EQUAL
     if rule.exact or not column.lost[rule.name]:
@@ -191,7 +191,7 @@ class CachedRandomness:
     randomness: PhiloxRandomness
     first: int
     count: int
-    cut: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
+    streams: dict[tuple[Purpose, int, int], np.ndarray] = field(default_factory=dict)
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         streams = {start: self.stream(purpose, start, node) for start in {row.start for row in rows}}
@@ -200,10 +200,11 @@ class CachedRandomness:
             return streams[rows[0].start][place : place + 1]
         return np.array([streams[row.start][row.draw - self.first] for row in rows])
 
-    def stream(self, *address: int) -> np.ndarray:
-        if address not in self.cut:
-            self.cut[address] = self.randomness.stream(*address, self.first, self.count)
-        return self.cut[address]
+    def stream(self, purpose: Purpose, start: int, node: int) -> np.ndarray:
+        address = purpose, start, node
+        if address not in self.streams:
+            self.streams[address] = self.randomness.stream(*address, self.first, self.count)
+        return self.streams[address]
 
 
 def judge_equality(
@@ -251,7 +252,7 @@ def judge_samples(
     return MatrixCell(*key, found.verdict, is_right, said, *numbers, lost, samples.coverage)
 
 
-COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
+COLUMNS: dict[str, dict[str, Any]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
 INTERSECTION = "draft-intersection"  # the line whose draft has another tokenizer
 EFFORT = 20  # work of a cell with many samples, relative to one with few
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lines, each with its own settings
@@ -415,8 +416,11 @@ class CellEvaluator:
         return ALPHA / (len(list_lines()) * len(RULES) * len(COLUMNS))
 
     def cell(self, job: MatrixCellKey) -> MatrixCell:
-        """A pure function of the job. In float32 a distribution depends a little on those of the same pass, so of earlier cells only
-        those are remembered that each column reads first, in the same passes."""
+        """Compute a cell: a pure function of the job.
+
+        In float32 a distribution depends a little on the others of its pass, so of earlier cells only those distributions are kept
+        that each column reads first, in the same passes.
+        """
         name, line, rule = job
         if self.column is None or self.column.name != name:
             self.column = self._column(name)
@@ -434,8 +438,10 @@ class CellEvaluator:
         return MemoizedPair(pair, longest=len(self.ids) + LENGTH - 1)
 
     def _column(self, name: str) -> MatrixColumn:
-        """The target's distribution in cells, from separate passes: not those that the samples come from. Target and draft read the
-        first tokens that are possible, as far as their memory allows: almost every sample of the column asks about them."""
+        """The target's distribution in cells, from other passes than those of the samples.
+
+        Target and draft read the possible first tokens, as far as their memory allows: almost every sample needs them.
+        """
         settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
         cells = build_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
         likely = int(cells.masses.argmax())
@@ -446,7 +452,7 @@ class CellEvaluator:
         likely_first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)]
         remembering.forget()
         remembering.keep(settings, [ids, *((*ids, token) for token in likely_first.tolist())])
-        lossy = [rule for name in RULES if not (rule := build_rule(replace(settings, rule=name))).exact]
+        lossy = [cast(LossyRule, rule) for name in RULES if not (rule := build_rule(replace(settings, rule=name))).exact]
         lost = {
             rule.name: 0.0 if sure else compute_unwritten_mass(remembering.open(settings)[0], ids, rule, eos_token_ids)
             for rule in lossy
@@ -454,14 +460,21 @@ class CellEvaluator:
         return MatrixColumn(name, settings, remembering, self.plan, cells, cells.names[likely] if sure else None, lost)
 
 
-def compute_unwritten_mass(target: LanguageModel, ids: Sequence[int], rule: Rule, eos_token_ids: frozenset[int]) -> float:
+class LossyRule(Rule, Protocol):
+    """A rule that is not exact; it knows which tokens it never writes."""
+
+    def find_impossible_tokens(self, p: Tensor) -> Tensor: ...
+
+
+def compute_unwritten_mass(target: LanguageModel, ids: Sequence[int], rule: LossyRule, eos_token_ids: frozenset[int]) -> float:
     """The target's mass of all texts of LENGTH tokens with a token that the rule never writes at its place, in [0, 1]."""
-    lost, open_ = 0.0, {(): 1.0}
+    lost = 0.0
+    open_: dict[tuple[int, ...], float] = {(): 1.0}
     for place in range(LENGTH):
         if not open_:
             break
         paths = np.array(sorted(open_), dtype=np.int64).reshape(len(open_), place)
-        grown = {}
+        grown: dict[tuple[int, ...], float] = {}
         for where, distributions in distributions_after(target, ids, paths):
             for path, probs in zip(map(tuple, paths[where].tolist()), distributions, strict=True):
                 never = rule.find_impossible_tokens(probs)

@@ -82,7 +82,7 @@ def build_partition(
     prompt: Sequence[int],
     length: int,
     cells: int,
-    least: float,
+    min_mass: float,
     eos_token_ids: frozenset[int] = frozenset(),
     next_tokens: NextTokens | None = None,
 ) -> Partition:
@@ -99,7 +99,7 @@ def build_partition(
     made: list[_GrowingCell] = []
     while open_ and len(open_) + len(made) < cells:
         cell = heapq.heappop(open_)
-        child = None if cell.closed else cell.give_off(target, prompt, least, next_tokens)
+        child = None if cell.closed else cell.split_off(target, prompt, min_mass, next_tokens)
         if child is None:
             made.append(cell)
             continue
@@ -122,7 +122,7 @@ class _GrowingCell:
     def __lt__(self, other: _GrowingCell) -> bool:
         return (self.minus_mass, self.name) < (other.minus_mass, other.name)
 
-    def give_off(self, target: LanguageModel, prompt: Sequence[int], least: float, known: NextTokens) -> _GrowingCell | None:
+    def split_off(self, target: LanguageModel, prompt: Sequence[int], least: float, known: NextTokens) -> _GrowingCell | None:
         """Split off the most probable remaining token as a new cell; None if it or the remainder would be too light."""
         if self.queue is None:
             if self.name not in known:

@@ -55,6 +55,6 @@ class RecordedSamples:
         return SCHEMA.read(text, lambda record: build(cls, record))
 
 
-def has_same_samples(asked: Settings, recorded: Settings) -> bool:
+def has_same_samples(settings: Settings, recorded_settings: Settings) -> bool:
     """Whether both fix the same samples. On which device and in which precision is the machine's; a seed gives the same ones on most."""
-    return replace(asked, device=recorded.device, dtype=recorded.dtype) == recorded
+    return replace(settings, device=recorded_settings.device, dtype=recorded_settings.dtype) == recorded_settings

@@ -101,9 +101,9 @@ def build_redraw_tolerance(answer: TestReport) -> dict[str, Any]:
 
 
 def estimate_borderline(answer: TestReport) -> int:
-    """``NEAR * n * (2 L + 8 cells)``: one acceptance threshold for each position of a sample, and two edges for each cell, which
-    both the draft token and the replacement can meet.
+    """Estimate the number of borderline samples: ``NEAR * n * (2 L + 8 cells)``.
 
+    Each position of a sample has an acceptance threshold, and each cell has two edges that draft token and replacement can meet.
     Not counted: draft tokens at the edge of two tokens of the same cell, of which one is accepted and the other replaced.
     """
     return ceil(NEAR * answer.plan.n * (2 * answer.plan.length + 8 * len(answer.counts)))

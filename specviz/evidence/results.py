@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from specviz.decoding.samples import NONE, Coverage, Samples
 from specviz.glyphs import build_glyphs, read_piece
-from specviz.records import build_fields
+from specviz.records import build_fields, record_key
 from specviz.statistics.chernoff import compute_frequency_range
 from specviz.statistics.finding import Finding
 
@@ -41,7 +41,7 @@ SEEDS, SEED_SAMPLES = 200, 300  # runs of the p-value histogram, and samples of 
 FEW = 5  # with fewer cells every one gets its bar
 DWARF = 2.5  # a pooled bar longer than this many times the next one is left to the table
 BEYOND = "beyond sampling noise"
-COLUMNS = ("labels", "whole", "probs", "counts", "low", "high")  # of CellShares, an entry for each cell
+CellRow = tuple[str, bool, float, int, float, float]  # of one cell: label, whole, prob, count, low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class CellShares:
     ) -> CellShares:
         """Counts beside the masses of their cells, (C,) float64, rescaled to sum to 1."""
         probs = masses / masses.sum()
-        low, high = _band(probs, n)
+        low, high = _compute_bands(probs, n)
         return cls(name, tuple(labels), tuple(whole), tuple(probs.tolist()), tuple(counts), tuple(low), tuple(high), n)
 
     @classmethod
@@ -81,15 +81,21 @@ class CellShares:
         masses, counts = np.array([cell["mass"] for cell in cells]), [cell["count"] for cell in cells]
         return cls.from_counts(report["decoder"], labels, whole, masses, counts, one["n"])
 
-    def _only(self, places: Sequence[int]) -> CellShares:
-        return replace(self, **{name: tuple(getattr(self, name)[place] for place in places) for name in COLUMNS})
+    def _get_row(self, place: int) -> CellRow:
+        return (
+            self.labels[place], self.whole[place], self.probs[place], self.counts[place], self.low[place], self.high[place],
+        )  # fmt: skip
+
+    def _with_rows(self, rows: Sequence[CellRow]) -> CellShares:
+        labels, whole, probs, counts, low, high = zip(*rows, strict=True)
+        return CellShares(self.name, labels, whole, probs, counts, low, high, self.n)
 
     @property
     def shares(self) -> tuple[float, ...]:
         return tuple(count / self.n if self.n else 0.0 for count in self.counts)
 
     @property
-    def outside(self) -> tuple[str, ...]:
+    def outliers(self) -> tuple[str, ...]:
         """Labels of bars outside their band."""
         rows = zip(self.labels, self.shares, self.low, self.high, strict=True)
         return tuple(label for label, share, low, high in rows if self.n and not low - 1e-12 <= share <= high + 1e-12)
@@ -100,10 +106,10 @@ class CellShares:
         if not self.n:
             return f"{self.name}: no samples yet. The marks show the target's exact distribution over {len(self.labels)} cells."
         samples, shown = f"{self.n:,} sample" + ("" if self.n == 1 else "s"), self.rows
-        if not shown.outside:
+        if not shown.outliers:
             bars = f"All {len(shown.labels)} bars lie" if len(shown.labels) > 1 else "The one bar lies"
             return f"{self.name}: {samples}. {bars} within sampling noise of the exact distribution."
-        many = len(shown.outside)
+        many = len(shown.outliers)
         lie = "lies" if many == 1 else "lie"
         return f"{self.name}: {samples}. {many} of {len(shown.labels)} bars {lie} {BEYOND}."
 
@@ -126,21 +132,21 @@ class CellShares:
     def rows(self) -> CellShares:
         """What a picture draws, from the top: the ROWS heaviest cells with a name, then all others in one bar.
 
-        All others get no bar where it would dwarf the rest; ``left_out`` then says what they hold.
+        All others get no bar where it would dwarf the rest; ``undrawn_mass`` then says what they hold.
         """
         named, others = self._split()
-        if not others or self.left_out:
-            return self._only(named)
+        shown = [self._get_row(place) for place in named]
+        if not others or self.undrawn_mass:
+            return self._with_rows(shown)
         if len(others) == 1:
             low, high = self.low[others[0]], self.high[others[0]]
         else:  # the bands of all bars together keep their level
             low, high = compute_frequency_range(self._mass(others), self.n, (1.0 - LEVEL) * len(others) / len(self.probs))
-        shown, count = self._only(named), sum(self.counts[place] for place in others)
-        last = REST, False, self._mass(others), count, low, high
-        return replace(shown, **{name: (*getattr(shown, name), one) for name, one in zip(COLUMNS, last, strict=True)})
+        count = sum(self.counts[place] for place in others)
+        return self._with_rows([*shown, (REST, False, self._mass(others), count, low, high)])
 
     @property
-    def left_out(self) -> float:
+    def undrawn_mass(self) -> float:
         """Probability of all cells without a bar in the picture."""
         named, others = self._split()
         mass = self._mass(others)
@@ -176,7 +182,7 @@ class SeedPValues:
 
     @classmethod
     def from_values(cls, values: Sequence[float], samples: int) -> SeedPValues:
-        low, high = _band(np.full(BINS, 1.0 / BINS), len(values))
+        low, high = _compute_bands(np.full(BINS, 1.0 / BINS), len(values))
         return cls(tuple(values), samples, round(low[0] * len(values)), round(high[0] * len(values)))
 
     @property
@@ -185,13 +191,13 @@ class SeedPValues:
         return tuple(np.histogram(self.values, np.arange(BINS + 1) / BINS)[0].tolist())
 
     @property
-    def uniform(self) -> bool:
+    def is_uniform(self) -> bool:
         return all(self.low <= count <= self.high for count in self.counts)
 
     @property
     def conclusion(self) -> str:
         runs = f"{len(self.values)} runs of {self.samples:,} samples, each with its own seed"
-        if self.uniform:
+        if self.is_uniform:
             return f"{runs}: no bar leaves its gray box, so the bars are as level as those of an exact decoder."
         return f"{runs}: the p-values are not spread evenly: some bars lie outside sampling noise."
 
@@ -204,7 +210,7 @@ class SeedPValues:
         ]  # fmt: skip
 
 
-def _band(probs: np.ndarray, n: int) -> list[list[float]]:
+def _compute_bands(probs: np.ndarray, n: int) -> list[list[float]]:
     """Low and high of the share of ``n`` samples in each cell; from 0 to 1 before the first."""
     from specviz.statistics.total_variation import (
         compute_cell_bands,  # scipy, which a page has no use for before there are samples
@@ -263,7 +269,7 @@ class InterimTest:
     tests          its findings, chi-square first
     detectable_tv  the total variation distance on the cells that it detects 99 times in 100, in (0, 1]
     pooled         probability of the cells that hold several texts, in [0, 1]
-    cells          how many cells can occur; tells  whether they can show a difference
+    cells          how many cells can occur; can_show_difference  whether they can show a difference
     counts         samples in each cell, (C,)
     exercised      what the samples exercised; None: not counted, in an earlier record
     """
@@ -274,7 +280,7 @@ class InterimTest:
     detectable_tv: float
     pooled: float
     cells: int
-    tells: bool
+    can_show_difference: bool = field(metadata=record_key("tells"))
     counts: tuple[int, ...]
     exercised: Coverage | None = None
 

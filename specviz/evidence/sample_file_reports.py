@@ -39,8 +39,7 @@ def report_against_weights(
 ) -> dict[str, Any]:
     """The report of one file, JSON-ready. ``settings.prompt`` is the file's.
 
-    Args:
-        make_plan: (n, length) -> the plan, with the number of cells and the distance to detect.
+    ``make_plan`` gives the plan for a number of samples and their length.
 
     Raises:
         EvidenceError: If the file cannot be tested.

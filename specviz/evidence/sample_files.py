@@ -99,11 +99,9 @@ def parse_samples(content: bytes, name: str, on_progress: ProgressCallback = ign
         found.append((number, sample))
     if first is None:
         raise EvidenceError(f"'{name}' holds no samples.")
-    columns = ([sample[key] for _, sample in found] for key in ("sample", "length", "stop"))
-    digest = hashlib.sha256(content).hexdigest()
-    return SampleFile(
-        name, first["prompt"], *map(tuple, columns), tuple(number for number, _ in found), first["settings"] or {}, digest
-    )
+    samples, lengths, stops = (tuple(sample[key] for _, sample in found) for key in ("sample", "length", "stop"))
+    numbers, digest = tuple(number for number, _ in found), hashlib.sha256(content).hexdigest()
+    return SampleFile(name, first["prompt"], samples, lengths, stops, numbers, first["settings"] or {}, digest)
 
 
 def _parse_line(line: bytes, where: str) -> dict[str, Any]:
@@ -193,6 +191,7 @@ def convert_to_samples(file: SampleFile, settings: Settings, vocabulary: int, eo
     tokens = np.full((len(file.samples), length), NONE, dtype=np.int32)
     for row, (sample, stop, line) in enumerate(zip(file.samples, file.stop_reasons, file.lines, strict=True)):
         where = f"'{file.name}', line {line}"
+        assert not isinstance(sample, str)
         if sample and max(sample) >= vocabulary:
             raise EvidenceError(f"{where} holds the id {max(sample)}, outside the vocabulary of {vocabulary} tokens.")
         ids = _truncate(sample[:length], stop, length, eos_token_ids, where)

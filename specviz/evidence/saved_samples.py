@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,6 +27,11 @@ SCHEMA = Schema("draws", 2, "The file of samples")
 EVERY = 3.0  # shortest time between two writes, in seconds
 REST = 20.0  # shortest time between two writes, in units of the last write: a large file is written less often
 HEAD = 1 << 20  # bytes that the line of JSON may take
+
+
+def add_coverage(one: Coverage | None, other: Coverage | None) -> Coverage | None:
+    """The sum; None where one is not known."""
+    return None if one is None or other is None else one + other
 
 
 @dataclass(slots=True)
@@ -51,8 +56,7 @@ class ModeSamples:
         """Add the next shard, whole."""
         self.tokens, self.half = np.concatenate([self.tokens.reshape(-1, samples.tokens.shape[1]), samples.tokens]), None
         self.source = samples.source
-        counted = self.coverage is not None and samples.coverage is not None
-        self.coverage = self.coverage + samples.coverage if counted else None
+        self.coverage = add_coverage(self.coverage, samples.coverage)
 
 
 @dataclass(slots=True)
@@ -60,24 +64,28 @@ class SavedSamples:
     """The file and its content.
 
     path   None: nothing is saved
-    asked  everything that determines the samples, JSON-ready; a file with another value is rejected
+    fingerprint  everything that determines the samples, JSON-ready; a file with another value is rejected
     parts  samples by mode
     """
 
     path: Path | None
-    asked: dict[str, Any]
+    fingerprint: dict[str, Any]
     parts: dict[str, ModeSamples] = field(default_factory=dict)
     _written: float = 0.0
     _due: float = 0.0
 
     @classmethod
-    def open(cls, path: Path | None, asked: dict[str, Any]) -> SavedSamples:
-        """What is there already, or nothing yet. Raises EvidenceError for a file that is damaged or of another run, and
-        SettingsError where no file can be written."""
-        saved = cls(path, json.loads(format_canonical_json(asked)))
+    def open(cls, path: Path | None, fingerprint: dict[str, Any]) -> SavedSamples:
+        """Read what is there already, or begin with nothing.
+
+        Raises:
+            EvidenceError: For a file that is damaged or of another run.
+            SettingsError: Where no file can be written.
+        """
+        saved = cls(path, json.loads(format_canonical_json(fingerprint)))
         if path is not None:
             if os.path.exists(path):  # unlike Path.exists, false where nobody may look
-                saved.parts = _read(path, saved.asked)
+                saved.parts = _read_file(path, saved.fingerprint)
             saved.write()
         return saved
 
@@ -86,7 +94,7 @@ class SavedSamples:
         """Seconds since the last write."""
         return time.monotonic() - self._written
 
-    def tick(self) -> None:
+    def write_if_due(self) -> None:
         """Write the file if the last write was long enough ago."""
         if self.path is not None and time.monotonic() >= self._due:
             self.write()
@@ -96,18 +104,18 @@ class SavedSamples:
         if self.path is None:
             return
         began = time.monotonic()
-        write(self.path, _encode_content(self.asked, self.parts), over=True, name="resume")
+        write(self.path, _encode_content(self.fingerprint, self.parts), over=True, name="resume")
         self._written = time.monotonic()
         self._due = self._written + max(EVERY, REST * (self._written - began))
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         """Delete the file, because the work is done."""
         if self.path is not None:
             with suppress(OSError):
                 self.path.unlink()
 
 
-def _encode_content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Iterator[bytes]:
+def _encode_content(fingerprint: dict[str, Any], parts: dict[str, ModeSamples]) -> Iterator[bytes]:
     arrays = [np.ascontiguousarray(array) for part in parts.values() for array in part.arrays]
     total = hashlib.sha256()
     for array in arrays:
@@ -117,13 +125,13 @@ def _encode_content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Ite
          "shapes": [array.shape for array in part.arrays], "exercised": part.coverage and part.coverage.to_record()}
         for mode, part in parts.items()
     ]  # fmt: skip
-    head = {"schema": SCHEMA.tag, "asked": asked, "parts": described, "sha256": total.hexdigest()}
+    head = {"schema": SCHEMA.tag, "asked": fingerprint, "parts": described, "sha256": total.hexdigest()}
     line = format_canonical_json(head | {"digest": hashlib.sha256(format_canonical_json(head).encode()).hexdigest()})
     yield line.encode() + b"\n"
     yield from (array.data for array in arrays)
 
 
-def _read(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
+def _read_file(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
     """The parts of a file. Raises EvidenceError with a sentence."""
     try:
         with path.open("rb") as source:
@@ -159,7 +167,7 @@ def _parse_head(line: bytes, path: Path) -> dict[str, Any]:
     return head
 
 
-def _read_part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
+def _read_part(one: dict[str, Any], source: BinaryIO, size: int, total: hashlib._Hash) -> ModeSamples:
     kinds, arrays = (np.int32, np.int32, np.int16, np.bool_, np.int16), []
     for shape, kind in zip(one["shapes"], kinds, strict=False):
         length = int(np.prod(shape)) * np.dtype(kind).itemsize

@@ -87,20 +87,20 @@ def score_samples(
 
 
 def _score_position(
-    scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, eos_token_ids: Tensor
+    scores: Scores, index: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, eos_token_ids: Tensor
 ) -> None:
     """Score the tokens at ``at`` (samples, position). Token j follows the prefix with distributions p[group[j]] and q[group[j]]."""
     p = p / p.sum(-1, keepdim=True)
     mass = p[group, tokens]
-    scores.mass[at] = mass
-    scores.below[at] = p.cumsum(-1)[group, tokens] - mass
-    scores.ending[at] = p[:, eos_token_ids].sum(-1)[group]
+    scores.mass[index] = mass
+    scores.below[index] = p.cumsum(-1)[group, tokens] - mass
+    scores.ending[index] = p[:, eos_token_ids].sum(-1)[group]
     if q is not None:
         favored = q > p
-        scores.favored[at] = favored[group, tokens]
-        scores.favored_mass[at] = (p * favored).sum(-1)[group]
+        scores.favored[index] = favored[group, tokens]
+        scores.favored_mass[index] = (p * favored).sum(-1)[group]
     counts = torch.zeros_like(p).index_put_((group, tokens), torch.ones(len(tokens), dtype=p.dtype), accumulate=True)
-    scores.groups[at[1]].extend(group_by_prefix(counts, p))
+    scores.groups[index[1]].extend(group_by_prefix(counts, p))
 
 
 def group_by_prefix(counts: Tensor, p: Tensor) -> Iterator[Group]:

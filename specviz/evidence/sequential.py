@@ -38,11 +38,11 @@ def make_partition(
     look: int,
     length: int,
     eos_token_ids: frozenset[int],
-    known: NextTokens | None = None,
+    next_tokens: NextTokens | None = None,
 ) -> Partition:
     """The cells of a look, made from the target's exact distribution and the number of samples. known: as in build_partition."""
     made = make_plan(look, length)
-    return build_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, known)
+    return build_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, next_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class SequentialCells:
 
 
 def make_cells(
-    pair: LoadedPair, settings: Settings, cells: int, least: float, on_progress: ProgressCallback = ignore_progress
+    pair: LoadedPair, settings: Settings, cells: int, min_mass: float, on_progress: ProgressCallback = ignore_progress
 ) -> SequentialCells:
     """At most ``cells`` cells of mass ``least`` or more, for a picture, and the cells of every interim test."""
     target, prompt, stops = pair.open(settings)[0], pair.encode(settings.prompt), pair.eos_token_ids
     known: NextTokens = {}
-    shown = build_partition(target, prompt, settings.max_new_tokens, cells, least, stops, known)
+    shown = build_partition(target, prompt, settings.max_new_tokens, cells, min_mass, stops, known)
     tests = []
     for look in range(SCHEDULE.looks):
         on_progress((1 + look) / (1 + SCHEDULE.looks))
@@ -86,13 +86,7 @@ def run_interim_test(
     coverage: Coverage | None = None,
     is_control: bool = False,
 ) -> TestReport:
-    """The result of an interim test.
-
-    Args:
-        counts: Samples in each cell, (C,), over exactly the test's number of samples.
-        coverage: What these samples exercised; None: not known.
-        is_control: Whether the decoder drafts nothing by design.
-    """
+    """The result of an interim test of ``counts``, (C,): exactly the test's number of samples. The rest is as in TestReport."""
     plan = make_plan(look, cells.length)
     assert counts.sum() == plan.n
     tests = run_joint_tests(plan, cells, counts)

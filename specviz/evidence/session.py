@@ -22,7 +22,7 @@ from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, bu
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
 from specviz.evidence.results import SIZES, CellShares, InterimTest
-from specviz.evidence.saved_samples import ModeSamples, SavedSamples
+from specviz.evidence.saved_samples import ModeSamples, SavedSamples, add_coverage
 from specviz.evidence.sequential import SequentialCells, run_interim_test
 from specviz.evidence.tests import TestPlan, TestReport, run_tests
 from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
@@ -42,7 +42,7 @@ class ShardRange(NamedTuple):
     """A shard of a run: samples ``first`` to ``first + count - 1``."""
 
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
 
     def __str__(self) -> str:
         return f"samples {self.first} to {self.first + self.count - 1}"
@@ -175,10 +175,9 @@ class Session:
         return self.report()
 
     def draw(self, mode: str, on_progress: ProgressCallback = ignore_progress) -> Samples:
-        """Draw the planned number of samples on shared distributions; otherwise as many as fit into the planned seconds, at least
-        a pilot.
+        """Draw the planned number of samples on shared distributions; otherwise as many as fit into the planned seconds.
 
-        Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
+        At least a pilot is drawn. Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
         """
         decoder, saved = self.decoder, self.saved
         if mode not in saved.parts:
@@ -192,7 +191,7 @@ class Session:
 
         def keep(state: ShardState) -> None:
             part.half = state
-            saved.tick()
+            saved.write_if_due()
 
         def report_share(first: int, count: int, share: float) -> None:
             on_progress((first + count * share) / part.n)
@@ -201,7 +200,7 @@ class Session:
             count = min(size, part.n - first)
             step = partial(report_share, first, count)
             part.add(decoder.sample(mode, first, count, step, part.half and replace(part.half), keep))
-            saved.tick()
+            saved.write_if_due()
         on_progress(1.0)
         self.coverage[mode] = part.coverage
         self.samples[mode] = Samples(part.tokens, decoder.settings.to_record(), part.source)
@@ -234,6 +233,8 @@ class Session:
         """Test the samples of a mode.
 
         Args:
+            mode: One in which samples were drawn.
+            on_progress: Called with the share that is done.
             plan: None: for the planned distance; after the first mode, for what the samples of a mode allow.
             partition: The cells; None: they are made for the plan.
             blocks: Which samples of the seed they are; empty: the first ones.
@@ -287,15 +288,15 @@ class Session:
 
 
 def _add_in_order(
-    drawn: Iterator[tuple[ShardRange, Samples]], part: ModeSamples, saved: SavedSamples, on_progress: ProgressCallback
+    shards: Iterator[tuple[ShardRange, Samples]], part: ModeSamples, saved: SavedSamples, on_progress: ProgressCallback
 ) -> None:
     """Add shards that come in any order. The saved samples grow in order, so a shard waits here for those before it."""
     waiting: dict[int, Samples] = {}
-    for _, samples in drawn:
+    for _, samples in shards:
         waiting[samples.first] = samples
         while (following := waiting.pop(len(part.tokens), None)) is not None:
             part.add(following)
-        saved.tick()
+        saved.write_if_due()
         on_progress((len(part.tokens) + sum(map(len, waiting.values()))) / part.n)
 
 
@@ -360,11 +361,6 @@ class Tally:
                 self.tests[int(number)][int(cell)] += times
         exercised = record.get("exercised")
         self.coverage = add_coverage(self.coverage, exercised and Coverage.from_record(exercised))
-
-
-def add_coverage(one: Coverage | None, other: Coverage | None) -> Coverage | None:
-    """The sum; None where one is not known."""
-    return None if one is None or other is None else one + other
 
 
 def _encode_sparse(counts: np.ndarray) -> dict[str, int]:

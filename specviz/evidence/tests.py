@@ -154,7 +154,7 @@ class TestReport:
             detectable_tv=self.detectable_tv,
             pooled=self.partition.pooled_mass,
             cells=int((self.partition.masses > 0).sum()),
-            tells=self.partition.can_show_difference,
+            can_show_difference=self.partition.can_show_difference,
             counts=tuple(self.counts.tolist()),
             exercised=self.coverage,
         )
@@ -209,9 +209,18 @@ def run_tests(
     """Test the samples as planned.
 
     Args:
+        plan: Number of samples, level of each test, and most cells.
+        target: The model whose distribution is tested.
+        draft: For the tests of tokens with q > p; None: they are left out.
+        prompt: Token ids.
+        samples: At most as long as the plan says.
+        mode: As in TestReport.
+        eos_token_ids: Tokens that end a text.
         reference: Target-only samples, for the test that needs no distribution.
+        on_progress: Called with the share that is done.
         partition: Cells made earlier from the same plan; None: they are made here.
         coverage: What the samples exercised; None: as they say.
+        is_control: Whether the decoder drafts nothing by design.
         extra: Names of the registered statistics to compute beside the built-in tests; None: all.
     """
     if partition is None:

@@ -27,7 +27,7 @@ def check_writable(folder: Path) -> None:
         raise _unwritable_error(folder, error) from error
 
 
-def write_folder(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA) -> None:
+def write_folder(folder: Path, files: Mapping[str, bytes], schema: str = SCHEMA) -> None:
     """Write all files or none: made beside the folder and put in its place by one renaming.
 
     found   name of a file -> its bytes; a manifest with their names is among them
@@ -41,7 +41,7 @@ def write_folder(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA)
     try:
         beside = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))
         beside.chmod(0o755)
-        for name, content in found.items():
+        for name, content in files.items():
             write_flushed(beside / name, (content,))
         if folder.is_dir() and any(folder.iterdir()):
             old = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))

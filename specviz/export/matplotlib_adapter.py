@@ -98,11 +98,11 @@ def draw_slide(figure: Any, title: str = "") -> Figure:
     return draw_figure(figure, title, width, width / SHAPE - high)
 
 
-def save_figure(drawn: Figure, kind: str, dpi: float = DPI) -> bytes:
+def save_figure(figure: Figure, kind: str, dpi: float = DPI) -> bytes:
     """The bytes of a drawn figure as "svg", "png" or "pdf"; the same figure gives the same bytes on the same versions. dpi: of a PNG."""
     target = io.BytesIO()
     with use_print_settings():
-        drawn.savefig(target, format=kind, dpi=dpi, metadata=UNDATED[kind])
+        figure.savefig(target, format=kind, dpi=dpi, metadata=UNDATED[kind])
     return target.getvalue()
 
 
@@ -138,7 +138,7 @@ class _PrintFigure:
         self.layout, self.width = layout, width
         self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH + more))
         FigureCanvasAgg(self.figure)  # measures texts
-        self.axes = self._grid(sorted({_name_axes(trace) for trace in traces}))
+        self.axes = self._add_subplots(sorted({_name_axes(trace) for trace in traces}))
         self.handles: dict[str, Any] = {}
         self.stacked: dict[tuple[str, str], np.ndarray] = {}
         self.barred: list[Any] = []
@@ -157,7 +157,7 @@ class _PrintFigure:
             for which, name in zip("xy", pair, strict=True):
                 self._scale_axis(where, which, self._get_axis(name))
         for note in layout.get("annotations", ()):
-            self._note(note)
+            self._add_annotation(note)
         for where, line in self.markers:  # a marker on the edge is drawn whole, one beyond it not at all
             (x0, x1), (y0, y1) = where.get_xlim(), where.get_ylim()
             x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
@@ -173,7 +173,7 @@ class _PrintFigure:
     def _get_domains(self, pair: tuple[str, str]) -> tuple[tuple[float, float], ...]:
         return tuple(tuple(self._get_axis(name).get("domain", (0.0, 1.0))) for name in pair)
 
-    def _grid(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Any]:
+    def _add_subplots(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Any]:
         """Axes for each pair of axis names, placed as the domains say: columns from the left, rows from the top."""
         spans = {pair: self._get_domains(pair) for pair in pairs}
         across = sorted({x for x, _ in spans.values()})
@@ -182,7 +182,7 @@ class _PrintFigure:
         grid = self.figure.add_gridspec(len(down), len(across), **ratios)
         return {pair: self.figure.add_subplot(grid[down.index(y), across.index(x)]) for pair, (x, y) in spans.items()}
 
-    def scatter(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
+    def _draw_scatter(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
         _check_attributes(trace, SHARED | {"mode", "line", "fill", "fillcolor", "error_x", "error_y"}, "scatter")
         x, y, mode = _to_array(trace["x"]), _to_array(trace["y"]), trace.get("mode")
         if mode not in ("lines", "markers", "lines+markers"):
@@ -229,11 +229,11 @@ class _PrintFigure:
                            elinewidth=thick, capsize=POINTS * error.get("width", 4), capthick=thick, zorder=order - 0.005)  # fmt: skip
         return drawn
 
-    def bar(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
+    def _draw_bars(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
         _check_attributes(trace, SHARED | {"orientation", "base", "width", "offset", "text", "textposition", "textfont", "cliponaxis", "insidetextanchor",
                                "textangle"}, "bar")  # fmt: skip
         across, mode, marker = trace.get("orientation") == "h", self.layout.get("barmode", "group"), trace["marker"]
-        lengths, places = _to_array(trace["x" if across else "y"]), self._places(where, trace["y" if across else "x"])
+        lengths, places = _to_array(trace["x" if across else "y"]), self._place_bars(where, trace["y" if across else "x"])
         if mode not in ("overlay", "stack") and where in self.barred:
             raise _unknown_error(f"bars side by side under layout.barmode {mode!r}: give them offsets, and overlay them")
         self.barred.append(where)
@@ -263,7 +263,7 @@ class _PrintFigure:
                 text.set_parse_math(False)
         return Patch(**looks[0]) if looks else None
 
-    def _places(self, where: Any, found: Sequence[Any]) -> np.ndarray:
+    def _place_bars(self, where: Any, found: Sequence[Any]) -> np.ndarray:
         """Numbers as they are; names in the order in which they come, each a place on the axis with its name under it."""
         if not any(isinstance(one, str) for one in found):
             return _to_array(found)
@@ -273,7 +273,7 @@ class _PrintFigure:
         where.set_xlim(-0.5, len(names) - 0.5)
         return np.array([names.index(one) for one in found], float)
 
-    def heatmap(self, where: Any, trace: Mapping[str, Any], order: float) -> None:
+    def _draw_heatmap(self, where: Any, trace: Mapping[str, Any], order: float) -> None:
         _check_attributes(trace, SHARED | {"z", "zmin", "zmax", "zsmooth", "colorscale", "showscale"}, "heatmap")
         if trace.get("showscale", True):
             raise _unknown_error("heatmap.showscale: a bar of colors beside the picture")
@@ -292,7 +292,7 @@ class _PrintFigure:
         upright = shape["yref"].endswith(" domain")
         if upright == shape["xref"].endswith(" domain") or (kind := shape["type"]) not in ("line", "rect"):
             raise _unknown_error(f"a shape of type {shape['type']!r} from {shape['xref']} to {shape['yref']}")
-        where = self._at(shape["xref"], shape["yref"])
+        where = self._find_axes(shape["xref"], shape["yref"])
         order = 0.6 if shape.get("layer") == "below" else 2.9
         ends = [shape[f"{'x' if upright else 'y'}{end}"] for end in (0, 1)]
         if kind == "rect":
@@ -304,7 +304,7 @@ class _PrintFigure:
             (where.axvline if upright else where.axhline)(ends[0], color=_convert_color(line["color"]), linewidth=POINTS * line["width"],
                                                           linestyle=_look_up(DASHES, line.get("dash", "solid"), "line.dash"), zorder=order)  # fmt: skip
 
-    def _at(self, x: str, y: str) -> Any:
+    def _find_axes(self, x: str, y: str) -> Any:
         x, y = x.removesuffix(" domain"), y.removesuffix(" domain")
         return next(where for pair, where in self.axes.items() if x in (pair[0], "paper") and y in (pair[1], "paper"))
 
@@ -352,7 +352,7 @@ class _PrintFigure:
         title = axis.get("title") or {}
         found.set_label_text(make_printable(_strip_html(title.get("text") or ""), LINES), parse_math=False)
 
-    def _note(self, note: Mapping[str, Any]) -> None:
+    def _add_annotation(self, note: Mapping[str, Any]) -> None:
         """Words at a place: beside a subplot as its title, in the picture, or at the end of a line that points at a place."""
         _check_attributes(note, {"x", "y", "xref", "yref", "text", "showarrow", "xanchor", "yanchor", "xshift", "yshift", "font", "bgcolor", "opacity", "borderpad",
                      "ax", "ay", "axref", "ayref", "arrowcolor", "arrowwidth", "arrowhead", "standoff", "align"}, "annotation")  # fmt: skip
@@ -366,7 +366,7 @@ class _PrintFigure:
                     self.titles.append((one, one.set_title(text, loc="left", fontsize=8.5, color=INK, parse_math=False)))
                     return
             raise _unknown_error(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
-        where, places, systems = self._at(xref, yref), [], []
+        where, places, systems = self._find_axes(xref, yref), [], []
         for value, ref in ((x, xref), (y, yref)):
             inside = ref != "paper" and not ref.endswith(" domain")
             systems.append("data" if inside else "axes fraction")
@@ -444,9 +444,9 @@ class _PrintFigure:
 
 
 TRACES: Mapping[str, Callable[[_PrintFigure, Any, Mapping[str, Any], float], Any]] = {
-    "scatter": _PrintFigure.scatter,
-    "bar": _PrintFigure.bar,
-    "heatmap": _PrintFigure.heatmap,
+    "scatter": _PrintFigure._draw_scatter,
+    "bar": _PrintFigure._draw_bars,
+    "heatmap": _PrintFigure._draw_heatmap,
 }
 
 
@@ -517,14 +517,14 @@ def _build_tick_format(axis: Mapping[str, Any], log: bool) -> Callable[[float], 
     return lambda value: f"{value:g}"
 
 
-def _format_power(value: float, least: int) -> str:
+def _format_power(value: float, least_power: int) -> str:
     """A power of ten: 10⁻⁸; those from 10 to the ``least`` to 10,000 in digits."""
     power = round(log10(value))
-    return f"{value:g}" if least <= power <= 4 else "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{value:g}" if least_power <= power <= 4 else "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _to_array(found: Any) -> np.ndarray:
-    return np.array([nan if one is None else one for one in found], float)
+def _to_array(values: Any) -> np.ndarray:
+    return np.array([nan if one is None else one for one in values], float)
 
 
 def _name_axes(trace: Mapping[str, Any]) -> tuple[str, str]:
@@ -548,9 +548,9 @@ def _strip_html(text: str) -> str:
     return unescape(text)
 
 
-def _check_attributes(given: Any, known: set[str], where: str) -> None:
+def _check_attributes(attributes: Any, allowed: set[str], where: str) -> None:
     """Raises NotImplementedError for the first attribute that is not known."""
-    if others := sorted(set(given) - known):
+    if others := sorted(set(attributes) - allowed):
         raise _unknown_error(f"{where}.{others[0]}")
 
 

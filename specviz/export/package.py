@@ -46,7 +46,7 @@ class Picture:
         return PRINTS if self.slides else tuple(one for one in PRINTS if "-slide" not in one)
 
     def draw_for_print(self, form: str = "") -> Any:
-        """matplotlib's figure of the same: as wide as a page, "column" of two, or a "slide" of 16:9 with large type."""
+        """Draw matplotlib's figure of the same: as wide as a page, "column" of two, or a "slide" of 16:9 with large type."""
         from specviz.export import matplotlib_adapter  # imported only when a figure is asked for
 
         if form == "slide":
@@ -147,7 +147,7 @@ class ExportOffer:
     note: str = ""
 
     @classmethod
-    def of(cls, package: Package, note: str = "") -> ExportOffer:
+    def from_package(cls, package: Package, note: str = "") -> ExportOffer:
         """Offer a package that is made of records at hand."""
         return cls(package.stem, package.names, lambda: package, note)
 
@@ -178,17 +178,17 @@ def name_interval_columns(*names: str) -> tuple[str, ...]:
     return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
-def list_interval(found: Estimate | None) -> tuple[float | None, ...]:
+def list_interval(estimate: Estimate | None) -> tuple[float | None, ...]:
     """The three fields of ``interval_columns``, empty where nothing was measured."""
-    return (found.value, found.low, found.high) if found else (None, None, None)
+    return (estimate.value, estimate.low, estimate.high) if estimate else (None, None, None)
 
 
-def zip_files(found: Mapping[str, bytes], stem: str) -> bytes:
+def zip_files(files: Mapping[str, bytes], stem: str) -> bytes:
     """One zip of all files in a folder ``stem``; its bytes follow from theirs."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(found):
+        for name in sorted(files):
             entry = zipfile.ZipInfo(f"{stem}/{name}", (1980, 1, 1, 0, 0, 0))
             entry.compress_type, entry.external_attr, entry.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
-            archive.writestr(entry, found[name])
+            archive.writestr(entry, files[name])
     return target.getvalue()

@@ -43,7 +43,7 @@ def plot_cells(one: CellShares, end: float, kind: str = "light", hollow: bool = 
     marker = {"symbol": "line-ns-open", "size": 14, "line": {"width": 3, "color": blue}, "color": blue}
     figure.add_scatter(x=list(shown.probs), y=places, mode="markers", marker=marker, name="exact distribution",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
-    beyond = [row for row, label in enumerate(shown.labels) if label in shown.outside]
+    beyond = [row for row, label in enumerate(shown.labels) if label in shown.outliers]
     if beyond:
         figure.add_scatter(x=[shown.shares[row] for row in beyond], y=[places[row] for row in beyond], mode="markers", name=BEYOND,
                            marker={"symbol": "diamond", "size": 10, "color": ink}, hoverinfo="skip")  # fmt: skip

@@ -78,7 +78,7 @@ def check_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) ->
 
 
 def format_p_value(p_value: float) -> str:
-    """p = 0.012; p < 1e-300 where float64 tells no more, also where an outcome of probability 0 was drawn."""
+    """Format as p = 0.012, or as p < 1e-300 where float64 tells no more, also where an outcome of probability 0 was drawn."""
     return f"p < {SMALLEST:g}" if p_value < SMALLEST else f"p = {p_value:.2g}"
 
 

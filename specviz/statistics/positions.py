@@ -83,7 +83,7 @@ def compute_poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tupl
     return _compute_binomial_tails(k, mean / theta, theta)
 
 
-def transform_to_uniform(below: Array, at: Array, uniform: Array) -> np.ndarray:
+def transform_to_uniform(below: Array, mass: Array, uniform: Array) -> np.ndarray:
     """The randomized probability integral transform, below + u * at: uniform on [0, 1] under the null hypothesis.
 
     below    (N,) mass that the exact distribution, after the draw's own prefix, gives to the tokens ordered before the drawn one
@@ -94,21 +94,21 @@ def transform_to_uniform(below: Array, at: Array, uniform: Array) -> np.ndarray:
     too often come first, and a rule that accepts too many of them shifts the distribution most. The values at different positions
     of one sample are independent (Rosenblatt 1952), so positions may be tested together.
     """
-    return np.asarray(below, dtype=np.float64) + np.asarray(uniform, dtype=np.float64) * np.asarray(at, dtype=np.float64)
+    return np.asarray(below, dtype=np.float64) + np.asarray(uniform, dtype=np.float64) * np.asarray(mass, dtype=np.float64)
 
 
 def transform_test(
-    below: Array, at: Array, uniform: Array, *, alpha: float = ALPHA, power: float = POWER, name: str = "probability transform"
+    below: Array, mass: Array, uniform: Array, *, alpha: float = ALPHA, power: float = POWER, name: str = "probability transform"
 ) -> Finding:
     """Kolmogorov-Smirnov test that the transformed draws are uniform. Arguments as in ``transform``; N at least 1.
 
     ``detectable_tv`` is the gap between distribution functions that the test detects, whatever the rest of the distribution. A
     token of mass 0 rejects outright.
     """
-    values = transform_to_uniform(below, at, uniform)
+    values = transform_to_uniform(below, mass, uniform)
     if not values.size:
         raise EvidenceError("There are no draws to test: their number must be at least 1, got 0.")
-    masses = np.asarray(at, dtype=np.float64)
+    masses = np.asarray(mass, dtype=np.float64)
     if not (values.min() >= 0.0 and values.max() <= 1.0 + 1e-8 and masses.min() >= 0.0):
         raise EvidenceError("Cumulative masses must lie between 0 and 1.")
     found = stats.kstest(np.minimum(values, 1.0), "uniform")

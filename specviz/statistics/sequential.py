@@ -56,11 +56,11 @@ class InterimSchedule:
         spent = 1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2))
         return correct_level(self.alpha * spent, self.tests)
 
-    def due(self, drawn: int) -> int | None:
-        """The latest look that ``drawn`` draws have reached, None before the first. Test only the first ``n(look)`` draws."""
-        if drawn < self.first:
+    def find_due_look(self, n_drawn: int) -> int | None:
+        """The latest look that ``n_drawn`` draws have reached, None before the first. Test only the first ``n(look)`` draws."""
+        if n_drawn < self.first:
             return None
-        return max(look for look in range(self.looks) if self.n(look) <= drawn)
+        return max(look for look in range(self.looks) if self.n(look) <= n_drawn)
 
     def detectable_tv(self, look: int, df: float, power: float = POWER) -> float:
         """Smallest distance that a chi-square test with df degrees of freedom detects at a look, at its level."""

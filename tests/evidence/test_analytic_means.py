@@ -47,7 +47,7 @@ def test_near_ties_are_listed_with_their_margin_and_not_dropped(monkeypatch):
 
 
 def test_without_any_place_the_check_does_not_pass():
-    assert not AnalyticResult(Settings(), (), (), 0, ()).passed()
+    assert not AnalyticResult(Settings(), (), (), 0, ()).is_within()
 
 
 def probs(*parts: float) -> torch.Tensor:

@@ -101,7 +101,7 @@ def seen(round_) -> tuple:
 def misplaced(made: Components, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
     """How many of n random points of the cube lie in no box, in two, or in one whose round is another than theirs."""
     row = Prefix(PROMPT, 0, remaining)
-    boxes, missed = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(row, {})
+    boxes, missed = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut_round(row, {})
     assert missed < MISSED
     wrong = 0
     for first in range(0, n, batch):
@@ -198,8 +198,8 @@ def thin_table(count: int, mass: float):
 
 def test_mass_too_thin_to_look_into_is_stated():
     walk = Enumerator(model(thin_table(3, 5e-15), 4), NoDraft(), TokenRule())
-    assert walk.missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
-    assert walk.missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
+    assert walk.compute_missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
+    assert walk.compute_missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
 
 
 def test_too_much_of_it_is_refused():
@@ -276,7 +276,7 @@ def test_a_number_computed_from_another_is_noticed():
 def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():
     """Both siblings of best-drawn are cut into one interval for each token that its distribution can draw."""
     made = mutated("best-drawn")
-    boxes, _ = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(Prefix(PROMPT, 0, 2), {})
+    boxes, _ = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut_round(Prefix(PROMPT, 0, 2), {})
     first, second = ((Purpose.DRAFT, 0, node) for node in (0, 1))
     assert len({box[first] for _, box in boxes}) == 5
     for span in {box[first] for _, box in boxes}:

@@ -54,7 +54,7 @@ def test_in_every_box_of_random_numbers_it_has_the_references_outcome(made, rule
     target, draft = bigram_model(3, 3, 0.0), bigram_model(4, 3, 0.0)
     for remaining in (1, 2, 4):
         row = Prefix((2, 1), 0, remaining)
-        boxes, missed = BoxCutter(target, made(draft), rule).cut(row, {})
+        boxes, missed = BoxCutter(target, made(draft), rule).cut_round(row, {})
         assert missed < 1e-9
         numbers = BoxRandomness([box for _, box in boxes], {}, random.Random(5))
         device = DeviceSteps(target, made(draft), rule, numbers, rows=len(boxes), columns=8)

@@ -231,4 +231,4 @@ def test_a_uniform_used_for_everything_bends_the_distribution_far():
 def test_boxes_of_a_round_fill_the_cube():
     target, draft = worlds(10)
     walk = Enumerator(target, DraftModel(draft, 3), TokenRule())
-    assert sum(mass for _, mass, _ in walk.round(Prefix(PROMPT, 0, 9), {})) == pytest.approx(1, abs=1e-12)
+    assert sum(mass for _, mass, _ in walk.list_outcomes(Prefix(PROMPT, 0, 9), {})) == pytest.approx(1, abs=1e-12)

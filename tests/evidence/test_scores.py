@@ -104,7 +104,7 @@ def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should
 def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_them():
     """Enumerated: every continuation falls into one cell, and the masses of those in a cell are its mass."""
     eos_token_ids = frozenset({1})
-    cells = build_partition(model(P, V), (0,), L, cells=12, least=0.01, eos_token_ids=eos_token_ids)
+    cells = build_partition(model(P, V), (0,), L, cells=12, min_mass=0.01, eos_token_ids=eos_token_ids)
     texts, masses = [], []
 
     def walk(text: tuple[int, ...], mass: float) -> None:
@@ -128,7 +128,7 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
 
 def test_speculative_and_target_only_samples_have_the_same_cells():
     """Cells come from the distribution: they are fixed before sampling, and the same for every decoder."""
-    cells = build_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
+    cells = build_partition(model(P, V), (0,), L, cells=10, min_mass=5 / 3000)
     fast = sample_with_shared_distributions(
         Shard(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000)
     )

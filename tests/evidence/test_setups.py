@@ -83,7 +83,7 @@ def test_every_setup_but_the_reference_has_another_distribution_and_a_mistake_ha
             assert row.apart is None
         else:
             assert 0.0 < row.apart.low <= row.apart.value <= row.apart.high <= 1.0
-            assert row.apart == shown.row(row.entry.of).apart
+            assert row.apart == shown.row(row.entry.reference_key).apart
         assert 0.0 < row.overlap.value < 1.0
     assert shown.row("bf16").apart.value < shown.row("int8").apart.value < shown.row("top-k").apart.value
 
@@ -99,8 +99,8 @@ def test_counts_and_factors_hang_together(shown):
 
 
 def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(shown):
-    assert replace(shown, spread=MAX_SPREAD).unsteady == ""
-    said = replace(shown, spread=0.4).unsteady
+    assert replace(shown, spread=MAX_SPREAD).noise_note == ""
+    said = replace(shown, spread=0.4).noise_note
     assert "spans 40% of their median" in said and f"at most {MAX_SPREAD:.0%}" in said
 
 
@@ -128,9 +128,9 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
 def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, encoder_decoders, monkeypatch):
     loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
     with pytest.raises(UnsupportedModelError, match="needs a target in float32 on a CPU, and this one is bfloat16 on cpu"):
-        targets.refuse_uncompared(loaded)
+        targets.refuse_unsupported(loaded)
     with pytest.raises(UnsupportedModelError, match="decoder-only"):
-        targets.refuse_uncompared(next(iter(encoder_decoders.values())))
+        targets.refuse_unsupported(next(iter(encoder_decoders.values())))
     with pytest.raises(SettingsError, match="at most 28 tokens here: 100 more are written"):
         continue_prompt(pair, SETTINGS, BOOK, 100, 1)
     monkeypatch.setattr(targets, "WORD", "xylophone")
@@ -139,7 +139,7 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     found = compare_setups(
         pair, SETTINGS, cut_openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
     )
-    assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.near_ties.seen("bf16")
+    assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.near_ties.summarize("bf16")
 
 
 def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tmp_path):
@@ -181,12 +181,11 @@ def test_the_first_place_that_differs_is_found():
         "bf16", (GreedyPair((0,), one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7)), {}), GreedyPair((0,), one, one, {}))
     )
     assert (
-        len(seen.differing) == 1
-        and seen.differing[0].margins == (0.02, 0.01)
+        len(seen.differences) == 1
+        and seen.differences[0].margins == (0.02, 0.01)
         and (seen.median_margin_at_difference, seen.largest_margin_at_difference) == (0.02, 0.02)
     )
     assert seen.margins_before_difference == (0.9, 0.8, 0.02, 0.9, 0.8, 0.02, 0.7), "after they part nothing is compared"
-    assert seen.share_as_close == pytest.approx(2 / 7)
 
 
 @dataclass
@@ -200,12 +199,12 @@ class HandMade:
     def logits(self, rows, block):
         return torch.stack(
             [
-                torch.stack([self._after(len(ids)) for ids in list_node_texts(row.ids, block, index)])
+                torch.stack([self._advance(len(ids)) for ids in list_node_texts(row.ids, block, index)])
                 for index, row in enumerate(rows)
             ]
         )
 
-    def _after(self, length: int) -> torch.Tensor:
+    def _advance(self, length: int) -> torch.Tensor:
         logits = torch.zeros(self.vocabulary)
         logits[length], logits[length + 1] = 5.0 + self.ahead[length], 5.0
         return logits
@@ -232,9 +231,11 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
 
 def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
-    seen = shown.near_ties.seen("fp32-blocks")
+    seen = shown.near_ties.summarize("fp32-blocks")
     assert (
-        min(seen.margins_before_difference) > 1e-4 and not seen.differing and set(shown.near_ties.comparisons) == set(COMPARISONS)
+        min(seen.margins_before_difference) > 1e-4
+        and not seen.differences
+        and set(shown.near_ties.comparisons) == set(COMPARISONS)
     )
     settings, (prompt, _) = replace(SETTINGS, temperature=0.0, max_new_tokens=EFFORT.greedy), cut_openings(pair, BOOK, 8, 8, 2)[0]
     alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)

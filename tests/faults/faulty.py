@@ -37,8 +37,8 @@ def use_up_memory() -> None:
 
     from specviz.web.sampling import work
 
-    draw = work.draw
-    work.draw = lambda state, ticket, count, *others, **more: (
+    draw = work.draw_in_shards
+    work.draw_in_shards = lambda state, ticket, count, *others, **more: (
         numpy.empty(1 << 46) if count > 100_000 else draw(state, ticket, count, *others, **more)
     )
 
@@ -46,7 +46,7 @@ def use_up_memory() -> None:
 def hold(place: Path) -> None:
     from specviz.web.sampling import work
 
-    draw = work.draw
+    draw = work.draw_in_shards
 
     def held(state, ticket, count, *others, **more):
         while count > 100_000 or not (place / "go").exists():
@@ -54,7 +54,7 @@ def hold(place: Path) -> None:
             time.sleep(0.02)
         return draw(state, ticket, count, *others, **more)
 
-    work.draw = held
+    work.draw_in_shards = held
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder
     settings = Settings(prompt="the old bear", gamma=3, **warper)
     alone = record_run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, max_new_tokens=40), bars=0)
     found = check_pair_along_text(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
-    assert found.prefixes >= 25 and max(found.accepted) >= 2 and found.passed(TOLERANCE), (found.sentence, found.accepted)
+    assert found.prefixes >= 25 and max(found.accepted) >= 2 and found.is_within(TOLERANCE), (found.sentence, found.accepted)
 
 
 def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
@@ -76,7 +76,7 @@ def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
         for net in (pair.target, pair.draft)
     ]
     found = check_along_text(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 20)
-    assert not found.passed() and found.worst > 1e-2
+    assert not found.is_within() and found.worst > 1e-2
 
 
 def test_a_stop_token_ends_the_text_where_generate_ends(encoder_decoders):

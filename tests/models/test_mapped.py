@@ -204,8 +204,8 @@ def test_its_distributions_are_a_pure_function_of_the_text_and_equal_uncached_on
 def test_along_a_text_the_decoder_has_the_distribution_of_a_fresh_pass(foreign, warper):
     settings = Settings(gamma=3, seed=3, **warper)
     found = check_pair_along_text(foreign, settings, foreign.encode(TEXT[0] * 2), 80)
-    assert found.passed(1e-9) and found.prefixes >= 80
-    assert any(place.asked for place in found.places)
+    assert found.is_within(1e-9) and found.prefixes >= 80
+    assert any(place.is_redrawn for place in found.places)
     assert max(found.accepted) > 0 or warper == {"temperature": 0.0}, "greedy models of random weights hardly agree"
 
 

@@ -195,12 +195,12 @@ def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
     """Heuristic: after a fully accepted draft the next is longer. If they were one row, the second round would have one length."""
     target, draft = model(lambda ids: (0.5, 0.5), 2), model(lambda ids: (0.9, 0.1), 2)
     walk = Enumerator(target, AdaptiveDraft(draft, HeuristicPolicy(1)), TokenRule())
-    first = walk.round(Prefix(PROMPT, 0, 6), {})
+    first = walk.list_outcomes(Prefix(PROMPT, 0, 6), {})
     again = {after.past[0] for after, _, _ in first}
     assert again == {(1, 0), (1, 1)}
     draft_tokens = {past: set() for past in again}
     for after, _, _ in first:
-        draft_tokens[after.past[0]] |= {later.past[1][0] for later, _, _ in walk.round(after, {})}
+        draft_tokens[after.past[0]] |= {later.past[1][0] for later, _, _ in walk.list_outcomes(after, {})}
     assert draft_tokens == {(1, 0): {1}, (1, 1): {3}}
 
 

@@ -46,7 +46,7 @@ def enumerated_rounds(target, draft, gamma: int, length: int, rule: Rule | None 
 
     def ahead(row: Prefix) -> float:
         if row.ids not in known:
-            after = walk.round(row, {})
+            after = walk.list_outcomes(row, {})
             known[row.ids] = 1.0 + sum(mass * ahead(next_) for next_, mass, _ in after if next_.remaining)
         return known[row.ids]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import cast
 
 import numpy as np
 import torch
@@ -68,10 +69,10 @@ class CheckedPosition:
 
     length: int
     node: int
-    bonus: bool
+    is_bonus: bool
     tv: float
     margin: float
-    asked: bool
+    is_redrawn: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,12 @@ class AnalyticResult:
             f"the target (median {self.median:.1e}){apart}."
         )
 
-    def passed(self, tolerance: float = TOLERANCE) -> bool:
+    def is_within(self, tolerance: float = TOLERANCE) -> bool:
         """Whether every place that is not a near tie lies within rounding; False if no place was compared."""
         return bool(self.places) and self.worst <= tolerance
 
 
-def check_pair_along_text(
-    pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300, **options
-) -> AnalyticResult:
+def check_pair_along_text(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300) -> AnalyticResult:
     """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
     target, proposer = open_proposer(pair, settings)
     fresh = UncachedModel(pair.target, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
@@ -131,7 +130,7 @@ def check_pair_along_text(
         )
     else:
         drafting = build_draft_reference(pair, settings)
-    return check_along_text(target, proposer, build_rule(settings), settings, ids, fresh, drafting, positions, **options)
+    return check_along_text(target, proposer, build_rule(settings), settings, ids, fresh, drafting, positions)
 
 
 def check_along_text(
@@ -154,7 +153,9 @@ def check_along_text(
     fresh_draft  the draft's, likewise; None for a proposer without a draft model
     """
     rng = np.random.default_rng(settings.seed)
-    places, prefixes, accepted = [], set(), []
+    places: list[CheckedPosition] = []
+    prefixes: set[tuple[int, ...]] = set()
+    accepted: list[int] = []
     for handed, outcome in _iterate_rounds(target, proposer, rule, settings, ids, fresh_draft, rng):
         path = len(outcome.accepted_path)
         decided = min(path + 1, len(outcome.committed))  # the accepted draft tokens, and the token after them
@@ -239,7 +240,8 @@ def _iterate_rounds(
         while at < len(text):
             draft_tokens = _compute_forcing_numbers(text[at : at + settings.gamma], text[:at], fresh_draft)
             row = Prefix(text[:at], at, GAMMA_MAX + 1)
-            (round_,) = step([row], target, proposer, recording, _ForcedRandomness(rng, draft_tokens))
+            (round_,) = step([row], target, proposer, cast(Rule, recording), _ForcedRandomness(rng, draft_tokens))
+            assert recording.received is not None
             yield recording.received, Outcome(round_.proposals, round_.accepted_path, round_.ending)
             agreed = _count_shared(
                 tuple(draft_token.token for draft_token in round_.proposals[: len(round_.accepted_path)]), text[at:]
@@ -247,15 +249,15 @@ def _iterate_rounds(
             at = max(1, at - 2 ** int(rng.integers(6))) if rng.random() < GO_BACK else at + agreed + 1
 
 
-def _compute_forcing_numbers(wanted: Sequence[int], before: tuple[int, ...], fresh_draft: DraftReference | None) -> list[float]:
+def _compute_forcing_numbers(tokens: Sequence[int], before: tuple[int, ...], fresh_draft: DraftReference | None) -> list[float]:
     """Numbers that draw the wanted tokens from the draft's distributions, up to the first token that is too unlikely.
 
     Each number is the middle of the token's interval in the cumulative distribution.
     """
-    if fresh_draft is None or not wanted:
+    if fresh_draft is None or not tokens:
         return []
-    distributions = fresh_draft.distributions((*before, *wanted[:-1]), len(wanted))[0]
-    place = torch.arange(len(wanted)), torch.tensor(wanted)
+    distributions = fresh_draft.distributions((*before, *tokens[:-1]), len(tokens))[0]
+    place = torch.arange(len(tokens)), torch.tensor(tokens)
     mass, upto = distributions[place].tolist(), distributions.cumsum(-1)[place].tolist()
     drawable = next((n for n, m in enumerate(mass) if m < LEAST), len(mass))
     return [upto[n] - mass[n] / 2 for n in range(drawable)]

@@ -41,11 +41,11 @@ class UncachedModel:
         """Distributions after each of the last ``count`` tokens, (count, V) float64, and the ``margin`` of each, (count,)."""
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
-        early = self.exit_ is not None
+        early = self.exit_
         out = self.network(
-            **build_model_inputs(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early
+            **build_model_inputs(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early is not None
         )
-        logits = self.exit_.logits(out.hidden_states[self.exit_.layer]) if early else out.logits
+        logits = early.logits(out.hidden_states[early.layer]) if early is not None else out.logits
         logits = logits[0, -count:].cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
         return probs, compute_margins(logits, self.settings)
@@ -77,8 +77,9 @@ class UncachedMappedDraft:
 
 @dataclass(frozen=True, slots=True)
 class UncachedDraftHead:
-    """A draft head's distributions from uncached passes, one for each draft token. It reads the states of the library's own pass of
-    the target for the text, and its own predictions for draft tokens.
+    """A draft head's distributions from uncached passes, one for each draft token.
+
+    It reads the states of the library's own pass of the target for the text, and its own predictions for draft tokens.
 
     network  the target
     """

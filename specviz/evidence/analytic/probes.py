@@ -96,7 +96,9 @@ def _replace_draft_token(tree: DraftTree, node: int, tokens: list[int]) -> Draft
     return replace(tree, tokens=chains, **{name: getattr(tree, name) * len(tokens) for name in ("parents", "q", "u_draft")})
 
 
-def measure_next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: Tensor | None, rng: np.random.Generator) -> Tensor:
+def measure_next_distribution(
+    rule: Rule, handed: RuleInput, node: int, draft_probs: Tensor | None, rng: np.random.Generator
+) -> Tensor:
     """The distribution of the token that the rule writes at ``node``, after accepting the draft tokens before it, (V,) float64.
 
     P(x) = drawn(x) a(x) + (sum over y of drawn(y) (1 - a(y))) replacement(x), where a is the acceptance probability. Without a
@@ -104,13 +106,13 @@ def measure_next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: T
 
     drawn  (V,) the distribution that the draft token at the node was really drawn from; None at the bonus token
     """
-    if drawn is None:
+    if draft_probs is None:
         return recover_distribution(lambda v: run_rule(rule, handed, node, v, v, v)[1], handed.p[node], SLACK)[0]
-    accepted = measure_acceptance(rule, handed, node, drawn, rng)
-    rejected = drawn * (1.0 - accepted)
+    accepted = measure_acceptance(rule, handed, node, draft_probs, rng)
+    rejected = draft_probs * (1.0 - accepted)
     rejection_rate = float(rejected.sum())
     if rejection_rate <= 0.0:
-        return drawn * accepted
+        return draft_probs * accepted
     possible = torch.where(handed.q(node) > 0.0, rejected, 0.0)
     draft_tokens = possible.topk(max(1, min(8, int((possible > 0.0).sum())))).indices.numpy()
 
@@ -121,10 +123,10 @@ def measure_next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: T
 
     belief = _compute_replacement(rule, handed, node)
     replacement = recover_distribution(replaced, handed.p[node] if belief is None else belief, SLACK)[0]
-    return drawn * accepted + rejection_rate * replacement
+    return draft_probs * accepted + rejection_rate * replacement
 
 
-def measure_acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, rng: np.random.Generator) -> Tensor:
+def measure_acceptance(rule: Rule, handed: RuleInput, node: int, draft_probs: Tensor, rng: np.random.Generator) -> Tensor:
     """Acceptance probability of each draft token, (V,) float64: from the rule's own ``accepts``, for the whole vocabulary.
 
     ``verify`` is tested on the most probable draft tokens and on a few random ones. If it decides differently, all heavy ones are
@@ -132,7 +134,7 @@ def measure_acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, 
     """
     believed = _compute_expected_edges(rule, handed, node)
     # A draft token outside the reported distribution is not a valid input.
-    masses = torch.where(handed.q(node) > 0.0, drawn, 0.0).numpy()
+    masses = torch.where(handed.q(node) > 0.0, draft_probs, 0.0).numpy()
     possible = np.flatnonzero(masses)
     if not len(possible):
         return believed
@@ -226,7 +228,7 @@ def measure_draft_distribution(
              corrected by them
     returns  (distribution, True); or (first belief, False) if the earlier draft tokens are not drawn again by their numbers
     """
-    numbers, seen = [0.0 if u is None else u for u in handed.tree.u_draft[0]], []
+    numbers, seen = [0.0 if u is None else u for u in handed.tree.u_draft[0]], list[bool]()
 
     def ask(v: np.ndarray) -> np.ndarray:
         rows = [replace(handed.row, remaining=node + 2, draw=number) for number in range(len(v))]

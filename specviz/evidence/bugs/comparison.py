@@ -58,7 +58,7 @@ class DistanceCurve:
         )
 
     @property
-    def caught(self) -> int | None:
+    def samples_at_detection(self) -> int | None:
         """Samples at the first test that rejected the wrong decoder."""
         return next((n for n, rejected in zip(self.n, self.rejected, strict=False) if rejected), None)
 
@@ -71,14 +71,16 @@ class DistanceCurve:
         for arm, name in enumerate(self.names):
             where = "above" if self.tv[-1][arm] > self.upper[-1] else "within"
             said.append(f"{name} has TV {self.tv[-1][arm]:.3f}, {where} sampling noise (up to {self.upper[-1]:.3f})")
-        end = f" Detected at {self.caught:,} samples." if self.caught else ""
+        end = f" Detected at {self.samples_at_detection:,} samples." if self.samples_at_detection else ""
         return f"After {self.n[-1]:,} samples: {said[0]}; {said[1]}.{end}"
 
     @property
     def table(self) -> list[dict[str, object]]:
-        rows = []
+        rows: list[dict[str, object]] = []
         for place, (n, tv, mean, upper) in enumerate(zip(self.n, self.tv, self.mean, self.upper, strict=True)):
-            row = {"samples": f"{n:,}"} | {name: round(value, 5) for name, value in zip(self.names, tv, strict=True)}
+            row: dict[str, object] = {"samples": f"{n:,}"} | {
+                name: round(value, 5) for name, value in zip(self.names, tv, strict=True)
+            }
             row |= {"sampling noise, mean": round(mean, 5), "sampling noise, 99%": round(upper, 5)}
             if self.rejected:
                 row["check"] = {None: "", False: "not rejected", True: "rejected"}[self.rejected[place]]
@@ -151,7 +153,7 @@ class BugResult(SamplingResult):
     curve: DistanceCurve | None = None
     same: int = 0
 
-    def picture(self, wrong: int | None) -> DistanceCurve | None:
+    def mark_curve(self, wrong: int | None) -> DistanceCurve | None:
         """The curve. wrong: which decoder makes the mistake; None where that is not to be seen, or where neither does."""
         if self.curve is None or wrong is None:
             return self.curve

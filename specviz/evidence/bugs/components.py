@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from specviz.evidence.enumeration import Address
 from specviz.models.base import LanguageModel
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.fixed import FixedTree
-from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
+from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.warp import first_argmax, one_hot
 
@@ -111,8 +112,7 @@ class DroppingProposer(DraftModel):
 
 
 class BestOfDrawnProposer(FixedTree):
-    """Draws siblings without replacement and proposes the ``nodes`` of them that the draft finds most likely; the others are
-    looked at and thrown away."""
+    """Draws siblings without replacement and proposes only the ``nodes`` of them that the draft finds most likely."""
 
     name = "best of drawn"
 
@@ -150,7 +150,7 @@ class ReaddressedRandomness:
     """
 
     address: Callable[[Purpose, int, int], Address]
-    randomness: StreamRandomness
+    randomness: Any  # Randomness; StreamRandomness where samples are taken from streams
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         moved = [self.address(purpose, row.start, node) for row in rows]
@@ -165,7 +165,7 @@ class ReaddressedRandomness:
 class ZeroAcceptanceRandomness:
     """Every random number that decides about acceptance is 0."""
 
-    randomness: StreamRandomness
+    randomness: Any  # as above
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         return np.zeros(len(rows)) if purpose is Purpose.ACCEPT else self.randomness.take(purpose, rows, node, depth)

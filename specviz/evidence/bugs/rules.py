@@ -14,7 +14,7 @@ from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.comparison_log import report_comparison
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw_tokens
-from specviz.verification.token import EmptyResidualError, TokenRule
+from specviz.verification.token import EmptyResidualError, Number, TokenRule
 
 
 class TargetReplacementRule(TokenRule):
@@ -47,7 +47,7 @@ class NonStrictRule(TokenRule):
 
     name, exact = "not strict", False
 
-    def accepts(self, u, p, q):
+    def accepts(self, u: Number, p: Number, q: Number) -> Number:
         return report_comparison(u * q <= p, u, p, q)
 
 
@@ -59,7 +59,7 @@ class DrawPerPathRule(TokenRule):
     def threshold(self, p: float, q: float) -> float:
         return p
 
-    def accepts(self, u, p, q):
+    def accepts(self, u: Number, p: Number, q: Number) -> Number:
         return report_comparison(u < p, u, p)
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
@@ -76,9 +76,9 @@ class GreedyEndingRule(TokenRule):
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         outcomes = super().verify(rows, tree, p, randomness)
-        return tuple(self._ended(outcome, p[index]) for index, outcome in enumerate(outcomes))
+        return tuple(self._replace_bonus(outcome, p[index]) for index, outcome in enumerate(outcomes))
 
-    def _ended(self, outcome: Outcome, p: Tensor) -> Outcome:
+    def _replace_bonus(self, outcome: Outcome, p: Tensor) -> Outcome:
         if outcome.ending.kind != "bonus":
             return outcome
         probs = p[outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0]
@@ -101,16 +101,16 @@ class OtherTemperatureRule(TokenRule):
         return OtherTemperatureRule(self.factor, float(change_temperature(p, self.factor).max() / p.max() ** (1.0 / self.factor)))
 
     def threshold(self, p: float, q: float) -> float:
-        return super().threshold(self._reheated(p), q)
+        return super().threshold(self._change_temperature(p), q)
 
-    def accepts(self, u, p, q):
-        return super().accepts(u, self._reheated(p), q)
+    def accepts(self, u: Number, p: Number, q: Number) -> Number:
+        return super().accepts(u, self._change_temperature(p), q)
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return super().replacement(change_temperature(p, self.factor), q)
 
-    def _reheated(self, p):
-        assert self.scale is not None, "at() says which distribution is looked at"
+    def _change_temperature(self, p: Number) -> Number:
+        assert self.scale is not None, "condition_on() gives the distribution"
         return self.scale * p ** (1.0 / self.factor)
 
 
@@ -126,8 +126,7 @@ class NoBonusRule(TokenRule):
 
 
 class KeepAfterRejectionRule(TokenRule):
-    """A rejected draft token is replaced where it stands, and the draft tokens after it stay: they are tested as if they followed
-    the replacement. Chains only."""
+    """A rejected draft token is replaced, and those after it stay, tested as if they followed the replacement. Chains only."""
 
     name, exact = "tokens after a rejection kept", False
 

@@ -21,7 +21,7 @@ from specviz.evidence.analytic.along_text import AnalyticResult, check_along_tex
 from specviz.evidence.analytic.fresh import OneTokenPasses, build_draft_reference
 from specviz.evidence.serving_setups.near_ties import measure_near_ties
 from specviz.evidence.serving_setups.records import LOSSY, REFERENCE, SETUPS, NearTies, SetupCheck, SetupComparison, SetupRow
-from specviz.evidence.serving_setups.targets import Ids, Places, ServedTarget, Source, TextExcerpt, open_setup, refuse_uncompared
+from specviz.evidence.serving_setups.targets import Ids, Places, ServedTarget, Source, TextExcerpt, open_setup, refuse_unsupported
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, split_progress
 from specviz.proposers.draft import DraftModel
@@ -80,7 +80,7 @@ def compare_setups(
 
     Raises UnsupportedModelError for a target that cannot be the reference, SettingsError for texts that the context does not hold.
     """
-    refuse_uncompared(pair)
+    refuse_unsupported(pair)
     assert places and places[0][1], "there is nothing to read"
     refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
     ways, rows = _open_setups(pair, keys)
@@ -106,7 +106,7 @@ def compare_setups(
 
             seen = check_setup(pair, key, ways, ways[key], settings, places, effort.positions, report_share)
             own = SetupCheck(float(seen.tv.mean()), seen.worst, seen.prefixes, len(seen.near_ties)) if seen.places else None
-            row = replace(row, **read.get(SETUPS[key].of, {}), own=own)
+            row = replace(row, **read.get(SETUPS[key].reference_key, {}), own=own)
         done[key] = row
         show(found(done, NearTies({})))
     prompts = [opening for opening, _ in places[: effort.prompts]]
@@ -142,7 +142,9 @@ def estimate_stage_seconds(
     """
     each = {key: pace.each for key, pace in paces.items()}
     meant = [
-        each[SETUPS[key].of, TARGET_ONLY] for key, kind in paces if kind == SPECULATIVE and (SETUPS[key].of, TARGET_ONLY) in each
+        each[SETUPS[key].reference_key, TARGET_ONLY]
+        for key, kind in paces
+        if kind == SPECULATIVE and (SETUPS[key].reference_key, TARGET_ONLY) in each
     ]
     drafted = [one for (_, kind), one in each.items() if kind == SPECULATIVE]
     tokens = sum(len(text) for _, text in places)
@@ -215,7 +217,7 @@ def check_setup(
     on_progress: ProgressCallback,
 ) -> AnalyticResult:
     """The decoder with draft tokens against the distribution that this setup means to keep, along the texts one after the other."""
-    meant = ways[SETUPS[key].of].open(settings)
+    meant = ways[SETUPS[key].reference_key].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
     draft, fresh = pair.open(settings)[1], build_draft_reference(pair, settings)
     proposer = DraftModel(draft, settings.gamma)

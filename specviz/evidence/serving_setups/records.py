@@ -89,9 +89,9 @@ class GreedyPair:
         )
 
     @property
-    def margins(self) -> tuple[float, float] | None:
-        """Margins of both where they part."""
-        return None if self.place is None else (self.first.margins[self.place], self.second.margins[self.place])
+    def difference(self) -> GreedyDifference | None:
+        """Where the texts first differ."""
+        return None if self.place is None else GreedyDifference(self, self.place)
 
     @property
     def shared(self) -> int:
@@ -100,12 +100,30 @@ class GreedyPair:
 
 
 @dataclass(frozen=True, slots=True)
+class GreedyDifference:
+    """The first place, from 0, at which two greedy texts have different tokens."""
+
+    pair: GreedyPair
+    place: int
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """Margins of both texts there."""
+        return self.pair.first.margins[self.place], self.pair.second.margins[self.place]
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """The two tokens."""
+        return self.pair.first.tokens[self.place], self.pair.second.tokens[self.place]
+
+
+@dataclass(frozen=True, slots=True)
 class NearTies:
     """Every prompt in every comparison that could run, by the key of the comparison. Raises ValueError for other keys."""
 
     comparisons: Mapping[str, tuple[GreedyPair, ...]]
 
-    def seen(self, key: str) -> NearTieSummary | None:
+    def summarize(self, key: str) -> NearTieSummary | None:
         return NearTieSummary(key, self.comparisons[key]) if self.comparisons.get(key) else None
 
     def __post_init__(self) -> None:
@@ -121,16 +139,12 @@ class NearTieSummary:
     pairings: tuple[GreedyPair, ...]
 
     @property
-    def differing(self) -> tuple[GreedyPair, ...]:
-        return tuple(one for one in self.pairings if one.place is not None)
-
-    @property
-    def _margins_at_difference(self) -> tuple[tuple[float, float], ...]:
-        return tuple(one.margins for one in self.pairings if one.margins is not None)
+    def differences(self) -> tuple[GreedyDifference, ...]:
+        return tuple(one for pair in self.pairings if (one := pair.difference) is not None)
 
     @property
     def margins_before_difference(self) -> tuple[float, ...]:
-        """Margins up to where the texts part: the places at which they might have parted."""
+        """Margins up to where the texts differ, these places included."""
         return tuple(margin for one in self.pairings for margin in one.first.margins[: one.shared + (one.place is not None)])
 
     @property
@@ -140,23 +154,13 @@ class NearTieSummary:
 
     @property
     def median_margin_at_difference(self) -> float | None:
-        """Median margin where the texts part."""
-        return median(margins[0] for margins in self._margins_at_difference) if self.differing else None
+        """Median margin where the texts first differ."""
+        return median(one.margins[0] for one in self.differences) if self.differences else None
 
     @property
     def largest_margin_at_difference(self) -> float | None:
-        """The largest margin where texts part."""
-        return max((margins[0] for margins in self._margins_at_difference), default=None)
-
-    @property
-    def share_as_close(self) -> float | None:
-        """Share of all margins that are no larger than the largest one where texts part."""
-        edge = self.largest_margin_at_difference
-        return (
-            None
-            if edge is None
-            else sum(margin <= edge for margin in self.margins_before_difference) / len(self.margins_before_difference)
-        )
+        """The largest margin where texts first differ."""
+        return max((one.margins[0] for one in self.differences), default=None)
 
 
 SCHEMA = Schema("setups", 2, "The record of setups")
@@ -172,14 +176,14 @@ class Setup:
 
     kind         EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: they do not
     description  what it is, and why draft tokens change nothing or something
-    of           the setup whose distribution it means to keep, which differs from its own key for a mistake
+    reference_key  the setup whose distribution it means to keep, which differs from its own key for a mistake
     """
 
     key: str
     name: str
     kind: str
     description: str
-    of: str
+    reference_key: str
 
 
 _SETUP_ROWS: tuple[Any, ...] = (
@@ -195,8 +199,8 @@ _SETUP_ROWS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _build_setup(key: str, name: str, kind: str, description: str, of: str = "") -> Setup:
-    return Setup(key, name, kind, description, of or key)
+def _build_setup(key: str, name: str, kind: str, description: str, reference_key: str = "") -> Setup:
+    return Setup(key, name, kind, description, reference_key or key)
 
 
 SETUPS = {row[0]: _build_setup(*row) for row in _SETUP_ROWS}
@@ -290,17 +294,18 @@ class SetupComparison:
         return next((row for row in self.rows if row.key == key), None)
 
     @property
-    def steady(self) -> bool:
+    def is_steady(self) -> bool:
         """Whether the runs of the reference lie close enough together for a verdict on speed."""
-        return not self.unsteady
+        return not self.noise_note
 
     @property
-    def unsteady(self) -> str:
+    def noise_note(self) -> str:
         """Why there is no verdict on speed, as a sentence; empty if there is one."""
         return explain_spread(self.spread, "the reference’s own runs")
 
 
 def dump_setups(one: SetupComparison) -> str:
+    """The JSON of a record."""
     return SCHEMA.text(to_json_value(one))
 
 

@@ -75,7 +75,7 @@ def open_setup(pair: LoadedPair, key: str) -> ServedTarget:
             raise KeyError(key)
 
 
-def refuse_uncompared(pair: LoadedPair) -> None:
+def refuse_unsupported(pair: LoadedPair) -> None:
     """Raises UnsupportedModelError for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
     if isinstance(pair, EncoderDecoderPair):
         raise UnsupportedModelError("The measurement compares decoder-only models: the prompt of an encoder is not continued.")

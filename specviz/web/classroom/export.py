@@ -18,7 +18,7 @@ from specviz.web.classroom import figures, words
 from specviz.web.classroom.host import RoomSession, read_settings
 from specviz.web.classroom.state import Lesson
 from specviz.web.jobs import cache
-from specviz.web.sampling.export import CELLS, cell_rows
+from specviz.web.sampling.export import CELLS, iterate_cell_rows
 from specviz.web.sampling.words import RULE
 
 EMPTY = "There is nothing to draw yet. Predictions and votes come with their answers, once you have shown them."
@@ -135,7 +135,7 @@ def _draw_bars(shares: CellShares, title: str) -> Picture:
 
 
 def _cell_table(shares: CellShares) -> Rows:
-    return CELLS, ([shares.name, quote_text(row[0]), *row[1:]] for row in cell_rows(shares))
+    return CELLS, ([shares.name, quote_text(row[0]), *row[1:]] for row in iterate_cell_rows(shares))
 
 
 def _vote_rows(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> Iterator[list[Any]]:

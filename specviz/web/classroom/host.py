@@ -404,9 +404,9 @@ def _prepare_prediction(ticket: Ticket, pair: LoadedPair, settings: Settings, ha
 
 
 def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: RoomSession) -> dict[str, Any]:
-    from specviz.web.sampling.work import exact_cells
+    from specviz.web.sampling.work import compute_exact_cells
 
-    exact = exact_cells(pair, settings, ticket)
+    exact = compute_exact_cells(pair, settings, ticket)
     return {"labels": list(exact.labels), "cells": exact.cells.to_record()}
 
 
@@ -421,9 +421,9 @@ def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings, hall: Ro
     answer = luck.randrange(len(offered) + 1)
     mistake = offered[answer] if answer < len(offered) else None
     under = replace(settings, **GAME)
-    from specviz.web.sampling.work import exact_cells
+    from specviz.web.sampling.work import compute_exact_cells
 
-    exact = exact_cells(pair, under, ticket)
+    exact = compute_exact_cells(pair, under, ticket)
     given = under, mistake, exact.ids
     samples = server_workers.run_in_worker(
         drawing.voted_on, pair, under, given, lambda share, *_: ticket.tick(), "a decoder to vote on"

@@ -30,7 +30,9 @@ def build_offer(state: MethodsState) -> ExportOffer:
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_comparison(one),
     )  # fmt: skip
     package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix())
-    return ExportOffer.of(package, "" if state.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”.")
+    return ExportOffer.from_package(
+        package, "" if state.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”."
+    )
 
 
 def count_samples(one: MethodComparison) -> int:

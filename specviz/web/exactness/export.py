@@ -13,30 +13,30 @@ from specviz.figures import cell_shares
 from specviz.settings import Settings
 from specviz.web.exactness import words
 from specviz.web.exactness.state import ExactnessState
-from specviz.web.sampling.export import Look, build_sample_tables, describe_samples
+from specviz.web.sampling.export import TestRow, build_sample_tables, describe_samples
 from specviz.web.sampling.words import RULE, build_test_row
 
 
-def build_offer(exam: ExactnessState) -> ExportOffer:
+def build_offer(state: ExactnessState) -> ExportOffer:
     """What can be exported; nothing until the exact distribution is known."""
-    if exam.report is not None:
+    if state.report is not None:
         from specviz.export.report import build_report_package  # scipy comes with it, which a recorded page does without
 
-        return ExportOffer.of(build_report_package(exam.report))
-    return ExportOffer("is-it-exact") if exam.shown.arms is None else ExportOffer.of(build_session_package(exam))
+        return ExportOffer.from_package(build_report_package(state.report))
+    return ExportOffer("is-it-exact") if state.shown.arms is None else ExportOffer.from_package(build_session_package(state))
 
 
-def build_session_package(exam: ExactnessState) -> Package:
+def build_session_package(state: ExactnessState) -> Package:
     """Build the package of the samples on screen, with the tests of the plan."""
-    result, question, verdict = exam.shown, exam.question, words.build_verdict(exam)
+    result, question, verdict = state.shown, state.question, words.build_verdict(state)
     tests = [build_test_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
     said = build_facts(
-        question.settings, exam.models, "exactness", question.link(), [words.build_command(exam)], decoder=question.source, n=result.n,
+        question.settings, state.models, "exactness", question.link(), [words.build_command(state)], decoder=question.source, n=result.n,
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
     return build_exactness_package(
-        question.settings, result.arms, tests, result.p_values, f"{verdict.words} {verdict.seen}", said
+        question.settings, result.arms, tests, result.p_values, f"{verdict.words} {verdict.details}", said
     )
 
 
@@ -46,7 +46,7 @@ FLAT = ("from", "to", "runs", "expected", "low", "high")
 def build_exactness_package(
     settings: Settings,
     arms: Sequence[CellShares],
-    looks: Sequence[Look],
+    looks: Sequence[TestRow],
     flat: SeedPValues | None,
     verdict: str,
     manifest: Mapping[str, Any],
@@ -71,11 +71,11 @@ def build_exactness_package(
         )
         captions.append(f"{flat.conclusion} {where}")
         record["p_values"] = list(flat.values)
-        tables["p-values.csv"] = lambda: (FLAT, _p_value_rows(flat))
+        tables["p-values.csv"] = lambda: (FLAT, _iterate_p_value_rows(flat))
     return Package("is-it-exact", "Is it exact?", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
 
 
-def _p_value_rows(flat: SeedPValues) -> Iterator[list[Any]]:
+def _iterate_p_value_rows(flat: SeedPValues) -> Iterator[list[Any]]:
     bins = len(flat.counts)
     for place, count in enumerate(flat.counts):
         yield [place / bins, (place + 1) / bins, count, len(flat.values) / bins, flat.low, flat.high]

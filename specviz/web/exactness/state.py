@@ -55,7 +55,7 @@ class ExactnessQuestion:
             raise SettingsError("gamma", 0, "at least 1 for assisted generation")
 
     @property
-    def most(self) -> int:
+    def max_samples(self) -> int:
         return MOST_SLOW if self.source == "assisted" else SIZES[-1]
 
     def link(self) -> dict[str, str]:
@@ -124,21 +124,19 @@ class ExactnessState(SamplingState):
     empty = ExactnessResult()
 
     def recorded(self) -> DecoderSamplesRecord | None:
-        found, asked = load_recorded_samples(), self.question
-        same = (
-            found is not None
-            and asked.source == found.exactness.source
-            and has_same_samples(asked.settings, found.exactness.settings)
-        )
-        return found.exactness if same else None
+        if (records := load_recorded_samples()) is None:
+            return None
+        record = records.exactness
+        is_same = self.question.source == record.source and has_same_samples(self.question.settings, record.settings)
+        return record if is_same else None
 
     def reset_findings(self) -> None:
         super().reset_findings()
         self.latest: Work | None = None
         self.report: Mapping[str, Any] | None = None
-        self.taken: tuple[str, ...] = ()
-        self.told: tuple[str, ...] = ()
-        self.kept: tuple[ServerRequest, Any] | None = None
+        self.tested_uploads: tuple[str, ...] = ()
+        self.server_notes: tuple[str, ...] = ()
+        self.server_collection: tuple[ServerRequest, Any] | None = None
 
     def submit(self, work: Work, *arguments: Any) -> None:
         """As every page."""
@@ -147,15 +145,15 @@ class ExactnessState(SamplingState):
                 self.latest = work
             super().submit(work, *arguments)
 
-    def take(self, uploads: Sequence[SampleUpload], examine: Work) -> None:
+    def test_uploads(self, uploads: Sequence[SampleUpload], examine: Work) -> None:
         """Test one file against the target, or two against each other; what was found before stays where they cannot be used."""
         chosen = tuple(one.id for one in uploads)
-        if chosen == self.taken or self.is_overtaken:
+        if chosen == self.tested_uploads or self.is_overtaken:
             return
         self.stop()
         if self.is_busy:  # the work before has not ended yet: the page's next run asks again
             return
-        self.taken, self.said = chosen, []
+        self.tested_uploads, self.said = chosen, []
         if not uploads:
             self.report, self.ticket = None, None
         elif len(uploads) > 2:
@@ -179,15 +177,15 @@ class ExactnessState(SamplingState):
         except SpecvizError as error:
             self.said = [str(error)]
 
-    def ask(self, count: object, draw: Work) -> None:
+    def request_samples(self, count: object, draw: Work) -> None:
         """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes."""
         digits = str(count).replace(",", "").replace(" ", "")
         try:
             if not digits.isdecimal() or not (number := int(digits)):
-                raise SettingsError("samples", count, f"a whole number from 1 to {self.question.most:,}")
-            left = self.question.most - self.result.n
+                raise SettingsError("samples", count, f"a whole number from 1 to {self.question.max_samples:,}")
+            left = self.question.max_samples - self.result.n
             if left <= 0:
-                raise SpecvizError(f"The plan ends at {self.question.most:,} samples. Choose another seed to begin again.")
+                raise SpecvizError(f"The plan ends at {self.question.max_samples:,} samples. Choose another seed to begin again.")
             self.submit(draw, min(number, left))
         except SpecvizError as error:
             self.said = [str(error)]

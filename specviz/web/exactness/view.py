@@ -42,58 +42,63 @@ LEDE = (
 
 
 def show_page() -> None:
-    exam = session.open_state("exactness", session.make_opener(ExactnessState, ExactnessQuestion))
+    """Draw the page Is it exact?"""
+    state = session.open_state("exactness", session.make_opener(ExactnessState, ExactnessQuestion))
     show_page_head("exactness", LEDE)
     answer, drawings, asked = st.container(key="exactness-top"), st.container(key="exactness-drawings"), st.container()
     with asked:
-        place, question, problems = show_fields(exam)
-    exam.choose(question)
+        place, question, problems = show_fields(state)
+    state.choose(question)
     show_notes(problems, "exactness-notes-fields")
     if question.source == FILE:
-        exam.take(read_uploads(exam), work.examine_files)
+        state.test_uploads(read_uploads(state), work.examine_files)
     elif question.source != SERVER:
-        exam.prepare(work.prepare)
-    session.sync_address(exam)
-    export_fold.show_export_fold("exactness", lambda: export.build_offer(exam))
+        state.prepare(work.prepare_session)
+    session.sync_address(state)
+    export_fold.show_export_fold("exactness", lambda: export.build_offer(state))
     if question.source in (FILE, SERVER):
         if question.source == SERVER:
-            show_server_fields(exam)
+            show_server_fields(state)
         session.show_progress("exactness")
-        show_notes(exam.notices, "exactness-notes-live")
-        show_report(exam, session.get_theme())
+        show_notes(state.notices, "exactness-notes-live")
+        show_report(state, session.get_theme())
         return
-    show_buttons(exam, place)
-    many = exam.latest is work.run_many_seeds  # their progress stands beside their own button
+    show_buttons(state, place)
+    many = state.latest is work.run_many_seeds  # their progress stands beside their own button
     if not many:
         session.show_progress("exactness")
-    show_notes(exam.notices, "exactness-notes-live")
-    show_notes(exam.shown.notes, "exactness-notes-distribution")
+    show_notes(state.notices, "exactness-notes-live")
+    show_notes(state.shown.notes, "exactness-notes-distribution")
     with answer:
-        said = words.build_verdict(exam)
-        elements.show_verdict("exactness", said.mark, said.words, said.seen)
-    show_notes(describe_origin(exam), "exactness-notes-from")
-    if exam.shown.arms is None:
+        said = words.build_verdict(state)
+        elements.show_verdict("exactness", said.mark, said.words, said.details)
+    show_notes(describe_origin(state), "exactness-notes-from")
+    if state.shown.arms is None:
         drawings.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     with drawings:
-        show_pictures(exam, session.get_theme())
-    show_texts(exam)
-    show_seed_runs(exam, session.get_theme(), many)
-    show_folds(exam)
+        _show_pictures(state, session.get_theme())
+    show_texts(state)
+    show_seed_runs(state, session.get_theme(), many)
+    _show_folds(state)
 
 
-def show_fields(exam: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str]]:
+def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str]]:
     """What is tested in sight, the others folded: the place beside it, the question they ask, and sentences where one cannot be used."""
-    asked = exam.question
-    form = Form("exactness", exam.turn, fill_fields(asked.settings))
+    asked = state.question
+    form = Form("exactness", state.turn, fill_fields(asked.settings))
     source, place = st.columns([3, 7], vertical_alignment="bottom")
     form.raw["source"] = source.selectbox(
-        "What to test", list_sources(), index=list_sources().index(asked.source), format_func=SOURCES.get, **form.key("source")
+        "What to test",
+        list_sources(),
+        index=list_sources().index(asked.source),
+        format_func=SOURCES.__getitem__,
+        **form.key("source"),
     )
     if form.raw["source"] == FILE:  # its prompt is the file's
         place.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
-            key=f"exactness-file-{exam.turn}", max_upload_size=load_options().upload_mb,
+            key=f"exactness-file-{state.turn}", max_upload_size=load_options().upload_mb,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/how-to/checking-your-server.md.",
         )  # fmt: skip
     own = form.raw["source"] not in (FILE, SERVER)
@@ -108,19 +113,19 @@ def show_fields(exam: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str]
         left, right = st.columns(2)
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
-        if right.button("Sample that many", key="exactness-count-go", disabled=exam.is_busy or not own):
-            exam.ask(count, work.draw_samples)
+        if right.button("Sample that many", key="exactness-count-go", disabled=state.is_busy or not own):
+            state.request_samples(count, work.draw_samples)
         if own:
-            show_draw_button(left, exam, MILLION, "Sample a million")
+            _show_draw_button(left, state, MILLION, "Sample a million")
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = read_question(asked, form.raw, read_fields)
     show_notes(problems, place=top)
     return place, question, problems
 
 
-def show_server_fields(exam: ExactnessState) -> None:
+def show_server_fields(state: ExactnessState) -> None:
     """Whom to ask, and the button: no address is asked before somebody clicks it."""
-    form = Form("exactness", exam.turn, {})
+    form = Form("exactness", state.turn, {})
     where, name, count = st.columns([5, 3, 2])
     url = where.text_input(
         "Address of the server", max_chars=URL_MAX, placeholder="http://localhost:8000/v1", **form.key("server-url"),
@@ -128,50 +133,53 @@ def show_server_fields(exam: ExactnessState) -> None:
     )  # fmt: skip
     model = name.text_input("Name of the model there", max_chars=200, placeholder="may be left out", **form.key("server-model"))
     samples = count.text_input("Samples", value=f"{SERVER_SAMPLES:,}", max_chars=WIDE, **form.key("server-samples"))
-    if st.button("Ask this server", key="exactness-server-go", disabled=exam.is_busy, type="primary"):
-        exam.ask_server(url or "", model or "", samples or "", work.audit_server)
+    if st.button("Ask this server", key="exactness-server-go", disabled=state.is_busy, type="primary"):
+        state.ask_server(url or "", model or "", samples or "", work.audit_server)
         st.rerun()
-    if exam.told:
+    if state.server_notes:
         with st.container(key="exactness-text-server"):
-            for line in exam.told:
+            for line in state.server_notes:
                 st.text(line)
 
 
-def read_uploads(exam: ExactnessState) -> list[SampleUpload]:
+def read_uploads(state: ExactnessState) -> list[SampleUpload]:
     """What this visitor's browser sent; nobody else's session sees it. A file that is not here any more is left out."""
-    sent = st.session_state.get(f"exactness-file-{exam.turn}") or ()
+    sent = st.session_state.get(f"exactness-file-{state.turn}") or ()
     return [SampleUpload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
 
 
-def show_buttons(exam: ExactnessState, place: Any) -> None:
+def show_buttons(state: ExactnessState, place: Any) -> None:
     """The buttons that draw, with the settings under which they do."""
-    n = exam.result.n
+    n = state.result.n
     with place, st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
         st.markdown("Draw samples:", width="content")
         for count, name in STEPS.items():
-            show_draw_button(st, exam, count, name)
+            _show_draw_button(st, state, count, name)
         st.caption(
             " · ".join(
                 filter(
                     None,
-                    (describe_conditions(exam.question.settings), f"{count_samples(n)} so far" if n and not exam.is_busy else ""),
+                    (
+                        describe_conditions(state.question.settings),
+                        f"{count_samples(n)} so far" if n and not state.is_busy else "",
+                    ),
                 )
             )
         )
 
 
-def show_draw_button(place: Any, exam: ExactnessState, count: int, name: str) -> None:
-    n, most = exam.result.n, exam.question.most
+def _show_draw_button(place: Any, state: ExactnessState, count: int, name: str) -> None:
+    n, most = state.result.n, state.question.max_samples
     hint = "This decoder writes one text at a time and would need hours." if count > most else None
-    if place.button(name, key=f"exactness-draw-{count}", disabled=exam.is_busy or n >= most or count > most, help=hint):
-        exam.ask(count, work.draw_samples)
+    if place.button(name, key=f"exactness-draw-{count}", disabled=state.is_busy or n >= most or count > most, help=hint):
+        state.request_samples(count, work.draw_samples)
         st.rerun()
 
 
-def show_pictures(exam: ExactnessState, kind: str) -> None:
-    result = exam.shown
+def _show_pictures(state: ExactnessState, kind: str) -> None:
+    result = state.shown
     end = cell_shares.compute_rows_end(*result.arms)
-    asked = exam.question.settings
+    asked = state.question.settings
     tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
     typed = escape_markdown(f"The next {tokens} after “{shorten_prompt(asked.prompt)}”", ALL_SIGNS)
     st.container(key="exactness-prompt").caption(typed)
@@ -185,23 +193,23 @@ def show_pictures(exam: ExactnessState, kind: str) -> None:
         st.markdown(words.describe_bars(result))
 
 
-def show_texts(exam: ExactnessState) -> None:
+def show_texts(state: ExactnessState) -> None:
     """The latest sample of each."""
-    result = exam.shown
+    result = state.shown
     if result.texts:
         st.markdown(words.describe_latest_sample(result))
         for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
             column.caption(shown.name)
-            column.container(key=f"exactness-text-{arm}").text(words.join_prompt_and_text(exam.question, result.texts[1 + arm]))
+            column.container(key=f"exactness-text-{arm}").text(words.join_prompt_and_text(state.question, result.texts[1 + arm]))
 
 
-def show_seed_runs(exam: ExactnessState, kind: str, many: bool) -> None:
+def show_seed_runs(state: ExactnessState, kind: str, many: bool) -> None:
     """P-values of many runs. many: whether they are what is computed, or was last."""
-    known = exam.recorded()
-    found = exam.result.p_values or (known.result.p_values if known else None)
+    known = state.recorded()
+    found = state.result.p_values or (known.result.p_values if known else None)
     with st.container(key="exactness-flat"):
         st.markdown("## One run may pass by chance. What about many?")
-        if exam.question.source == "assisted":
+        if state.question.source == "assisted":
             st.markdown(
                 "P-values of many runs need thousands of samples, and this decoder writes one text at a time. Choose another decoder above."
             )
@@ -212,10 +220,10 @@ def show_seed_runs(exam: ExactnessState, kind: str, many: bool) -> None:
             "samples and a p-value. If the decoder is exact, every p-value is equally likely and the bars are level. If it is not, the "
             "p-values pile up at the left."
         )
-        mine = exam.result.p_values is not None
+        mine = state.result.p_values is not None
         session.show_work_button(
             left,
-            exam,
+            state,
             f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} seeds of your own",
             "exactness-seeds",
             work.run_many_seeds,
@@ -231,8 +239,8 @@ def show_seed_runs(exam: ExactnessState, kind: str, many: bool) -> None:
                 )
 
 
-def show_folds(exam: ExactnessState) -> None:
-    result = exam.shown
+def _show_folds(state: ExactnessState) -> None:
+    result = state.shown
     seeds = [("P-values of many runs", result.p_values.table)] if result.p_values else []
     show_tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
     fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")
@@ -241,19 +249,19 @@ def show_folds(exam: ExactnessState) -> None:
     from specviz.evidence.sequential import tabulate_plan  # torch comes with it, which a recorded page does without
 
     with fold:
-        st.markdown(words.describe_limits(exam))
+        st.markdown(words.describe_limits(state))
         st.markdown(RULE)
         elements.show_dataframe(words.build_tests_table(result, tabulate_plan()))
         st.caption(words.TABLE)
         st.markdown("The same test on the command line, with tests that also look inside the cells:")
-        st.code(words.build_command(exam), language=None, wrap_lines=True)
+        st.code(words.build_command(state), language=None, wrap_lines=True)
 
 
-def show_report(exam: ExactnessState, kind: str) -> None:
+def show_report(state: ExactnessState, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
-    report = exam.report
-    if report is None and exam.question.source == SERVER:
-        st.caption(words.describe_server_test(exam.question.settings))
+    report = state.report
+    if report is None and state.question.source == SERVER:
+        st.caption(words.describe_server_test(state.question.settings))
         return
     if report is None:
         st.caption(
@@ -277,7 +285,7 @@ def show_report(exam: ExactnessState, kind: str) -> None:
         st.markdown(
             "The most likely texts, by the exact distribution alone; a name that ends in … stands for all other texts that begin like this. "
             "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100."
-            + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.left_out) else "")
+            + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.undrawn_mass) else "")
         )
     for number, line in enumerate(words.list_audit_sentences(report)):
         st.container(key=f"exactness-text-audit-{number}").text(line)

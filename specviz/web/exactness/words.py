@@ -35,37 +35,37 @@ TABLE = (
 )
 
 
-def build_verdict(exam: ExactnessState) -> PageVerdict:
+def build_verdict(state: ExactnessState) -> PageVerdict:
     """The answer so far. One rejection at any test stays."""
     if early := build_early_verdict(
-        exam, "The blue marks are the exact distribution. Draw samples, and watch the bars approach them."
+        state, "The blue marks are the exact distribution. Draw samples, and watch the bars approach them."
     ):
         return early
-    looks = [look for (look,) in exam.shown.looks]
+    looks = [look for (look,) in state.shown.looks]
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
-    samples, who = count_samples(found.n), SOURCES[exam.question.source]
+    samples, who = count_samples(found.n), SOURCES[state.question.source]
     if found.verdict == "rejected":
         return PageVerdict(
             "rejected", f"No, not exact: {samples} do not follow the target’s distribution.", describe_rejection(found)
         )
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{who}: {samples}, and {NO_DRAFT}")
-    if not found.tells:
-        return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", announce_next_test(exam))
+    if not found.can_show_difference:
+        return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", announce_next_test(state))
     if found.detectable_tv > LARGE:
         return PageVerdict(
             "untold",
             f"No difference seen, but {samples} can show only a large one.",
-            f"{who}. {describe_detectable(found)} {announce_next_test(exam)}",
+            f"{who}. {describe_detectable(found)} {announce_next_test(state)}",
         )
-    unreached = describe_unreached(found.exercised, exam.question.source == "target")
+    unreached = describe_unreached(found.exercised, state.question.source == "target")
     seen = " ".join([f"{who}: {samples}, no difference seen. {describe_detectable(found)}", *unreached])
     return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen)
 
 
-def describe_limits(exam: ExactnessState) -> str:
+def describe_limits(state: ExactnessState) -> str:
     """What the verdict leaves open: its distance, differences inside a cell, how samples were drawn, and the test that comes next."""
-    if not (looks := exam.shown.looks):
+    if not (looks := state.shown.looks):
         return ""
     last = looks[-1][0]
     return " ".join(
@@ -74,17 +74,17 @@ def describe_limits(exam: ExactnessState) -> str:
             (
                 explain_distance(last),
                 _describe_pooling(last),
-                describe_sampling_mode(exam.shown, exam.question),
-                announce_next_test(exam),
+                describe_sampling_mode(state.shown, state.question),
+                announce_next_test(state),
             ),
         )
     )
 
 
-def _describe_pooling(found: InterimTest) -> str:
-    if found.pooled < 5e-4:
+def _describe_pooling(test: InterimTest) -> str:
+    if test.pooled < 5e-4:
         return ""
-    share = "All cells hold" if found.pooled > 0.9995 else f"{found.pooled:.0%} of the probability lies in cells that hold"
+    share = "All cells hold" if test.pooled > 0.9995 else f"{test.pooled:.0%} of the probability lies in cells that hold"
     return f"{share} several texts each; differences inside a cell are not seen here."
 
 
@@ -110,18 +110,18 @@ def describe_bars(result: ExactnessResult) -> str:
     words = "A dot stands for a space. A name that ends in … stands for all other texts that begin like this. "
     if result.n:
         words += "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100. "
-    outside = [
-        f"{len(beyond)} of “{arm.name}”" for arm in result.arms if (beyond := arm.rows.outside)
-    ]  # a phone has no left and right
+    assert result.arms is not None
+    outside = [f"{len(outliers)} of “{arm.name}”" for arm in result.arms if (outliers := arm.rows.outliers)]
     if outside:
         words += f"Here some bars end outside, at a diamond ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "
-    if left_out := result.arms[0].left_out:
+    if left_out := result.arms[0].undrawn_mass:
         words += f"Not drawn: all other texts together, {left_out:.0%}. "
     return words.strip()
 
 
 def describe_latest_sample(result: ExactnessResult) -> str:
     """What stands over one text of each decoder."""
+    assert result.texts is not None
     return f"The latest sample of each (number {result.texts[0]:,}). One text cannot tell the two apart; many can."
 
 
@@ -135,11 +135,11 @@ def describe_sampling_mode(result: ExactnessResult, question: ExactnessQuestion)
     return f"To save time, each distribution is computed once and used for every sample that needs it. This changes no sample.{engine}"
 
 
-def describe_seed_runs(found: SeedPValues | None) -> str:
+def describe_seed_runs(p_values: SeedPValues | None) -> str:
     """What the p-values of many runs say, once all are there."""
-    if found is None or len(found.values) < SEEDS:
-        return f"{len(found.values) if found else 0} of {SEEDS} runs so far. What they say is told when all are there."
-    return found.conclusion
+    if p_values is None or len(p_values.values) < SEEDS:
+        return f"{len(p_values.values) if p_values else 0} of {SEEDS} runs so far. What they say is told when all are there."
+    return p_values.conclusion
 
 
 def describe_server_test(settings: Settings) -> str:
@@ -153,10 +153,10 @@ def describe_server_test(settings: Settings) -> str:
     )
 
 
-def build_command(exam: ExactnessState) -> str:
+def build_command(state: ExactnessState) -> str:
     """The command that tests the same decoder without the page, and inside the cells too."""
-    settings, source, plain = exam.question.settings, exam.question.source, Settings()
-    options: list[Any] = ["--max-new-tokens", settings.max_new_tokens, "--samples", max(exam.shown.n, 10_000)]
+    settings, source, plain = state.question.settings, state.question.source, Settings()
+    options: list[Any] = ["--max-new-tokens", settings.max_new_tokens, "--samples", max(state.shown.n, 10_000)]
     for name in ("gamma", *SAMPLING_FIELDS):
         if getattr(settings, name) != getattr(plain, name):
             options += [f"--{name.replace('_', '-')}", getattr(settings, name)]

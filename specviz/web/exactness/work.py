@@ -20,7 +20,7 @@ from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, server_workers
 from specviz.web.sampling import work as sampling
-from specviz.web.sampling.work import SHARD, SamplingBench, as_key, report_part
+from specviz.web.sampling.work import SHARD, SamplingWorkspace, encode_settings, report_part
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
@@ -35,10 +35,10 @@ STARTS = cache.ResultCache(64)  # the same record for all who ask the same, so t
 _global_generator = threading.Lock()  # transformers draws from torch's one global generator
 
 
-def prepare(exam: ExactnessState, ticket: Ticket) -> SamplingBench:
+def prepare_session(state: ExactnessState, ticket: Ticket) -> SamplingWorkspace:
     """The bench, made once; the picture shows the exact distribution before anything is sampled."""
-    if exam.bench is None:
-        settings, source = exam.question.settings, exam.question.source
+    if state.bench is None:
+        settings, source = state.question.settings, state.question.source
         from specviz.evidence.session import SamplingSpec
 
         names = SOURCES[source], SOURCES["target"] + (", another seed" if source == "target" else "")
@@ -48,23 +48,23 @@ def prepare(exam: ExactnessState, ticket: Ticket) -> SamplingBench:
             asked = ((source, settings, names[0]), ("target", other, names[1]))
             return [SamplingSpec(name, "", own, ids, label=label) for name, own, label in asked]
 
-        bench = SamplingBench(settings, make_specs, 1, ticket)
-        others = ", ".join(
-            f"{name.replace('_', ' ')} {value}" for name, value in find_drafting_changes(settings.to_record()).items()
-        )
-        notes = bench.notes(settings, f"As the link asks: {others}." if others and source == "speculative" else "")
-        first = STARTS.get_or_compute((as_key(settings), source), lambda: ExactnessResult(bench.session.report(), notes=notes))
-        exam.put(ticket, bench=bench, result=first)
+        bench = SamplingWorkspace(settings, make_specs, 1, ticket)
+        changes = find_drafting_changes(settings.to_record()) if source == "speculative" else {}
+        others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changes.items())
+        notes = bench.describe_distribution(settings, f"As the link asks: {others}." if others else "")
+        left, right = bench.session.report()
+        first = STARTS.get_or_compute((encode_settings(settings), source), lambda: ExactnessResult((left, right), notes=notes))
+        state.put(ticket, bench=bench, result=first)
     ticket.tick(1.0)
-    return exam.bench
+    return state.bench
 
 
-def draw_samples(exam: ExactnessState, ticket: Ticket, count: int) -> None:
+def draw_samples(state: ExactnessState, ticket: Ticket, count: int) -> None:
     """Draw ``count`` more samples of the decoder, and of target-only sampling under the next seed."""
-    bench = prepare(exam, ticket)
+    bench = prepare_session(state, ticket)
     from specviz.evidence.decoder import ENGINE, SHARED, explain_engine_only
 
-    settings, source = exam.question.settings, exam.question.source
+    settings, source = state.question.settings, state.question.source
     only_engine, few = bool(explain_engine_only(source, settings)), count <= THROUGH_ENGINE
     most = SLOW_SHARD if source == "assisted" else ENGINE_SHARD if only_engine else SHARD
     modes = [ENGINE if engine else SHARED for engine in (few or only_engine, few)]
@@ -83,16 +83,16 @@ def draw_samples(exam: ExactnessState, ticket: Ticket, count: int) -> None:
         through = len(arms[0]) if source != "assisted" and modes[0] == ENGINE else 0
         return {"texts": find_latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
 
-    sampling.draw(exam, ticket, count, most, SIZES, draw_both, more)
+    sampling.draw_in_shards(state, ticket, count, most, SIZES, draw_both, more)
 
 
-def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
+def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
     """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
-    bench = prepare(exam, ticket)
+    bench = prepare_session(state, ticket)
     from specviz.evidence.decoder import ENGINE, SHARED, explain_engine_only
     from specviz.evidence.session import SamplingSpec, ShardRange, compute_seed_p_values, draw_shard
 
-    settings, source = exam.question.settings, exam.question.source
+    settings, source = state.question.settings, state.question.source
     mode = ENGINE if explain_engine_only(source, settings) else SHARED
     values: list[float] = []
 
@@ -105,24 +105,24 @@ def run_many_seeds(exam: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sam
     for value in compute_seed_p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
         values.append(value)
         if len(values) % 40 == 0 or len(values) == seeds:
-            exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.from_values(values, samples)))
+            state.put(ticket, result=replace(state.result, p_values=SeedPValues.from_values(values, samples)))
     ticket.tick(1.0)
 
 
-def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
+def examine_files(state: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     model_loading.wait_for_libraries(ticket)
     from specviz.evidence.sample_file_reports import compare_files, report_file
     from specviz.evidence.sample_files import parse_samples
 
-    settings = exam.question.settings
+    settings = state.question.settings
     files = [parse_samples(one.content, Path(one.name).name[:80], report_part(ticket, 0.0, 0.3, "Reading")) for one in uploads]
     for one in files:
         limits.check_text("prompt", one.prompt)
     if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
-        found = compare_files(*files, TV_OF_TWO, settings.seed, report_part(ticket, 0.5, 1.0))
-        return exam.put(ticket, report=found)
+        found = compare_files(files[0], files[1], TV_OF_TWO, settings.seed, report_part(ticket, 0.5, 1.0))
+        return state.put(ticket, report=found)
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
@@ -130,10 +130,10 @@ def examine_files(exam: ExactnessState, ticket: Ticket, uploads: Sequence[Sample
         (files[0], replace(settings, prompt=files[0].prompt), TV),
         report_part(ticket, 0.3, 1.0, "Testing the samples"),
     )
-    exam.put(ticket, report=server_workers.run_in_worker(report_file, pair, settings, asked, on_progress, "a file of samples"))
+    state.put(ticket, report=server_workers.run_in_worker(report_file, pair, settings, asked, on_progress, "a file of samples"))
 
 
-def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> None:
+def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> None:
     """Run the preflight checks, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
     assert SERVER in list_sources(), "only a local server asks others"
     model_loading.wait_for_libraries(ticket)
@@ -144,18 +144,21 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
     from specviz.audit.target import AuditTarget, add_server_records
     from specviz.evidence.sample_files import read_samples
 
-    settings = exam.question.settings
+    settings = state.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}
     sampling = SamplingRequest(max_tokens=settings.max_new_tokens, model=who.model, **same)
-    if exam.kept is None or exam.kept[0] != who:
-        exam.put(ticket, kept=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, told=())
-    folder = Path(exam.kept[1].name)
+    if state.server_collection is None or state.server_collection[0] != who:
+        state.put(
+            ticket, server_collection=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, server_notes=()
+        )
+    assert state.server_collection is not None
+    folder = Path(state.server_collection[1].name)
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
     try:
         arm = AuditTarget(endpoint, sampling, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
         arm.prepare(folder, TV_OF_SERVER, pair, lambda share, doing="", /: ticket.tick(0.2 * share, doing.capitalize()))
-        exam.put(ticket, told=tuple(arm.preparation.summary.splitlines()))
+        state.put(ticket, server_notes=tuple(arm.preparation.summary.splitlines()))
         if arm.preparation.blocking:
             raise EvidenceError(" ".join(check.sentence for check in arm.preparation.blocking))
         record = arm.collect(folder, lambda share, doing="", /: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
@@ -183,4 +186,4 @@ def audit_server(exam: ExactnessState, ticket: Ticket, who: ServerRequest) -> No
         on_progress=report_part(ticket, 0.8, 1.0, "Testing the samples"),
         requests=[arm.request],
     )
-    exam.put(ticket, report=add_server_records(report, [record]))
+    state.put(ticket, report=add_server_records(report, [record]))

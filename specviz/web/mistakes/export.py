@@ -13,37 +13,37 @@ from specviz.export.package import ExportOffer, Package, Picture
 from specviz.settings import Settings
 from specviz.web.mistakes import figures, words
 from specviz.web.mistakes.state import BugState
-from specviz.web.sampling.export import Look, build_sample_tables, describe_samples
+from specviz.web.sampling.export import TestRow, build_sample_tables, describe_samples
 from specviz.web.sampling.words import RULE, build_test_row, build_verify_command, find_smallest_p
 
 
-def build_offer(trial: BugState) -> ExportOffer:
+def build_offer(state: BugState) -> ExportOffer:
     """What can be exported; nothing until the texts are there, and until a hidden mistake is guessed."""
-    if trial.shown.arms is None or not trial.is_revealed:
-        return ExportOffer("break-it", note="" if trial.is_revealed else "Guess first: an export would reveal the answer.")
-    return ExportOffer.of(build_session_package(trial))
+    if state.shown.arms is None or not state.is_revealed:
+        return ExportOffer("break-it", note="" if state.is_revealed else "Guess first: an export would reveal the answer.")
+    return ExportOffer.from_package(build_session_package(state))
 
 
-def build_session_package(trial: BugState) -> Package:
+def build_session_package(state: BugState) -> Package:
     """Build the package of the trial on screen."""
-    result, case, verdict = trial.shown, trial.question, words.build_verdict(trial)
+    result, question, verdict = state.shown, state.question, words.build_verdict(state)
     tests = [
         build_test_row(name, one, find_smallest_p(one))
         for pair in result.looks
-        for name, one in zip(case.names, pair, strict=True)
+        for name, one in zip(question.names, pair, strict=True)
     ]
     mistake = None
-    if bug := case.bug:
+    if bug := question.bug:
         words_of_bug = {"id": bug.id, "name": bug.name, "wrong": bug.description, "thread": bug.thread}
-        mistake = words_of_bug | {"decoder": case.names[case.wrong_decoder[1]]}
+        mistake = words_of_bug | {"decoder": question.names[question.wrong_decoder[1]]}
     said = build_facts(
-        case.settings, trial.models, "mistakes", case.link(),
-        [] if case.is_hidden else [build_verify_command(case.settings, case.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,
+        question.settings, state.models, "mistakes", question.link(),
+        [] if question.is_hidden else [build_verify_command(question.settings, question.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
-    curve = result.picture(case.wrong_index)
+    curve = result.mark_curve(question.wrong_index)
     return build_mistakes_package(
-        case.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.seen}", said
+        question.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.details}", said
     )
 
 
@@ -56,7 +56,7 @@ SPEEDS = ("decoder", "texts", "draft_tokens_tested", "accepted", "tokens", "targ
 def build_mistakes_package(
     settings: Settings,
     arms: Sequence[CellShares],
-    looks: Sequence[Look],
+    looks: Sequence[TestRow],
     curve: DistanceCurve,
     speeds: tuple[DraftingCounts, DraftingCounts],
     verdict: str,
@@ -78,7 +78,7 @@ def build_mistakes_package(
         captions.append(f"{describe_samples(one, settings)} {where}")
     record, tables = build_sample_tables(arms, looks, verdict)
     distances, accepted = (
-        list(_curve_rows(curve)),
+        list(_iterate_curve_rows(curve)),
         [[one.name, one.texts, one.checked, one.accepted, one.tokens, one.passes] for one in speeds],
     )
     record["curve"] = [dict(zip(CURVE, row, strict=True)) for row in distances]
@@ -87,7 +87,7 @@ def build_mistakes_package(
     return Package("break-it", "Break it", {"draws.json": record}, tables, pictures, tuple(captions), manifest)
 
 
-def _curve_rows(curve: DistanceCurve) -> Iterator[list[Any]]:
+def _iterate_curve_rows(curve: DistanceCurve) -> Iterator[list[Any]]:
     for place, n in enumerate(curve.n):
         for arm, name in enumerate(curve.names):
             yield [n, name, curve.tv[place][arm], curve.mean[place], curve.upper[place]]

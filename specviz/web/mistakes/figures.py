@@ -47,10 +47,10 @@ def plot_distances(one: DistanceCurve, kind: str = "light") -> go.Figure:
             marker={"symbol": drawn["symbol"], "size": 8, "color": drawn["color"]},
             hovertemplate=f"{name}: TV %{{customdata:.4f}} after %{{x:,}} samples<extra></extra>",
         )  # fmt: skip
-    if one.caught:
-        late = one.caught >= 1000  # the words go to the left of the line
-        figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": INK[kind]})
-        figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✕ detected at {one.caught:,}", showarrow=False,
+    if one.samples_at_detection:
+        late = one.samples_at_detection >= 1000  # the words go to the left of the line
+        figure.add_vline(x=one.samples_at_detection, line={"width": 1.5, "dash": "dot", "color": INK[kind]})
+        figure.add_annotation(x=log10(one.samples_at_detection), y=1.0, yref="paper", text=f"✕ detected at {one.samples_at_detection:,}", showarrow=False,
                               xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
                               font={"size": 13, "color": GRAY[kind]})  # under the line at 1  # fmt: skip
     if not one.n:

@@ -79,7 +79,7 @@ class BugQuestion:
         return self.bug is None or self.bug.on_shared_distributions
 
     @property
-    def most(self) -> int:
+    def max_samples(self) -> int:
         return SIZES[-1] if self.on_shared_distributions else MOST_SLOW
 
     @property
@@ -139,7 +139,7 @@ class BugState(SamplingState):
         place = self.question.wrong_index
         return next((pair[place] for pair in result.looks if place is not None and pair[place].verdict == "rejected"), None)
 
-    def record_guess(self, guess: str) -> None:
+    def record_guess(self, guess: str | None) -> None:
         """The first guess counts."""
-        if self.guess is None and guess in GUESSES:
+        if self.guess is None and guess and guess in GUESSES:
             self.guess, self.guessed_at = guess, self.result.n

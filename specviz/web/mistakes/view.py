@@ -23,49 +23,50 @@ ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 
 
 def show_page() -> None:
-    trial = session.open_state("mistakes", session.make_opener(BugState, BugQuestion))
+    """Draw the page Break it."""
+    state = session.open_state("mistakes", session.make_opener(BugState, BugQuestion))
     show_page_head("mistakes", words.build_lede())
     first, chooser = st.columns([3, 2], gap="large")
     with chooser:
-        case, problems = show_fields(trial)
+        question, problems = show_fields(state)
     told_first = first.container(key="mistakes-top")
     left, right = st.columns([3, 2], gap="large")
-    trial.choose(case)
+    state.choose(question)
     with right:
         show_notes(problems, "mistakes-notes-fields")
-    trial.prepare(work.prepare)
-    session.sync_address(trial)
-    export_fold.show_export_fold("mistakes", lambda: export.build_offer(trial))
+    state.prepare(work.prepare_session)
+    session.sync_address(state)
+    export_fold.show_export_fold("mistakes", lambda: export.build_offer(state))
     with right:
-        show_buttons(trial)
-        show_notes(trial.notices, "mistakes-notes-live")
-        show_notes(trial.shown.notes, "mistakes-notes-distribution")
-        show_notes(describe_origin(trial), "mistakes-notes-from")
-        show_quiz(trial)
+        _show_buttons(state)
+        show_notes(state.notices, "mistakes-notes-live")
+        show_notes(state.shown.notes, "mistakes-notes-distribution")
+        show_notes(describe_origin(state), "mistakes-notes-from")
+        show_quiz(state)
     with told_first:
-        if not case.is_hidden:
-            st.container(key="mistakes-about").markdown(words.describe_question(case))
-        said = words.build_verdict(trial)
-        elements.show_verdict("mistakes", said.mark, said.words, said.seen)
-    if trial.shown.arms is None:
+        if not question.is_hidden:
+            st.container(key="mistakes-about").markdown(words.describe_question(question))
+        said = words.build_verdict(state)
+        elements.show_verdict("mistakes", said.mark, said.words, said.details)
+    if state.shown.arms is None:
         left.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
-    drawn_curve = trial.shown.picture(case.wrong_index if trial.is_revealed else None)
+    drawn_curve = state.shown.mark_curve(question.wrong_index if state.is_revealed else None)
     with left:
-        show_distance(trial, drawn_curve, session.get_theme())
-    show_pictures(trial, drawn_curve, session.get_theme())
-    if trial.shown.pairs:
-        st.markdown(words.build_texts_title(trial))
-        st.html(words.build_texts_html(case, trial.shown.pairs))
-    show_folds(trial, drawn_curve)
+        show_distance(state, drawn_curve, session.get_theme())
+    _show_pictures(state, drawn_curve, session.get_theme())
+    if state.shown.pairs:
+        st.markdown(words.build_texts_title(state))
+        st.html(words.build_texts_html(question, state.shown.pairs))
+    _show_folds(state, drawn_curve)
 
 
-def show_fields(trial: BugState) -> tuple[BugQuestion, list[str]]:
+def show_fields(state: BugState) -> tuple[BugQuestion, list[str]]:
     """The mistake in sight, text and seed folded: the case they ask for, and sentences where one cannot be used."""
-    case, names = trial.question, [HIDDEN, *words.order_bugs()]
-    form = Form("mistakes", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
+    question, names = state.question, [HIDDEN, *words.order_bugs()]
+    form = Form("mistakes", state.turn, {"prompt": question.settings.prompt, "seed": str(question.settings.seed)})
     mistake = st.container(key="mistakes-which").selectbox(
-        "Mistake", names, index=names.index(case.mistake), format_func=words.title_bug, **form.key("mistake")
+        "Mistake", names, index=names.index(question.mistake), format_func=words.title_bug, **form.key("mistake")
     )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
@@ -74,104 +75,104 @@ def show_fields(trial: BugState) -> tuple[BugQuestion, list[str]]:
         st.caption(
             "Temperature, cuts, gamma and length are chosen to show the mistake. To share this comparison, copy the address of the page."
         )
-    settings, problems = read_fields(form.raw, case.settings)
+    settings, problems = read_fields(form.raw, question.settings)
     try:
-        case = case if problems else BugQuestion(settings, mistake)
+        question = question if problems else BugQuestion(settings, mistake)
     except SettingsError as error:
         problems = [str(error)]
     show_notes(problems, place=top)
-    return case, problems
+    return question, problems
 
 
-def show_quiz(trial: BugState) -> None:
+def show_quiz(state: BugState) -> None:
     """The way into the game: a mistake that the visitor is to find."""
-    if trial.question.is_hidden:
+    if state.question.is_hidden:
         return
     with st.container(key="mistakes-quiz"):
         st.button(
             "Find the wrong decoder",
             key="mistakes-hide",
             on_click=start_new_quiz,
-            args=(trial,),
-            disabled=trial.is_busy,
+            args=(state,),
+            disabled=state.is_busy,
             type="primary",
         )
         st.caption("A game: two decoders, and perhaps one of them makes a mistake. Sample both, then say which.")
 
 
-def show_buttons(trial: BugState) -> None:
-    case, n, coming = trial.question, trial.result.n, trial.next_test
-    over = case.is_hidden and trial.is_revealed
-    can_be_sampled = case.bug is None or case.bug.can_be_sampled
+def _show_buttons(state: BugState) -> None:
+    question, n, coming = state.question, state.result.n, state.next_test
+    over = question.is_hidden and state.is_revealed
+    can_be_sampled = question.bug is None or question.bug.can_be_sampled
     with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
-        if not case.is_hidden and can_be_sampled and not trial.first_rejection:
+        if not question.is_hidden and can_be_sampled and not state.first_rejection:
             session.show_work_button(
-                st, trial, "Sample until it is detected", "mistakes-until", work.draw_until_detected, disabled=not coming
+                st, state, "Sample until it is detected", "mistakes-until", work.draw_until_detected, disabled=not coming
             )
         else:
-            asked = "Sample anyway, to" if not (case.is_hidden or can_be_sampled) else "Sample to"
+            asked = "Sample anyway, to" if not (question.is_hidden or can_be_sampled) else "Sample to"
             label = f"{asked} {coming:,}" if coming else "All samples drawn"
-            kind = "primary" if case.is_hidden and not over else "secondary"
-            session.show_work_button(st, trial, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)
+            kind = "primary" if question.is_hidden and not over else "secondary"
+            session.show_work_button(st, state, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)
         if over:
             st.button(
                 "Play again",
                 key="mistakes-another",
                 on_click=start_new_quiz,
-                args=(trial,),
-                disabled=trial.is_busy,
+                args=(state,),
+                disabled=state.is_busy,
                 type="primary",
             )
-    if case.is_hidden and not over and n:
+    if question.is_hidden and not over and n:
         st.segmented_control(
             "Which one is wrong?",
             GUESSES,
-            format_func=ANSWERS.get,
-            key=f"mistakes-guess-{trial.turn}",
-            on_change=take_answer,
-            args=(trial,),
+            format_func=ANSWERS.__getitem__,
+            key=f"mistakes-guess-{state.turn}",
+            on_change=_take_answer,
+            args=(state,),
         )
-    under = f"{describe_prompt(case.settings.prompt)}: {describe_conditions(case.settings)}" + (
+    under = f"{describe_prompt(question.settings.prompt)}: {describe_conditions(question.settings)}" + (
         f" · {n:,} samples of each so far" if n else ""
     )
     other = (
         ""
-        if case.is_hidden
+        if question.is_hidden
         else ". Each mistake has the settings that show it best, so the pictures differ from those of Is it exact?"
     )
     st.container(key="mistakes-conditions").caption(escape_markdown(under + other, ALL_SIGNS))  # it holds what a visitor typed
     session.show_progress("mistakes")
 
 
-def take_answer(trial: BugState) -> None:
-    trial.record_guess(st.session_state.get(f"mistakes-guess-{trial.turn}"))
+def _take_answer(state: BugState) -> None:
+    state.record_guess(st.session_state.get(f"mistakes-guess-{state.turn}"))
 
 
-def start_new_quiz(trial: BugState) -> None:
+def start_new_quiz(state: BugState) -> None:
     """A hidden mistake under another seed, in fields of its own."""
-    trial.enter()
-    settings = replace(trial.question.settings, seed=secrets.randbelow(1_000_000))
-    trial.choose(replace(trial.question, settings=settings, mistake=HIDDEN))
-    trial.turn += 1
+    state.enter()
+    settings = replace(state.question.settings, seed=secrets.randbelow(1_000_000))
+    state.choose(replace(state.question, settings=settings, mistake=HIDDEN))
+    state.turn += 1
 
 
-def show_distance(trial: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
+def show_distance(state: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
     """The picture that tells a wrong rule from a right one."""
     st.markdown("**How far from the exact distribution?**")
     show_figure(figures.plot_distances(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
-    said = words.describe_curve(curve, trial)
+    said = words.describe_curve(curve, state)
     st.container(key="mistakes-said-curve").markdown(said)
 
 
-def show_pictures(trial: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
-    result = trial.shown
+def _show_pictures(state: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
+    result = state.shown
     left, right = st.columns([3, 2], gap="large")
     if result.n and curve.wrong is not None:
         wrong = result.arms[curve.wrong]
         with left:
             st.markdown("**Where do the wrong rule’s samples go?**")
             show_figure(figures.plot_wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
-            st.container(key="mistakes-said-cells").markdown(words.describe_cells(trial))
+            st.container(key="mistakes-said-cells").markdown(words.describe_cells(state))
     with right if result.n and curve.wrong is not None else left:
         st.markdown("**How fast?**")
         one, other = result.speeds
@@ -179,11 +180,11 @@ def show_pictures(trial: BugState, curve: comparison.DistanceCurve, kind: str) -
         show_figure(
             draw_cached(figures.plot_acceptance, result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False
         )
-        st.container(key="mistakes-said-speed").markdown(words.describe_acceptance(trial))
+        st.container(key="mistakes-said-speed").markdown(words.describe_acceptance(state))
 
 
-def show_folds(trial: BugState, curve: comparison.DistanceCurve) -> None:
-    result, case = trial.shown, trial.question
+def _show_folds(state: BugState, curve: comparison.DistanceCurve) -> None:
+    result, question = state.shown, state.question
     speeds = [
         {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
          "target passes": one.passes}
@@ -192,10 +193,10 @@ def show_folds(trial: BugState, curve: comparison.DistanceCurve) -> None:
     show_tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
     with st.expander("When this page tests, and what each test found"):
         st.markdown(
-            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(case.bug, result.toy)}"
+            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(question.bug, result.toy)}"
         )
-        if result.looks and trial.is_revealed:
-            elements.show_dataframe(words.build_tests_table(trial))
-        if not case.is_hidden:
+        if result.looks and state.is_revealed:
+            elements.show_dataframe(words.build_tests_table(state))
+        if not question.is_hidden:
             st.markdown("The same mistake on the command line, with tests that also look inside the cells:")
-            st.code(build_verify_command(case.settings, case.mistake), language=None, wrap_lines=True)
+            st.code(build_verify_command(question.settings, question.mistake), language=None, wrap_lines=True)

@@ -37,11 +37,11 @@ def title_bug(name: str) -> str:
         return "A hidden mistake: which decoder is wrong?"
     bug = PUBLISHED_BUGS[name]
     projects = " and ".join(bug.projects[: 2 if bug.can_be_sampled else 1])
-    parts = name_bug(bug), f"in {projects}" if projects else "", "" if bug.can_be_sampled else "not shown by sampling"
+    parts = _name_bug(bug), f"in {projects}" if projects else "", "" if bug.can_be_sampled else "not shown by sampling"
     return " · ".join(filter(None, parts))
 
 
-def name_bug(bug: PublishedBug) -> str:
+def _name_bug(bug: PublishedBug) -> str:
     name = bug.title or bug.name
     return name[0].upper() + name[1:]
 
@@ -52,6 +52,7 @@ def describe_bug(bug: PublishedBug) -> str:
 
 
 def build_lede() -> str:
+    """The sentence under the page's title."""
     made = sum(one.thread != "derived" for one in PUBLISHED_BUGS.values())
     return f"Choose one of {len(PUBLISHED_BUGS)} wrong rules, {made} of them found in real decoders. See what it writes, and after how many samples a test detects it."
 
@@ -69,9 +70,9 @@ def describe_question(question: BugQuestion) -> str:
     """What is wrong, and who reported it; empty where it is hidden."""
     if (bug := question.bug) is None or question.is_hidden:
         return ""
-    sentence = f"**{name_bug(bug)}.** {describe_bug(bug)} {describe_source(bug)}"
+    sentence = f"**{_name_bug(bug)}.** {describe_bug(bug)} {describe_source(bug)}"
     if not bug.on_shared_distributions:
-        sentence += f" Sampling it takes the full decoder, so this page draws at most {question.most:,} samples."
+        sentence += f" Sampling it takes the full decoder, so this page draws at most {question.max_samples:,} samples."
     return sentence
 
 
@@ -83,49 +84,51 @@ def describe_enumeration(bug: PublishedBug | None, toy: float) -> str:
     return ""
 
 
-def build_verdict(trial: BugState) -> PageVerdict:
+def build_verdict(state: BugState) -> PageVerdict:
     """What the tests have found so far."""
-    case, result, rejected = trial.question, trial.shown, trial.find_rejection(trial.shown)
-    if not trial.is_revealed:
-        return PageVerdict("waiting", *_describe_game(trial))
-    if case.is_hidden:
-        return _build_game_verdict(trial)
+    question, result, rejected = state.question, state.shown, state.find_rejection(state.shown)
+    if not state.is_revealed:
+        return PageVerdict("waiting", *_describe_game(state))
+    if question.is_hidden:
+        return _build_game_verdict(state)
     if rejected:
-        return PageVerdict("rejected", _announce_detection(rejected), _explain_detection(trial, rejected))
-    if case.bug and not case.bug.can_be_sampled:
-        return _build_unshown_verdict(trial, case.bug)
-    if early := build_early_verdict(trial, "Sample, and watch the distance of the wrong rule part from that of the right one."):
+        return PageVerdict("rejected", _announce_detection(rejected), _explain_detection(state, rejected))
+    if question.bug and not question.bug.can_be_sampled:
+        return _build_unshown_verdict(state, question.bug)
+    if early := build_early_verdict(state, "Sample, and watch the distance of the wrong rule part from that of the right one."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
-        return PageVerdict("untold", words, f"Try another text, in Settings. {announce_next_test(trial)}")
+        return PageVerdict("untold", words, f"Try another text, in Settings. {announce_next_test(state)}")
     found = result.looks[-1][1]
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{count_samples(found.n)} of the wrong rule, and {NO_DRAFT}")
     words = f"Not detected yet: {found.n:,} samples of the wrong rule show no difference."
-    seen = describe_detectable(found) if found.tells else "All texts share one cell here, so nothing can be decided."
+    seen = (
+        describe_detectable(found) if found.can_show_difference else "All texts share one cell here, so nothing can be decided."
+    )
     return PageVerdict(
         "untold",
         words,
-        " ".join(filter(None, (seen, *describe_unreached(found.exercised), _describe_pooling(found), announce_next_test(trial)))),
+        " ".join(filter(None, (seen, *describe_unreached(found.exercised), _describe_pooling(found), announce_next_test(state)))),
     )
 
 
-def _build_unshown_verdict(trial: BugState, bug: PublishedBug) -> PageVerdict:
+def _build_unshown_verdict(state: BugState, bug: PublishedBug) -> PageVerdict:
     """The verdict on a mistake that sampling cannot show, which samples confirm."""
-    tier, looks = UNSAMPLED_TIERS[bug.tier], trial.shown.looks
+    tier, looks = UNSAMPLED_TIERS[bug.tier], state.shown.looks
     confirmation = f" As expected, {count_samples(looks[-1][1].n)} show no difference." if looks else ""
     return PageVerdict("unshown", tier["verdict"], tier["instead"] + confirmation)
 
 
-def _announce_detection(found: InterimTest) -> str:
-    return f"Detected: {found.n:,} samples were enough."
+def _announce_detection(test: InterimTest) -> str:
+    return f"Detected: {test.n:,} samples were enough."
 
 
-def _explain_detection(trial: BugState, found: InterimTest) -> str:
+def _explain_detection(state: BugState, test: InterimTest) -> str:
     """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
-    looks, right = trial.shown.looks, 1 - trial.question.wrong_decoder[1]
-    said, place = describe_rejection(found), SIZES.index(found.n)
+    looks, right = state.shown.looks, 1 - state.question.wrong_decoder[1]
+    said, place = describe_rejection(test), SIZES.index(test.n)
     if place:
         said += f" At {SIZES[place - 1]:,} samples the test did not reject it yet."
     if any(pair[right].verdict == "rejected" for pair in looks):
@@ -133,31 +136,31 @@ def _explain_detection(trial: BugState, found: InterimTest) -> str:
     return f"{said} The right rule, tested alike, passes."
 
 
-def _describe_pooling(found: InterimTest) -> str:
-    if found.pooled < 0.2:
+def _describe_pooling(test: InterimTest) -> str:
+    if test.pooled < 0.2:
         return ""
-    return f"{found.pooled:.0%} of the probability lies in groups of several texts. Differences inside a group show only in the longer test on the command line, below."
+    return f"{test.pooled:.0%} of the probability lies in groups of several texts. Differences inside a group show only in the longer test on the command line, below."
 
 
-def _describe_game(trial: BugState) -> tuple[str, str]:
-    if not trial.result.n:
+def _describe_game(state: BugState) -> tuple[str, str]:
+    if not state.result.n:
         return (
             "At most one of these two decoders is wrong. Which?",
             "Sample both, then answer. Your first answer counts. How few samples do you need?",
         )
     seen = "Answer now, or draw more samples first: the distance of a right decoder falls with the gray band, that of a wrong one levels off."
-    return f"{trial.result.n:,} samples of each. Is one of them wrong?", seen
+    return f"{state.result.n:,} samples of each. Is one of them wrong?", seen
 
 
-def _build_game_verdict(trial: BugState) -> PageVerdict:
-    case, found = trial.question, trial.first_rejection
-    good = trial.guess == case.answer
+def _build_game_verdict(state: BugState) -> PageVerdict:
+    question, found = state.question, state.first_rejection
+    good = state.guess == question.answer
     mark, answer = ("consistent", "Right.") if good else ("rejected", "No.")
-    if not case.bug:
+    if not question.bug:
         return PageVerdict(
             mark,
             f"{answer} Neither is wrong: both follow the target’s distribution.",
-            f"You answered after {trial.guessed_at:,} samples.",
+            f"You answered after {state.guessed_at:,} samples.",
         )
     seen = (
         f"At {found.n:,} samples the test could see it"
@@ -166,35 +169,35 @@ def _build_game_verdict(trial: BugState) -> PageVerdict:
     )
     return PageVerdict(
         mark,
-        f"{answer} Decoder {case.answer} is wrong.",
-        f"{name_bug(case.bug)}: {describe_bug(case.bug)} {describe_source(case.bug)} {seen}; you answered after {trial.guessed_at:,}.",
+        f"{answer} Decoder {question.answer} is wrong.",
+        f"{_name_bug(question.bug)}: {describe_bug(question.bug)} {describe_source(question.bug)} {seen}; you answered after {state.guessed_at:,}.",
     )
 
 
-def describe_curve(curve: DistanceCurve, trial: BugState) -> str:
+def describe_curve(curve: DistanceCurve, state: BugState) -> str:
     """The sentence of meaning under the curve."""
-    bug, same, n = trial.question.bug if trial.is_revealed else None, trial.shown.same, trial.shown.n
+    bug, same, n = state.question.bug if state.is_revealed else None, state.shown.same, state.shown.n
     said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
     if bug and not bug.can_be_sampled:
         return f"{said} So does that of this mistake, as far as samples can tell."
     said += " That of a wrong one levels off."
-    if not n or trial.question.is_hidden:
+    if not n or state.question.is_hidden:
         return said
     if not any(right for right, _ in curve.tv):
         said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
-    length = trial.question.settings.max_new_tokens
+    length = state.question.settings.max_new_tokens
     of = f" of {'1 token' if length == 1 else f'{length} tokens'}"
     if same == n:
         return f"The two rules wrote the same in all {n:,} samples. {said}"
     return f"With the same random numbers, the two rules wrote the same in {same:,} of {n:,} samples{of}; the mistake shows in the others. {said}"
 
 
-def describe_acceptance(trial: BugState) -> str:
+def describe_acceptance(state: BugState) -> str:
     """The lesson of the second picture."""
-    speeds, case = trial.shown.speeds, trial.question
+    speeds, question = state.shown.speeds, state.question
     counted = f"Counted on {speeds[0].texts} longer texts of each."
-    arm = case.wrong_index
-    if not trial.is_revealed or arm is None:
+    arm = question.wrong_index
+    if not state.is_revealed or arm is None:
         return f"A higher acceptance rate is faster, but does not say which decoder is correct. {counted}"
     right, wrong = speeds[1 - arm], speeds[arm]
     way = compare_acceptance_rates(right, wrong)
@@ -208,29 +211,31 @@ def describe_acceptance(trial: BugState) -> str:
     return f"The two acceptance rates are too close to tell apart on these texts, so speed does not show this mistake. {counted}"
 
 
-def describe_cells(trial: BugState) -> str:
-    arm = trial.shown.arms[trial.question.wrong_decoder[1]]
-    beyond, bars = len(arm.rows.outside), len(arm.rows.probs)
+def describe_cells(state: BugState) -> str:
+    """The sentence under the picture of the wrong rule's cells."""
+    arm = state.shown.arms[state.question.wrong_decoder[1]]
+    beyond, bars = len(arm.rows.outliers), len(arm.rows.probs)
     if not beyond:
         said = "So far sampling noise explains every bar of the wrong rule."
     else:
         said = f"Sampling noise does not explain {beyond} of the wrong rule’s {bars} bars: {'the one that ends' if beyond == 1 else 'those that end'} at a diamond."
-    if left_out := arm.left_out:
+    if left_out := arm.undrawn_mass:
         said += f" Not drawn: all other texts together, {left_out:.0%}."
     return f"{said} A dot stands for a space, and … for all other texts that begin like this."
 
 
-def build_tests_table(trial: BugState) -> list[dict[str, str]]:
+def build_tests_table(state: BugState) -> list[dict[str, str]]:
     """Every test of both decoders as a row."""
     return [
         {"samples": f"{one.n:,}", "decoder": name, "test": test.name, "p-value": format_p_for_table(test.p_value), "level": format_p_for_table(test.alpha),
          "found": "a difference" if test.rejected else "no difference"}
-        for pair in trial.shown.looks for name, one in zip(trial.question.names, pair, strict=True) for test in one.tests
+        for pair in state.shown.looks for name, one in zip(state.question.names, pair, strict=True) for test in one.tests
     ]  # fmt: skip
 
 
-def build_texts_title(trial: BugState) -> str:
-    alike, of = trial.shown.alike
+def build_texts_title(state: BugState) -> str:
+    """What stands over the texts side by side."""
+    alike, of = state.shown.alike
     if alike == of:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
     return (
@@ -239,11 +244,11 @@ def build_texts_title(trial: BugState) -> str:
     )
 
 
-def build_texts_html(case: BugQuestion, pairs: tuple[TextPair, ...]) -> str:
+def build_texts_html(question: BugQuestion, pairs: tuple[TextPair, ...]) -> str:
     """The texts side by side."""
-    before = shorten_prompt(case.settings.prompt)
+    before = shorten_prompt(question.settings.prompt)
     return html.build_two_texts(
         TextLine(f"{one.number} · {name}", kind, before, one.same, token if one.first[0] != one.first[1] else None, rest)
         for one in pairs
-        for name, kind, token, rest in zip(case.names, ("right", "wrong"), one.first, one.rest, strict=True)
+        for name, kind, token, rest in zip(question.names, ("right", "wrong"), one.first, one.rest, strict=True)
     )

@@ -15,17 +15,22 @@ CELLS = ("decoder", "begins_with", "one_text", "exact_probability", "draws", "sh
 LOOKS = ("decoder", "draws", "test", "p_value", "level", "detectable_tv", "verdict")
 
 
-Look = Mapping[str, Any]  # keys of LOOKS
+TestRow = Mapping[str, Any]  # keys of LOOKS
 
 
-def build_sample_tables(arms: Sequence[CellShares], looks: Sequence[Look], verdict: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def build_sample_tables(
+    arms: Sequence[CellShares], looks: Sequence[TestRow], verdict: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Build the record of samples and tests, and their tables."""
     cells = [
-        {"decoder": one.name, "n": one.n, "cells": [dict(zip(CELLS[1:], row, strict=True)) for row in cell_rows(one)]}
+        {"decoder": one.name, "n": one.n, "cells": [dict(zip(CELLS[1:], row, strict=True)) for row in iterate_cell_rows(one)]}
         for one in arms
     ]
     tables = {
-        "cells.csv": lambda: (CELLS, ([one.name, quote_text(row[0]), *row[1:]] for one in arms for row in cell_rows(one))),
+        "cells.csv": lambda: (
+            CELLS,
+            ([one.name, quote_text(row[0]), *row[1:]] for one in arms for row in iterate_cell_rows(one)),
+        ),
         "looks.csv": lambda: (LOOKS, ([one[key] for key in LOOKS] for one in looks)),
     }
     return {"verdict": verdict, "arms": cells, "looks": [dict(one) for one in looks]}, tables
@@ -37,7 +42,7 @@ def describe_samples(one: CellShares, settings: Settings) -> str:
     return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quote_text(settings.prompt)}."
 
 
-def cell_rows(one: CellShares) -> Iterator[list[Any]]:
+def iterate_cell_rows(one: CellShares) -> Iterator[list[Any]]:
     """Yield the fields of CELLS after the decoder, the likeliest cell first."""
     for place in one.order:
         band = [one.low[place], one.high[place]] if one.n else ["", ""]

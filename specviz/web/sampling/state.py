@@ -18,7 +18,7 @@ CHOSEN = "Chosen random numbers are left out here. A run with chosen random numb
 
 
 class SamplingState(PageState):
-    """A question with everything that was sampled for it. A question says how many samples it allows, ``most``.
+    """A question with everything that was sampled for it. A question says how many samples it allows, ``max_samples``.
 
     empty  the result before there is one; bench  what the work keeps between clicks
     """
@@ -66,7 +66,7 @@ class SamplingState(PageState):
 
     def find_test_after(self, n: int) -> int | None:
         """Samples at the first test after ``n``; None after the last."""
-        return next((size for size in SIZES if n < size <= self.question.most), None)
+        return next((size for size in SIZES if n < size <= self.question.max_samples), None)
 
 
 @lru_cache(maxsize=1)

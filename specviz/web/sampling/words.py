@@ -28,11 +28,11 @@ RULE = (
 
 @dataclass(frozen=True, slots=True)
 class PageVerdict:
-    """mark: waiting | consistent | rejected | untold | unshown (no samples could show it); words: the answer; seen: what could have been seen, and what could not."""
+    """mark: waiting | consistent | rejected | untold | unshown (no samples could show it); words: the answer; details: what could have been seen, and what could not."""
 
     mark: str
     words: str
-    seen: str
+    details: str
 
 
 def build_early_verdict(state: SamplingState, hint: str) -> PageVerdict | None:
@@ -56,6 +56,7 @@ def describe_origin(state: SamplingState) -> list[str]:
 
 
 def count_samples(n: int) -> str:
+    """A number of samples in words."""
     return "1 sample" if n == 1 else f"{n:,} samples"
 
 
@@ -64,9 +65,9 @@ def find_smallest_p(found: InterimTest) -> Finding:
     return min(found.tests, key=lambda test: test.p_value)
 
 
-def describe_rejection(found: InterimTest) -> str:
+def describe_rejection(test: InterimTest) -> str:
     """How rarely an exact decoder would be that far off."""
-    p = find_smallest_p(found).p_value
+    p = find_smallest_p(test).p_value
     return f"A right decoder would show a difference this large {'less than once in 10³⁰⁰' if p < 1e-300 else f'about once in {format_odds(p)}'} runs."
 
 
@@ -120,6 +121,7 @@ def describe_prompt(prompt: str) -> str:
 
 
 def announce_next_test(state: SamplingState) -> str:
+    """When the next test comes."""
     coming = state.find_test_after(state.shown.n)
     return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
 

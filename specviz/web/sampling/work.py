@@ -48,7 +48,7 @@ class ExactCells:
 EXACT = cache.ResultCache(32)
 
 
-def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
+def compute_exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
     """The same for all visitors who ask the same of the target."""
     from specviz.evidence.sequential import make_cells
 
@@ -58,7 +58,7 @@ def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCe
         cells = made.without_impossible()
         return ExactCells(tuple(pair.encode(settings.prompt)), cells, label_cells(cells.shown, pair.pieces))
 
-    return EXACT.get_or_compute(as_key(replace(settings, seed=0)), compute)
+    return EXACT.get_or_compute(encode_settings(replace(settings, seed=0)), compute)
 
 
 def report_part(ticket: Ticket, low: float, high: float, doing: str | None = None) -> ProgressCallback:
@@ -70,12 +70,12 @@ def report_part(ticket: Ticket, low: float, high: float, doing: str | None = Non
     return report
 
 
-def as_key(settings: Settings) -> str:
+def encode_settings(settings: Settings) -> str:
     """Settings as a key: equal for equal settings."""
     return json.dumps(settings.to_record(), sort_keys=True)
 
 
-class SamplingBench:
+class SamplingWorkspace:
     """What the work of a page keeps between clicks: the open pair and the session of both decoders.
 
     make_specs  ids of the prompt -> both decoders; tested  how many of them, from the first
@@ -87,9 +87,9 @@ class SamplingBench:
         key = settings.pair, settings.device, settings.dtype
         self.pair, self.settings = model_loading.wait_for_models(ticket, key, cache.load_weights), settings
         self.models = cache.describe_pair(*key)
-        self.small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
+        self.is_small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
         ticket.tick(doing="Computing the exact distribution")
-        exact = exact_cells(self.pair, settings, ticket)
+        exact = compute_exact_cells(self.pair, settings, ticket)
         from specviz.evidence.session import InterimSession
 
         self.ids = exact.ids
@@ -108,7 +108,7 @@ class SamplingBench:
 
         return self.session.draw(self.pair, count, on_progress, modes, call)
 
-    def notes(self, settings: Settings, other: str = "") -> tuple[str, ...]:
+    def describe_distribution(self, settings: Settings, other: str = "") -> tuple[str, ...]:
         """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""
         empty = "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
         one = ""
@@ -116,9 +116,9 @@ class SamplingBench:
             one = "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
         elif not self.session.cells.shown.can_show_difference:
             one = "No continuation is likely enough for a bar of its own, so the picture shows one bar for all. The test groups them in other cells."
-        return tuple(filter(None, (empty, other, self._sharing(settings), one)))
+        return tuple(filter(None, (empty, other, self._describe_draftable(settings), one)))
 
-    def _sharing(self, settings: Settings) -> str:
+    def _describe_draftable(self, settings: Settings) -> str:
         """What the draft can propose after the prompt, where the tokenizers differ. A method that cannot draft is said when it draws."""
         from specviz.speed.text_passes import describe_pair
 
@@ -127,7 +127,7 @@ class SamplingBench:
         return ""
 
 
-def draw(
+def draw_in_shards(
     state: SamplingState,
     ticket: Ticket,
     count: int,
@@ -147,7 +147,7 @@ def draw(
     A shard reads the distributions of all its samples, so it goes past the ends that small models reach within a moment.
     """
     bench, done, count = state.bench, before, before + count
-    pauses = [end for end in ends if end >= MOMENT or not bench.small]
+    pauses = [end for end in ends if end >= MOMENT or not bench.is_small]
 
     while done < count:
         size = min([count - done, most, *(end - bench.n for end in pauses if end > bench.n)])

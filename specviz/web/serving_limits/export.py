@@ -24,14 +24,14 @@ def build_offer(state: SetupsState) -> ExportOffer:
         return ExportOffer("serving-limits")
     link = {key: value for key, value in state.question.link().items() if state.own or key != "prompt"}
     said = build_facts(
-        one.settings, one.models, "serving_limits", link, [] if state.own else [setups_command(one)], n=one.texts, turns=one.runs,
+        one.settings, one.models, "serving_limits", link, [] if state.own else [build_setups_command(one)], n=one.texts, turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_setups(one),
     )  # fmt: skip
     package = build_serving_limits_package(one, state.question.arm, said)
-    return ExportOffer.of(package, "" if state.own else f"This is the recorded measurement, on passages of {one.text}.")
+    return ExportOffer.from_package(package, "" if state.own else f"This is the recorded measurement, on passages of {one.text}.")
 
 
-def setups_command(one: SetupComparison) -> str:
+def build_setups_command(one: SetupComparison) -> str:
     """What records the same rows without the page; times are those of the machine it runs on."""
     settings = one.settings
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
@@ -57,18 +57,18 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
         "distances": Picture(partial(figures.plot_distances, one), "What a serving setup changes, and what draft tokens add")
     }
     captions = [f"{figures.describe_setups(one)} {where}"]
-    if seen := one.near_ties.seen(arm):
+    if seen := one.near_ties.summarize(arm):
         pictures["margins"] = Picture(partial(ties.plot_margins, seen), f"{COMPARISONS[arm].first} and {COMPARISONS[arm].second}")
         pictures["spread"] = Picture(
             partial(ties.plot_gap_histogram, seen), f"Margins: {COMPARISONS[arm].first} and {COMPARISONS[arm].second}"
         )
         captions.append(f"{ties.describe_near_ties(seen)} {where}")
-    tables = {"rows.csv": lambda: (ROWS, _setup_rows(one)), "greedy.csv": lambda: (GREEDY, _greedy_rows(one))}
+    tables = {"rows.csv": lambda: (ROWS, _iterate_setup_rows(one)), "greedy.csv": lambda: (GREEDY, _iterate_greedy_rows(one))}
     data = {"setups.json": json.loads(dump_setups(one))}
     return Package("serving-limits", "Serving limits", data, tables, pictures, tuple(captions), manifest)
 
 
-def _setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
+def _iterate_setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
     for row in one.rows:
         spans = [x for found in (row.apart, row.overlap, row.alone, row.drafted) for x in list_interval(found)]
         own = [row.own.mean, row.own.worst, row.own.prefixes, row.own.near_ties] if row.own else [None] * 4
@@ -76,7 +76,7 @@ def _setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
                *(row.ms or (None, None)), row.reason]  # fmt: skip
 
 
-def _greedy_rows(one: SetupComparison) -> Iterator[list[Any]]:
+def _iterate_greedy_rows(one: SetupComparison) -> Iterator[list[Any]]:
     """Every token of every greedy text up to where the two texts of a pair diverge, with both margins."""
     for key in one.near_ties.comparisons:
         for prompt, pairing in enumerate(one.near_ties.comparisons[key]):

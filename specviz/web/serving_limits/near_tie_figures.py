@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import log10
 
 from specviz.evidence.results import label_cell
-from specviz.evidence.serving_setups.records import COMPARISONS, GreedyPair, NearTieSummary
+from specviz.evidence.serving_setups.records import COMPARISONS, GreedyDifference, GreedyPair, NearTieSummary
 from specviz.figures.charts import escape_label, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
@@ -18,13 +18,13 @@ from specviz.glyphs import decode_whole, read_piece
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named 0
 BINS = 20
-BEFORE, AFTER = 14, 10  # tokens of a story
+BEFORE, AFTER, CONTEXT = 14, 10, 8  # tokens of a story before and after the difference, and of a row of the table
 MARGIN = "gap between the two largest logits"
 
 
 def describe_near_ties(seen: NearTieSummary) -> str:
     """What one comparison shows."""
-    arm, parted = COMPARISONS[seen.key], seen.differing
+    arm, parted = COMPARISONS[seen.key], seen.differences
     length = max(len(one.first.tokens) for one in seen.pairings)
     several = len(seen.pairings) > 1
     texts = f"{len(seen.pairings)} greedy texts" if several else "the greedy text"
@@ -63,7 +63,7 @@ def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
         x = [place + 1 for one in seen.pairings for place in range(one.shared)]
         y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
         figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": gray, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
-    parted = seen.differing
+    parted = seen.differences
     figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts differ",
                        marker={"symbol": "x", "size": 11, "color": INK[kind]},
                        customdata=[[one.margins[0], one.margins[1], *map(escape_label, name_tokens(one))] for one in parted],
@@ -81,7 +81,7 @@ def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": FADED[kind]},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
-    if seen.differing:
+    if seen.differences:
         figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},
                        hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
@@ -105,7 +105,7 @@ def compute_histogram(seen: NearTieSummary) -> tuple[list[float], list[float], l
             counts[min(BINS - 1, bisect_right(edges, log10(max(FLOOR, margin))) - 1)] += 1
         return [count / max(1, len(found)) for count in counts]
 
-    return edges, shares(seen.margins_before_difference), shares([one.margins[0] for one in seen.differing])
+    return edges, shares(seen.margins_before_difference), shares([one.margins[0] for one in seen.differences])
 
 
 def build_difference_rows(seen: NearTieSummary) -> list[dict[str, object]]:
@@ -114,16 +114,18 @@ def build_difference_rows(seen: NearTieSummary) -> list[dict[str, object]]:
     return [
         {"after": _shorten_context(one), "position": one.place + 1, arm.first: name_tokens(one)[0], arm.second: name_tokens(one)[1],
          f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}
-        for one in sorted(seen.differing, key=lambda one: one.place)
+        for one in sorted(seen.differences, key=lambda one: one.place)
     ]  # fmt: skip
 
 
-def name_tokens(one: GreedyPair) -> tuple[str, str]:
-    """The two tokens where they diverge, spaces shown."""
-    return tuple(name_token(one, text.tokens[one.place]) for text in (one.first, one.second))
+def name_tokens(one: GreedyDifference) -> tuple[str, str]:
+    """The two tokens where the texts differ, spaces shown."""
+    first, second = one.tokens
+    return name_token(one.pair, first), name_token(one.pair, second)
 
 
 def name_token(one: GreedyPair, token: int) -> str:
+    """A token with its spaces shown."""
     return label_cell((token,), True, one.pieces)
 
 
@@ -144,7 +146,7 @@ class NearTieStory:
     usual: float
 
     @property
-    def in_words(self) -> str:
+    def sentence(self) -> str:
         first, second = self.names
         return (
             f"The weights are the same, at temperature 0 and without a draft. At token {self.place} the two largest logits (the scores of the best two "
@@ -154,22 +156,27 @@ class NearTieStory:
 
 
 def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
-    """The parting where the reference's two largest logits are closest; None where no texts part."""
-    if seen is None or not seen.differing:
+    """The first difference where the reference's two largest logits are closest; None where no texts differ."""
+    if seen is None or not seen.differences:
         return None
-    one, arm = min(seen.differing, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
-    place = one.place
+    difference, names = min(seen.differences, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
+    place, one = difference.place, difference.pair
 
-    def text(ids: Sequence[int]) -> str:
+    def join(ids: Sequence[int]) -> str:
         return decode_whole(b"".join(read_piece(one.pieces, token) for token in ids))
 
-    after = tuple(text(each.tokens[place + 1 : place + 1 + AFTER]) for each in (one.first, one.second))
-    written = tuple(text(each.tokens[place : place + 1]) for each in (one.first, one.second))
-    before = text((*one.begins, *one.first.tokens[:place])[-BEFORE:])
-    return NearTieStory((arm.first, arm.second), before, written, after, place + 1, one.margins[0], seen.median_margin)
+    (first, after_first), (second, after_second) = (
+        (join(text.tokens[place : place + 1]), join(text.tokens[place + 1 : place + 1 + AFTER]))
+        for text in (one.first, one.second)
+    )
+    before = join((*one.begins, *one.first.tokens[:place])[-BEFORE:])
+    return NearTieStory(
+        (names.first, names.second), before, (first, second), (after_first, after_second), place + 1, difference.margins[0],
+        seen.median_margin,
+    )  # fmt: skip
 
 
-def _shorten_context(one: GreedyPair, count: int = 8) -> str:
-    """The last tokens before they diverge, as text."""
-    before = (*one.begins, *one.first.tokens[: one.place])[-count:]
-    return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")
+def _shorten_context(one: GreedyDifference) -> str:
+    """The last CONTEXT tokens before the texts differ."""
+    before = (*one.pair.begins, *one.pair.first.tokens[: one.place])[-CONTEXT:]
+    return "…" + b"".join(bytes.fromhex(one.pair.pieces[token]) for token in before).decode("utf-8", "replace")

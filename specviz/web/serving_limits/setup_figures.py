@@ -24,7 +24,7 @@ NOISY = "too noisy to say"
 
 def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]:
     """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
-    rows = []
+    rows: list[tuple[tuple[str, ...], str]] = []
     for row in one.rows:
         apart = format_probability(row.apart.value) if row.apart else "reference" if row.key == REFERENCE else ""
         own = (format_probability(row.own.mean), format_probability(row.own.worst)) if row.own else ("", "")
@@ -34,6 +34,7 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
 
 
 def get_sign(row: SetupRow) -> str:
+    """The sign of a row's verdict."""
     return "–" if row.reason else SIGNS[row.verdict]
 
 
@@ -41,7 +42,7 @@ def build_speed_rows(one: SetupComparison) -> list[dict[str, object]]:
     """How often draft tokens are accepted in each setup, and its speed-ups over the reference without a draft."""
 
     def said(found: Estimate | None) -> str:
-        return "" if found is None else found.format() if one.steady else NOISY
+        return "" if found is None else found.format() if one.is_steady else NOISY
 
     return [
         {COLUMNS[0]: row.entry.name, "acceptance rate": row.overlap and round(row.overlap.value, 2),
@@ -53,7 +54,7 @@ def build_speed_rows(one: SetupComparison) -> list[dict[str, object]]:
 
 def describe_timing(one: SetupComparison) -> str:
     """What the speed-ups are relative to, and under which settings they were measured."""
-    slow = "" if one.steady else f" No speeds are given: {one.unsteady}"
+    slow = "" if one.is_steady else f" No speeds are given: {one.noise_note}"
     return (
         f"Speed-ups over float32 without a draft, the median of each setup with the {describe_interval(one.runs)}: gamma {one.settings.gamma}, temperature "
         f"{one.settings.temperature:g}, the {one.settings.rule} rule, one text at a time. A mistake has the same speed without a draft as the setup that "
@@ -63,7 +64,7 @@ def describe_timing(one: SetupComparison) -> str:
 
 def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
     """The counts, prefixes and times from which the tables are made."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for row in one.rows:
         own, ms = row.own, row.ms
         apart = f"{format_probability(row.apart.low)} to {format_probability(row.apart.high)}" if row.apart else ""
@@ -77,46 +78,50 @@ def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
 
 def describe_setups(one: SetupComparison) -> str:
     """What the table shows: how far setups move the distribution, how little draft tokens add to that, and what mistakes do."""
-    rows = [row for row in one.rows if row.own is not None]
-    moved = [row for row in rows if row.apart is not None and row.verdict != LOSSY]
-    exact = [row for row in rows if row.verdict == EXACT]
+    worst = [(row.own.worst, row) for row in one.rows if row.own is not None]
+    moved = [(row.apart.value, row.entry.name) for row in one.rows if row.own and row.apart and row.verdict != LOSSY]
+    exact = [value for value, row in worst if row.verdict == EXACT]
     if not moved or not exact:
         return "Nothing could be compared on this pair."
-    near, far = min(moved, key=lambda row: row.apart.value), max(moved, key=lambda row: row.apart.value)
-    said = (
-        f"Serving choices change the target, from a little ({near.entry.name}, {format_probability(near.apart.value)}) to a lot ({far.entry.name}, "
-        f"{format_probability(far.apart.value)}). Draft tokens add nothing to that in the exact rows (at most {format_probability(max(row.own.worst for row in exact))})"
+    (near, near_name), (far, far_name) = min(moved, key=_get_value), max(moved, key=_get_value)
+    sentence = (
+        f"Serving choices change the target, from a little ({near_name}, {format_probability(near)}) to a lot ({far_name}, "
+        f"{format_probability(far)}). Draft tokens add nothing to that in the exact rows (at most {format_probability(max(exact))})"
     )
-    if rounded := [row for row in rows if row.verdict == ROUNDING]:
-        worst = max(rounded, key=lambda row: row.own.worst)
-        said += f", at most {format_probability(worst.own.worst)} where passes round differently ({', '.join(row.entry.name for row in rounded)})"
-    if wrong := [row for row in rows if row.verdict == LOSSY]:
-        worst = max(wrong, key=lambda row: row.own.worst)
-        said += f", and up to {format_probability(worst.own.worst)} after a mistake ({worst.entry.name})"
-    return f"{said}."
+    if rounded := [(value, row) for value, row in worst if row.verdict == ROUNDING]:
+        largest, names = max(value for value, _ in rounded), ", ".join(row.entry.name for _, row in rounded)
+        sentence += f", at most {format_probability(largest)} where passes round differently ({names})"
+    if wrong := [(value, row.entry.name) for value, row in worst if row.verdict == LOSSY]:
+        value, name = max(wrong, key=_get_value)
+        sentence += f", and up to {format_probability(value)} after a mistake ({name})"
+    return f"{sentence}."
+
+
+def _get_value(named: tuple[float, str]) -> float:
+    return named[0]
 
 
 def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     """For each row the distance of its distribution from float32's, and what draft tokens change about it, on one logarithmic axis."""
-    rows = [row for row in one.rows if row.own is not None]
+    rows = [(row, row.own) for row in one.rows if row.own is not None]
     places = list(range(len(rows)))[::-1]
     blue, orange = (getattr(MEANINGS[name], kind) for name in ("target", "draft"))
     figure = go.Figure()
     figure.add_vrect(x0=LEAST, x1=TOLERANCE, fillcolor=BAND, line_width=0, layer="below")
     figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="float32 rounding",
                           font={"size": 12, "color": GRAY[kind]})  # fmt: skip
-    for row, place in zip(rows, places, strict=True):
-        figure.add_scatter(x=[max(LEAST, row.own.mean), max(LEAST, row.own.worst)], y=[place, place], mode="lines",
+    for (_, own), place in zip(rows, places, strict=True):
+        figure.add_scatter(x=[max(LEAST, own.mean), max(LEAST, own.worst)], y=[place, place], mode="lines",
                            line={"width": 2.4, "color": orange}, showlegend=False, hoverinfo="skip")  # fmt: skip
-    moved = [(row, place) for row, place in zip(rows, places, strict=True) if row.apart is not None]
-    figure.add_scatter(x=[max(LEAST, row.apart.value) for row, _ in moved], y=[place for _, place in moved], mode="markers",
+    moved = [(row.apart.value, row.entry.name, place) for (row, _), place in zip(rows, places, strict=True) if row.apart]
+    figure.add_scatter(x=[max(LEAST, value) for value, _, _ in moved], y=[place for _, _, place in moved], mode="markers",
                        name="the setup: mean", marker={"symbol": "circle", "size": 11, "color": blue},
-                       customdata=[row.entry.name for row, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
-    figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="lines+markers", name="draft tokens: mean to largest",
-                       line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row in rows],
+                       customdata=[name for _, name, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
+    figure.add_scatter(x=[max(LEAST, own.worst) for _, own in rows], y=places, mode="lines+markers", name="draft tokens: mean to largest",
+                       line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row, _ in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
     frame_chart(figure, 100 + 31 * len(rows), "change (TV)")
-    figure.update_yaxes(tickvals=places, ticktext=[escape_label(f"{get_sign(row)} {shorten_label(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row in rows],
+    figure.update_yaxes(tickvals=places, ticktext=[escape_label(f"{get_sign(row)} {shorten_label(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row, _ in rows],
                         range=[-0.6, len(rows) - 0.1], showgrid=False, ticks="", tickfont={"size": 12.5})  # fmt: skip
     figure.update_xaxes(type="log", range=[-8, 0.12], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],
                         ticktext=["10⁻⁸", "10⁻⁶", "0.0001", "0.01", "1"])  # fmt: skip

@@ -45,6 +45,7 @@ TV = (
 
 
 def show_page() -> None:
+    """Draw the page Serving limits."""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", LEDE)
     top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
@@ -53,7 +54,7 @@ def show_page() -> None:
     form.prompt(fold)
     settings, problems = read_fields(form.raw, state.question.settings)
     with below:
-        arm = show_comparison_choice(form, state.question.arm)
+        arm = _show_comparison_choice(form, state.question.arm)
     question = replace(state.question, settings=settings, arm=arm)
     measurement_page.show_controls(
         "serving_limits", state, question, problems, export.build_offer, "Measure every setup", work.measure_setups, ABOUT, fold
@@ -73,14 +74,16 @@ def show_page() -> None:
             [describe_measurement(state, one), *filter(None, [describe_draftable(one.models)])], "serving_limits-notes-from"
         )
     with below:
-        show_near_ties(one, state.question.arm, kind, state.partial_result is one)
-    show_folds(state, one)
+        _show_near_ties(one, state.question.arm, kind, state.partial_result is one)
+    _show_folds(state, one)
 
 
 def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
     """What each setup changes as a picture; beside it one text served in two ways. The story stays when a visitor measures."""
     told = next(
-        filter(None, (ties.build_story(of.near_ties.seen(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)),
+        filter(
+            None, (ties.build_story(of.near_ties.summarize(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)
+        ),
         None,
     )
     left, right = st.columns([6, 5], gap="large") if told else (st.container(), None)
@@ -99,13 +102,13 @@ def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
         st.html(
             html.build_two_texts(TextLine(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines)
         )
-        show_sentence(told.in_words, "serving_limits-said-story", plain=True)
+        show_sentence(told.sentence, "serving_limits-said-story", plain=True)
 
 
 def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
     """Where the numbers come from."""
     size = f"{one.length} tokens each, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {describe_machine(one.machine)}."
-    slow = "" if one.steady else " The machine was busy, so no speeds are given. Run it again later."
+    slow = "" if one.is_steady else " The machine was busy, so no speeds are given. Run it again later."
     if state.own or state.partial_result:
         return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
     other = describe_recorded_pair(one.models.get("pair", pairs.DEFAULT), state.pair)
@@ -113,7 +116,7 @@ def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
     return f"Recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
 
 
-def show_comparison_choice(form: Form, arm: str) -> str:
+def _show_comparison_choice(form: Form, arm: str) -> str:
     st.markdown(
         "## Near ties\nGreedy decoding takes the token with the largest logit. Two number types, or passes over one token and over several, write "
         "different texts where rounding moves logits by more than the two largest are apart."
@@ -121,8 +124,8 @@ def show_comparison_choice(form: Form, arm: str) -> str:
     return form.choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
 
-def show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
-    seen = one.near_ties.seen(arm)
+def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
+    seen = one.near_ties.summarize(arm)
     if seen is None:
         st.caption("The greedy texts follow." if underway else "This comparison could not run on this pair.")
         return
@@ -134,16 +137,16 @@ def show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) ->
             draw_cached(plot_comparison, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion
         )
     show_sentence(conclusion, "serving_limits-said-ties")
-    if seen.differing:
+    if seen.differences:
         show_tables("Where they differ, and what each writes there", ties.build_difference_rows(seen))
 
 
 def plot_comparison(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
     """A picture of near ties."""
-    return draw(one.near_ties.seen(arm), kind)
+    return draw(one.near_ties.summarize(arm), kind)
 
 
-def show_folds(state: SetupsState, one: SetupComparison) -> None:
+def _show_folds(state: SetupsState, one: SetupComparison) -> None:
     with st.expander("Acceptance rate and speed in every setup"):
         show_dataframe(figures.build_speed_rows(one), placeholder="")
         st.caption(

@@ -16,9 +16,9 @@ def measure_setups(state: SetupsState, ticket: Ticket, question: SetupsQuestion)
     settings = question.settings
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups, continue_prompt
-    from specviz.evidence.serving_setups.targets import refuse_uncompared
+    from specviz.evidence.serving_setups.targets import refuse_unsupported
 
-    refuse_uncompared(pair)
+    refuse_unsupported(pair)
     ticket.tick(0.0, "The target continues your text")
     places = continue_prompt(pair, settings, settings.prompt, LENGTH, TEXTS)
     effort = SetupEffort(POSITIONS, RUNS, TOKENS, 1, GREEDY)

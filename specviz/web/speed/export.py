@@ -41,7 +41,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
         what_if=(asked.gamma, asked.spot, locate_pair(choice, plan, many, asked.gamma)),  # where the sliders stand
     )
     about = "" if state.own else f"This is the recorded plan, of the text {plan.text['name']}."
-    return ExportOffer.of(package, about)
+    return ExportOffer.from_package(package, about)
 
 
 def plan_command(plan: SpeedPlan) -> str:

@@ -23,7 +23,7 @@ def build_offer(state: WholeTextState) -> ExportOffer:
     if one is None:
         return ExportOffer("whole-text")
     said = "" if state.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
-    return ExportOffer.of(build_shown_package(one, recorded=not state.own), said)
+    return ExportOffer.from_package(build_shown_package(one, recorded=not state.own), said)
 
 
 def build_shown_package(one: Passage, recorded: bool) -> Package:

@@ -46,7 +46,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         assert (said.mark, one.result.n) == ("consistent", 10_000)
         assert (
             f"moves {100 * one.result.looks[-1][0].detectable_tv:.2g}% of the probability to other texts would have been detected 99 times in 100"
-            in said.seen
+            in said.details
         )
         assert "several texts" in words.describe_limits(one) and "next test comes at 100,000" in words.describe_limits(one)
         number, left, right = one.result.texts
@@ -56,7 +56,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
 def test_assisted_generation_is_sampled_one_text_at_a_time(page_pair):
     one = exam(length=1, source="assisted")
     work.draw_samples(one, FreeTicket(), 100)
-    assert (one.result.n, one.result.engine, len(one.result.looks), one.question.most) == (100, 0, 1, 10_000)
+    assert (one.result.n, one.result.engine, len(one.result.looks), one.question.max_samples) == (100, 0, 1, 10_000)
 
 
 def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(page_pair):
@@ -66,7 +66,7 @@ def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(pa
     exams = [exam(length=1, source="assisted") for _ in range(4)]
     for one in exams:
         one.queue = queue
-        one.ask(40, work.draw_samples)
+        one.request_samples(40, work.draw_samples)
     assert all(one.ticket.ended.wait(60) for one in exams)
     assert [one.result.arms[0].counts for one in exams] == [alone.result.arms[0].counts] * 4
 
@@ -108,7 +108,7 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     work.draw_samples(one, FreeTicket(), 100)
     assert "only one outcome" in one.result.notes[0]
     said = words.build_verdict(one)
-    assert said.mark == "consistent" and "the test is equality. Every draw is that outcome." in said.seen
+    assert said.mark == "consistent" and "the test is equality. Every draw is that outcome." in said.details
     counts = np.array(one.result.looks[0][0].counts)
     heavy = counts.argmax()
     counts[heavy], counts[heavy - 1] = counts[heavy] - 1, counts[heavy - 1] + 1
@@ -119,14 +119,14 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
 
 def test_an_empty_prompt_says_where_it_begins(page_pair):
     one = exam(prompt="")
-    work.prepare(one, FreeTicket())
+    work.prepare_session(one, FreeTicket())
     assert list(one.result.notes) == ["The prompt is empty, so the text begins with the start token."]
 
 
 def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pair, pair):
     """Temperature 0.7 in place of 1: far more than the 0.05 that the test at 10,000 samples detects."""
     one = exam()
-    work.prepare(one, FreeTicket())
+    work.prepare_session(one, FreeTicket())
     cold = build_decoder("target", pair, replace(one.question.settings, temperature=0.7), one.bench.ids).sample(SHARED, 0, 10_000)
     found = sequential.run_interim_test(
         2, one.bench.session.cells.tests[2], one.bench.session.cells.tests[2].count_samples(cold), ""
@@ -144,7 +144,7 @@ def test_the_plan_ends_at_its_last_test():
     one = exam()
     arm = CellShares("a", ("x",), (True,), (1.0,), (1_000_000,), (0.0,), (1.0,), 1_000_000)
     one.result = ExactnessResult((arm, arm))
-    one.ask(1, work.draw_samples)
+    one.request_samples(1, work.draw_samples)
     assert one.said == ["The plan ends at 1,000,000 samples. Choose another seed to begin again."]
 
 
@@ -152,14 +152,14 @@ def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name()
     plans = [sequential.make_plan(look, 2) for look in range(sequential.SCHEDULE.looks)]
     assert tuple(one.n for one in plans) == SIZES
     assert sum(one.level * sequential.SCHEDULE.tests for one in plans) == pytest.approx(0.001)
-    assert [sequential.SCHEDULE.due(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
+    assert [sequential.SCHEDULE.find_due_look(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
     assert [row["n"] for row in sequential.tabulate_plan()] == list(SIZES)
 
 
 def test_what_a_test_says_it_could_detect_it_detects(page_pair):
     """The test at 1,000 samples, 40 times from a distribution at the stated distance: power 0.99, so 35 or fewer are rejected once in 20,000 times."""
     one = exam()
-    cells = work.prepare(one, FreeTicket()).session.cells.tests[1]
+    cells = work.prepare_session(one, FreeTicket()).session.cells.tests[1]
     probs = cells.masses / cells.masses.sum()
     tv = sequential.run_interim_test(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
     order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)
@@ -187,13 +187,13 @@ def test_p_values_of_many_seeds_are_uniform(page_pair):
     work.run_many_seeds(one, ticket, 60, 300)
     found = one.result.p_values
     assert (len(found.values), sum(found.counts), found.samples) == (60, 60, 300)
-    assert found.uniform and "no bar leaves its gray box" in found.conclusion
+    assert found.is_uniform and "no bar leaves its gray box" in found.conclusion
     assert len(set(found.values)) > 50
 
 
 def test_piled_up_p_values_are_not_called_uniform():
     one = SeedPValues((0.01,) * 60, 300, 0, 15)
-    assert not one.uniform and "are not spread evenly" in one.conclusion
+    assert not one.is_uniform and "are not spread evenly" in one.conclusion
     figure = cell_shares.plot_p_values(one)
     assert list(figure.data[1].y) == [60] + [0] * 9
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("p-value", "runs")

@@ -129,7 +129,7 @@ def many(rest: float, n: int = 1000) -> CellShares:
 def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
     one = many(0.2)
     shown = one.rows
-    assert shown.labels == (*one.labels[: results.ROWS], REST) and one.left_out == 0.0
+    assert shown.labels == (*one.labels[: results.ROWS], REST) and one.undrawn_mass == 0.0
     assert sum(shown.probs) == pytest.approx(1.0) and sum(shown.counts) == one.n, "nothing is lost"
     assert shown.low[-1] < shown.probs[-1] < shown.high[-1] and shown.high[-1] - shown.low[-1] < 0.2
     assert max(len(trace.x) for trace in cell_shares.plot_cells(one, cell_shares.compute_rows_end(one)).data) == results.ROWS + 1
@@ -137,8 +137,8 @@ def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
 
 def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_says_so():
     one = many(0.7)
-    assert REST not in one.rows.labels and one.left_out == pytest.approx(0.7 + 0.3 * 10 / 78)
-    assert f"Not drawn: all other texts together, {one.left_out:.0%}." in words.describe_bars(ExactnessResult((one, one)))
+    assert REST not in one.rows.labels and one.undrawn_mass == pytest.approx(0.7 + 0.3 * 10 / 78)
+    assert f"Not drawn: all other texts together, {one.undrawn_mass:.0%}." in words.describe_bars(ExactnessResult((one, one)))
     assert "Not drawn" not in words.describe_bars(ExactnessResult((many(0.2), many(0.2))))
 
 
@@ -151,7 +151,7 @@ def test_marks_of_neighbors_never_touch():
 def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown.looks[-1][0]
-    assert words.build_verdict(one).seen.endswith(
+    assert words.build_verdict(one).details.endswith(
         "A decoder that moves 1.6% of the probability to other texts would have been detected 99 times in 100."
     )
     more = words.describe_limits(one)
@@ -178,7 +178,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     alone = CellShares("a", (REST,), (False,), (1.0,), (10,), (1.0,), (1.0,), 10)
     assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
     off = some(counts=(70, 20, 10))
-    assert off.outside == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
+    assert off.outliers == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
     arms = ExactnessResult((off, some()))
     said = words.describe_bars(arms)
     assert "Here some bars end outside, at a diamond (1 of “Speculative decoding”). The verdict comes from the tests" in said

@@ -40,7 +40,7 @@ def test_a_server_is_asked_and_its_samples_tested(exam, pair):
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
         asked(exam, server.url)
     assert exam.notices == [] and exam.report["n"] == 200 and exam.report["verdict"] in ("consistent", "too few samples")
-    assert exam.told[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.told)
+    assert exam.server_notes[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.server_notes)
     assert exam.report["audit"]["command"].startswith(f"specviz audit {server.url}")
 
 
@@ -59,9 +59,9 @@ def test_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
     with serving(dialect="llama.cpp", slow=lambda number: 0.003, **of_pair(pair)) as server:
         asked(exam, server.url, stop_at="Collecting")
         assert exam.report is None and exam.ticket.state == "stopped"
-        folder = exam.kept[1].name
+        folder = exam.server_collection[1].name
         asked(exam, server.url)
-    assert exam.report["n"] == 200 and exam.kept[1].name == folder
+    assert exam.report["n"] == 200 and exam.server_collection[1].name == folder
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def upload(content: bytes, name: str = "draws.jsonl") -> SampleUpload:
 
 
 def took(exam: ExactnessState, *uploads: SampleUpload) -> ExactnessState:
-    exam.take(uploads, examine_files)
+    exam.test_uploads(uploads, examine_files)
     for _ in range(600):
         if not exam.is_busy:
             return exam
@@ -95,9 +95,9 @@ def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
 def test_of_many_cells_the_heaviest_are_shown_with_bands_for_all():
     cells = [{"begins": [number], "whole": True, "mass": 0.025, "count": 25} for number in range(40)]
     shown = CellShares.from_report({"decoder": "a file", "pieces": {}, "answers": [{"n": 1000, "cells": cells}]})
-    assert len(shown.rows.labels) == ROWS and shown.left_out == pytest.approx((40 - ROWS) * 0.025)
+    assert len(shown.rows.labels) == ROWS and shown.undrawn_mass == pytest.approx((40 - ROWS) * 0.025)
     low, high = compute_cell_bands([0.025] * 40, 1000, 1 - 0.01 / 40)
-    assert (shown.low, shown.high, shown.outside) == (tuple(low), tuple(high), ())
+    assert (shown.low, shown.high, shown.outliers) == (tuple(low), tuple(high), ())
 
 
 BAD = {

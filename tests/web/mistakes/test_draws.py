@@ -60,8 +60,8 @@ def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, m
     assert not any(right.verdict == "rejected" for right, _ in one.result.looks), "the right rule passes"
     said = words.build_verdict(one)
     assert (said.mark, said.words) == ("rejected", f"Detected: {one.result.n:,} samples were enough.")
-    assert one.result.picture(1).caught == one.result.n
-    assert "The right rule, tested alike, passes." in said.seen
+    assert one.result.mark_curve(1).samples_at_detection == one.result.n
+    assert "The right rule, tested alike, passes." in said.details
 
 
 def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
@@ -70,7 +70,7 @@ def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
     said = words.build_verdict(one)
     assert one.result.same == 100 and one.result.alike == (12, 12)
     assert (said.mark, said.words) == ("unshown", "Sampling never shows this mistake.")
-    assert "As expected, 100 samples show no difference." in said.seen
+    assert "As expected, 100 samples show no difference." in said.details
     assert "Same random numbers, same texts" in words.build_texts_title(one)
 
 
@@ -78,20 +78,20 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     one = trial("no-bonus")
     work.draw_samples(one, FreeTicket(), 100)
     right, wrong = one.result.speeds
-    assert wrong.per_pass < right.per_pass and one.question.most == MOST_SLOW
-    assert "Compare the tokens per target pass instead" in words.build_verdict(one).seen
+    assert wrong.per_pass < right.per_pass and one.question.max_samples == MOST_SLOW
+    assert "Compare the tokens per target pass instead" in words.build_verdict(one).details
 
 
 def test_the_stuck_random_number_raises_acceptance_and_the_page_says_why(ready):
     one = trial("R18")
-    work.prepare(one, FreeTicket())
+    work.prepare_session(one, FreeTicket())
     assert comparison.compare_acceptance_rates(*one.result.speeds) == 1
     assert "looks faster because it is wrong" in words.describe_acceptance(one)
 
 
 def test_texts_are_marked_at_their_first_different_token(ready, pair):
     one = trial("R5")
-    work.prepare(one, FreeTicket())
+    work.prepare_session(one, FreeTicket())
     for pair in one.result.pairs:
         assert pair.first[0] != pair.first[1]
     numbers = [pair.number for pair in one.result.pairs]
@@ -134,16 +134,16 @@ def hidden(answer: str) -> BugState:
 def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one = hidden("B")
     work.draw_samples(one, FreeTicket(), 1000)
-    curve = one.result.picture(None)
+    curve = one.result.mark_curve(None)
     assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
     said = words.build_verdict(one)
-    assert one.question.bug.name not in said.words + said.seen + words.describe_acceptance(one)
+    assert one.question.bug.name not in said.words + said.details + words.describe_acceptance(one)
     one.record_guess("A")
     one.record_guess("B")
     assert one.guess == "A", "the first guess counts"
     said = words.build_verdict(one)
-    assert said.words == "No. Decoder B is wrong." and words.describe_bug(one.question.bug) in said.seen
-    assert said.seen.endswith("you answered after 1,000.")
+    assert said.words == "No. Decoder B is wrong." and words.describe_bug(one.question.bug) in said.details
+    assert said.details.endswith("you answered after 1,000.")
 
 
 def test_where_neither_is_wrong_both_pass(ready):
@@ -152,4 +152,4 @@ def test_where_neither_is_wrong_both_pass(ready):
     assert not any(found.verdict == "rejected" for pair in one.result.looks for found in pair)
     one.record_guess("neither")
     assert words.build_verdict(one).words == "Right. Neither is wrong: both follow the target’s distribution."
-    assert one.result.picture(one.question.wrong_index).wrong is None
+    assert one.result.mark_curve(one.question.wrong_index).wrong is None

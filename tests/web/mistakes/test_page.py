@@ -87,11 +87,11 @@ def test_every_tier_that_sampling_cannot_see_has_a_sentence():
         assert words.describe_bug(one) in said and one.can_be_sampled is (one.tier == "sampled")
         if not one.can_be_sampled:
             before = words.build_verdict(trial(name))
-            assert before.mark == "unshown" and {"verdict": before.words, "instead": before.seen} == UNSAMPLED_TIERS[one.tier], (
-                "nothing is promised"
-            )
+            assert (
+                before.mark == "unshown" and {"verdict": before.words, "instead": before.details} == UNSAMPLED_TIERS[one.tier]
+            ), "nothing is promised"
         assert ("at most" in said) is (not one.on_shared_distributions)
-    assert (BugQuestion(BASE, "R8").most, BugQuestion(BASE, "R5").most) == (MOST_SLOW, SIZES[-1])
+    assert (BugQuestion(BASE, "R8").max_samples, BugQuestion(BASE, "R5").max_samples) == (MOST_SLOW, SIZES[-1])
 
 
 # pictures and words
@@ -174,8 +174,8 @@ def test_a_false_alarm_of_the_right_rule_is_called_one():
     one = trial()
     one.result = answered((500, 499, 1))
     said = words.build_verdict(one)
-    assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.seen
-    assert "less than once in 10³⁰⁰ runs" in said.seen, "one sample lies where the target never is"
+    assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.details
+    assert "less than once in 10³⁰⁰ runs" in said.details, "one sample lies where the target never is"
 
 
 @pytest.mark.parametrize(("p", "said"), ((1.344e-19, "7×10¹⁸"), (8.3e-5, "12,000"), (1e-9, "10⁹"), (3e-7, "3×10⁶")))
@@ -186,9 +186,9 @@ def test_a_p_value_is_said_as_one_in_so_many(p, said):
 def test_what_can_hide_inside_a_cell_is_said():
     one = trial()
     one.result = answered((500, 500, 0), pooled=0.93)
-    assert "93% of the probability lies in groups of several texts" in words.build_verdict(one).seen
+    assert "93% of the probability lies in groups of several texts" in words.build_verdict(one).details
     one.result = answered((500, 500, 0), pooled=0.1)
-    assert "lies in groups" not in words.build_verdict(one).seen
+    assert "lies in groups" not in words.build_verdict(one).details
 
 
 def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_cannot_show():

@@ -94,7 +94,7 @@ def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
     assert set(shown.near_ties.comparisons) == set(COMPARISONS) and all(
         len(one) >= 20 for one in shown.near_ties.comparisons.values()
     )
-    assert not shown.near_ties.seen("fp32-blocks").differing, "draft tokens change nothing"
+    assert not shown.near_ties.summarize("fp32-blocks").differences, "draft tokens change nothing"
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
@@ -262,24 +262,24 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     rows = package.file("rows.csv")
     assert rows == package.file("rows.csv") and len(rows.splitlines()) == 1 + len(SETUPS)
     assert sum(line.endswith(b"False") for line in package.file("greedy.csv").splitlines()) == sum(
-        len(shown.near_ties.seen(key).differing) for key in shown.near_ties.comparisons
+        len(shown.near_ties.summarize(key).differences) for key in shown.near_ties.comparisons
     )
-    words = export.setups_command(shown).split()
+    words = export.build_setups_command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(shown.texts) in words
 
 
 def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
-    seen = load_recorded_setups().near_ties.seen("bf16")
+    seen = load_recorded_setups().near_ties.summarize("bf16")
     told = ties.build_story(seen)
-    one = min(seen.differing, key=lambda pair: pair.margins[0])
+    one = min(seen.differences, key=lambda pair: pair.margins[0])
     assert (told.place, told.gap, told.names) == (
         one.place + 1,
-        min(p.margins[0] for p in seen.differing),
+        min(p.margins[0] for p in seen.differences),
         ("float32", "bfloat16"),
     )
     assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
-    assert f"{told.gap:.2g} apart in float32; the median gap is {seen.median_margin:.2g}" in told.in_words
-    same = replace(one, second=one.first)
+    assert f"{told.gap:.2g} apart in float32; the median gap is {seen.median_margin:.2g}" in told.sentence
+    same = replace(one.pair, second=one.pair.first)
     assert ties.build_story(replace(seen, pairings=(same,))) is None and ties.build_story(None) is None, "no texts part"
 
 
