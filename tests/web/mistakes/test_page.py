@@ -165,9 +165,9 @@ def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
 def answered(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
-    found = replace(sequential.run_interim_test(1, cells, np.array(counts), ""), **changes)
+    found = replace(sequential.run_interim_test(1, cells, np.array(counts), "").to_interim(), **changes)
     arm = CellShares.from_counts("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
-    return BugResult((arm, arm), looks=((found.to_interim(),) * 2,), same=same)
+    return BugResult((arm, arm), looks=((found,) * 2,), same=same)
 
 
 def test_a_false_alarm_of_the_right_rule_is_called_one():
