@@ -163,7 +163,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     places = cut_openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
     effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
     found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
-    if not found.steady:
+    if not found.is_steady:
         log_line(f"The speeds are no verdict: {found.noise_note}")
     text = dump_setups(replace(found, models={**found.models, **hash_pair(pair)}))
     return RecordedText(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
