@@ -344,8 +344,10 @@ def _read_declarations() -> Iterator[Setting]:
     for one in fields(Settings):
         if one.name != "uniforms":
             kind, _, none = str(one.type).partition(" | ")
-            texts = {key: tuple(value) if isinstance(value, list) else value for key, value in declared.pop(one.name).items()}
-            yield Setting(one.name, _TYPES[kind], bool(none), one.default, **texts)
+            table: dict[str, Any] = {}  # of Setting's fields; their types are checked by tests
+            for key, value in declared.pop(one.name).items():
+                table[key] = tuple(value) if isinstance(value, list) else value
+            yield Setting(one.name, _TYPES[kind], bool(none), one.default, **table)
     assert not declared, f"assets/settings.toml declares {', '.join(declared)}, which are no fields of Settings"
 
 

@@ -3,12 +3,14 @@
 import json
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
-from specviz.settings import DEFAULTS, PROMPT_MAX, SETTINGS, Settings, read_uniform, write_uniform
+from specviz.records import load_toml
+from specviz.settings import DEFAULTS, PROMPT_MAX, SETTINGS, Group, Setter, Settings, read_uniform, write_uniform
 
 FULL = Settings(
     pair="a|b",
@@ -239,3 +241,14 @@ def test_cuts_are_those_that_are_on():
     cut = Settings(top_k=4, min_p=0.1)
     assert cut.cuts == {"top_k": 4, "min_p": 0.1}
     assert cut.without_cuts(temperature=0.5) == Settings(temperature=0.5)
+
+
+def test_the_table_of_settings_has_known_keys_and_values_of_their_types():
+    kinds = {"low": (int, float), "high": (int, float), "above": bool, "choices": list, "read_by": list}
+    texts = {"help", "group", "allowed", "shown", "metavar", "setter", "old"}
+    tables = load_toml("settings")
+    assert set(tables) == set(SETTINGS)
+    for table in tables.values():
+        assert table.keys() <= kinds.keys() | texts
+        assert all(isinstance(value, kinds.get(key, str)) for key, value in table.items())
+        assert table["group"] in get_args(Group) and table.get("setter", "anyone") in get_args(Setter)

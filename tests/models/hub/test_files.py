@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from specviz.errors import DamagedModelError, ModelError
+from specviz.models.hub import client
 from specviz.models.hub.files import INDEX, WEIGHTS, fetch_config_files, list_model
 from specviz.models.pairs.loading import load_config, load_model, load_tokenizer
 from specviz.models.pairs.names import HubName, parse_hub_name
+from specviz.records import load_toml
 from tests.pairs import tiny_model
 
 CPU = (torch.device("cpu"), torch.float32)
@@ -176,3 +178,8 @@ def test_a_branch_that_moved_is_the_new_commit(hub, pair_folders):
     assert first != second and found.commit == second and found.download_bytes > 0
     fetch_config_files(found)
     assert json.loads((found.folder / "config.json").read_text()) == json.loads((pair_folders[1] / "config.json").read_text())
+
+
+def test_every_refusal_has_a_sentence():
+    kinds = {kind.__name__ for kind in client.REFUSALS} | {"too_many", "account", "server", "other_status", "network", "no_hub"}
+    assert set(load_toml("texts/hub_refusals")) == kinds
