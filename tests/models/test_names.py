@@ -83,7 +83,7 @@ def test_an_exit_below_ones_home_is_read(pair, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(exits.EXITS, "allowed", set())
     random_exit(tmp_path / "exit")
-    place = exits.EXITS.choose_folder(exits.EXITS.allow("~/exit"), None)
+    place = exits.EXITS.choose_folder("none", exits.EXITS.allow("~/exit"))
     assert exits.EXITS.load_once(pair.target, place, exits.load_exit).layer == 1
 
 

@@ -29,7 +29,7 @@ def published(hub, tmp_path, monkeypatch):
 
 
 def test_an_exit_on_the_hub_is_read_with_its_revision(published, pair, hub):
-    place = exits.EXITS.choose_folder(exits.EXITS.allow("owner/exit@v1.0"), None)
+    place = exits.EXITS.choose_folder("none", exits.EXITS.allow("owner/exit@v1.0"))
     assert exits.EXITS.load_once(pair.target, place, exits.load_exit).layer == 1
     assert {line.rpartition("/")[2] for line in hub.asked if "/resolve/" in line} == {CONFIG, exits.WEIGHTS}
 
