@@ -91,7 +91,7 @@ def test_the_architecture_page_has_a_line_for_every_folder():
 
 
 def test_a_change_of_an_option_changes_the_page(monkeypatch):
-    monkeypatch.setitem(generated_docs.COMMANDS, "decode", {"summary": "something else"})
+    monkeypatch.setitem(generated_docs.COMMANDS["decode"], "summary", "something else")
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert generated_docs.replace_blocks(text) != text
 
