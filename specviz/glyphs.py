@@ -39,6 +39,11 @@ def build_glyphs(raw: bytes, token: int) -> list[Glyph]:
     return shown
 
 
+def format_token(pieces: Mapping[int, str], token: int) -> str:
+    """A token as one text, with its spaces and bytes visible."""
+    return "".join(glyph["t"] for glyph in build_glyphs(read_piece(pieces, token), token))
+
+
 def _choose_glyph(character: str) -> tuple[str, str]:
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # how surrogateescape marks a byte that is no whole character

@@ -1,4 +1,4 @@
-"""Codes of rooms: of links, which cannot be guessed, and short ones to type, which work only for a while and allow few wrong tries."""
+"""Codes of rooms: long ones for links, which cannot be guessed, and short ones to type, which work for a while and allow few wrong tries."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from specviz.errors import SpecvizError
 LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without 0 O 1 I L, which look alike: a code may be read aloud
 SHORT = 6  # characters of a short code: 31**6, 30 bits
 LINK = 20  # characters of a link's code: 31**20, 99 bits
-LONGEST = 64  # characters of any code that is looked up
-TRIES, OF_ALL = 60, 600  # wrong short codes in a minute, from one address and from all together
-REMEMBERED = 2000  # addresses whose tries are counted
+MAX_LENGTH = 64  # characters of any code that is looked up
+MAX_TRIES, MAX_ALL_TRIES = 60, 600  # wrong short codes in a minute, from one address and from all together
+MAX_ADDRESSES = 2000  # addresses whose tries are counted
 TOO_MANY = "Too many wrong codes were tried from here. Please wait a minute, or open the link that your teacher shows."
 
 
 def make_link_code(prefix: str = "") -> str:
-    """A code for a link. prefix: what the codes of this server begin with, so that a proxy finds it."""
+    """A code for a link. prefix: start of all codes of this server, by which a proxy finds it."""
     return prefix.lower() + _draw_letters(LINK).lower()
 
 
 def make_short_code(prefix: str = "") -> str:
-    """A code to type."""
+    """A code to type, SHORT characters with its prefix."""
     return prefix.upper() + _draw_letters(SHORT - len(prefix))
 
 
@@ -36,22 +36,22 @@ def _draw_letters(length: int) -> str:
 
 
 def normalize_code(text: str) -> str:
-    """A short code as somebody typed it: without spaces and dashes, in capitals. Not longer than LONGEST."""
-    return "".join(letter for letter in text[:LONGEST].upper() if letter.isalnum())
+    """A typed code without spaces and dashes, in capitals."""
+    return "".join(letter for letter in text[:MAX_LENGTH].upper() if letter.isalnum())
 
 
-def make_token(steer: str, student: int) -> str:
-    """What a student's browser shows for who it is. It follows from the room's private code, so that none is stored."""
-    return hmac.new(steer.encode(), f"student {student}".encode(), hashlib.sha256).hexdigest()[:32]
+def make_token(teacher_code: str, student: int) -> str:
+    """The token that identifies a student's browser. It follows from the room's private code, so none is stored."""
+    return hmac.new(teacher_code.encode(), f"student {student}".encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def is_valid_token(given: object, steer: str, student: int) -> bool:
+def is_valid_token(token: object, teacher_code: str, student: int) -> bool:
     """Whether this is the token of this student."""
-    return isinstance(given, str) and compare_codes(given, make_token(steer, student))
+    return isinstance(token, str) and are_equal_codes(token, make_token(teacher_code, student))
 
 
 class WrongCodeLimiter:
-    """How many wrong codes came in the last minute, by address and in all. clock: seconds."""
+    """Limits wrong codes per minute, by address and in all. clock: seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self.clock = clock
@@ -59,19 +59,19 @@ class WrongCodeLimiter:
         self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()  # address -> (wrong tries, first of them)
 
     def check(self, address: str) -> None:
-        """Raises SpecvizError where an address has used its tries, before any code of it is looked at."""
+        """Raises SpecvizError where an address has used its tries. Call it before the code is looked up."""
         with self._lock:
-            if self._count(address) >= TRIES or self._count("") >= OF_ALL:
+            if self._count(address) >= MAX_TRIES or self._count("") >= MAX_ALL_TRIES:
                 raise SpecvizError(TOO_MANY)
 
-    def wrong(self, address: str) -> None:
-        """A wrong code came from there."""
+    def add_wrong_code(self, address: str) -> None:
+        """Count a wrong code from an address."""
         with self._lock:
-            for one in (address, ""):
-                count, since = self._wrong.get(one, (0, 0.0))
-                self._wrong[one] = (count + 1, since) if count and self.clock() - since < 60.0 else (1, self.clock())
-                self._wrong.move_to_end(one)
-            while len(self._wrong) > REMEMBERED:
+            for key in (address, ""):
+                count = self._count(key)
+                self._wrong[key] = (count + 1, self._wrong[key][1]) if count else (1, self.clock())
+                self._wrong.move_to_end(key)
+            while len(self._wrong) > MAX_ADDRESSES:
                 self._wrong.popitem(last=False)
 
     def _count(self, address: str) -> int:
@@ -79,6 +79,6 @@ class WrongCodeLimiter:
         return count if self.clock() - since < 60.0 else 0
 
 
-def compare_codes(given: str, code: str) -> bool:
-    """Whether two codes are equal, in a time that does not tell where they differ."""
-    return given.isascii() and hmac.compare_digest(given, code)
+def are_equal_codes(first: str, second: str) -> bool:
+    """Whether two codes are equal, compared in constant time."""
+    return first.isascii() and hmac.compare_digest(first, second)

@@ -1,6 +1,6 @@
-"""What the decoder does for a room: samples of several students in one batch, the rounds of single ones, races, a situation to predict.
+"""What the decoder does for a room: samples of several students in one batch, races, a situation to predict, a decoder to vote on.
 
-Pure functions of (pair, arguments, watch), so they may be called in any process.
+Pure functions of (pair, arguments, on_progress), so they may run in any process.
 """
 
 from __future__ import annotations
@@ -10,131 +10,128 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from specviz.classroom.records import SPAN
+from specviz.classroom.records import SAMPLES_PER_STUDENT
 from specviz.decoding.run import record_run
 from specviz.decoding.samples import Samples
 from specviz.errors import SpecvizError
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.glyphs import build_glyphs, read_piece
+from specviz.glyphs import format_token
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
-from specviz.trace import Decision, Distribution, Round
+from specviz.trace import Round
 
 RACE_LENGTH = 24  # tokens of a text in a race
-SITUATIONS = 60  # rounds that are looked through for situations
-LEAST = 0.01  # probability under the draft of a draft token that a class is asked about
-TEXT = 400  # characters of it that are shown, the last ones
-OPEN = 0.9  # most that min(1, p/q) is in the first situation: a token that is always accepted asks for nothing
-BARS = 5  # tokens of a distribution that are shown beside the draft token
-OWN = 10_000  # samples of the decoder that a class votes on
-
-NOTHING = {"tokens": 0, "passes": 0, "drafted": 0, "accepted": 0}
-
-Shown = dict[str, Any]
+SITUATION_ROUNDS = 60  # rounds that are searched for situations
+MIN_DRAFT_PROBABILITY = 0.01  # q of a draft token that a class predicts
+MAX_CHARACTERS = 400  # shown of the text before it, the last ones
+MAX_FIRST_CHANCE = 0.9  # min(1, p/q) in the first situation: a token that is always accepted is no question
+BARS = 5  # tokens of a distribution beside the draft token
+VOTE_SAMPLES = 10_000  # of the decoder that a class votes on
 
 
-def samples(
+def draw_samples(
     pair: LoadedPair,
     settings: Settings,
     ids: tuple[int, ...],
-    asked: Sequence[tuple[int, int]],
+    blocks: Sequence[tuple[int, int]],
     walks: Sequence[int],
     on_progress: ProgressCallback,
-) -> tuple[Samples | None, list[list[Shown]]]:
-    """Samples of several blocks in one batch, None of none, and the rounds of single ones: (Samples, [rounds of each in ``walks``]).
+) -> tuple[Samples | None, list[list[dict[str, Any]]]]:
+    """Samples of several blocks in one batch, None of none, and the rounds of each sample in ``walks``, JSON-ready.
 
-    asked  (first, count) each, by the numbers of the task's seed; walks  numbers of samples
+    Args:
+        pair: Loaded models.
+        settings: Of the task.
+        ids: Tokens of the prompt.
+        blocks: (first, count) each, by the numbers of the task's seed.
+        walks: Numbers of samples.
+        on_progress: Called with the share that is done.
     """
     decoder = build_decoder("speculative", pair, settings, ids)
-    drawn = decoder.sample_blocks(asked, on_progress) if asked else None
-    texts = decoder.decode_rounds(walks) if walks else []
-    return drawn, [[_shown(pair, one) for one in rounds] for rounds in texts]
+    samples = decoder.sample_blocks(blocks, on_progress) if blocks else None
+    walked = decoder.decode_rounds(walks) if walks else []
+    return samples, [[_dump_round(pair, round_) for round_ in rounds] for rounds in walked]
 
 
-def raced(
+def run_race(
     pair: LoadedPair,
     settings: Settings,
     ids: tuple[int, ...],
-    asked: Sequence[tuple[int, str, int]],
+    entries: Sequence[tuple[int, str, int]],
     on_progress: ProgressCallback,
 ) -> dict[int, dict[str, Any]]:
-    """What each student's choice gave: {student: tokens, passes, draft tokens and how many of them were accepted}.
+    """Tokens, passes, draft tokens and accepted ones of each student's choice: {student: counts}.
 
-    asked  (student, drafting method, gamma) each. A student's text has random numbers of its own.
+    ``entries`` are (student, drafting method, gamma). Each student's text has random numbers of its own.
     """
-    found: dict[int, dict[str, Any]] = {}
-    choices = sorted({(method, gamma) for _, method, gamma in asked})
+    results: dict[int, dict[str, Any]] = {}
+    choices = sorted({(method, gamma) for _, method, gamma in entries})
     for done, (method, gamma) in enumerate(choices):
-        students = [student for student, *choice in asked if tuple(choice) == (method, gamma)]
-        under = replace(settings, proposer=method, gamma=gamma, max_new_tokens=RACE_LENGTH)
+        students = [student for student, *choice in entries if tuple(choice) == (method, gamma)]
+        chosen = replace(settings, proposer=method, gamma=gamma, max_new_tokens=RACE_LENGTH)
         try:
-            texts = build_decoder("speculative", pair, under, ids).decode_rounds([one * SPAN for one in students])
+            numbers = [student * SAMPLES_PER_STUDENT for student in students]
+            texts = build_decoder("speculative", pair, chosen, ids).decode_rounds(numbers)
         except SpecvizError as error:  # a pair need not have every method
-            found |= {one: NOTHING | {"reason": str(error)} for one in students}
+            nothing = {"tokens": 0, "passes": 0, "drafted": 0, "accepted": 0, "reason": str(error)}
+            results |= dict.fromkeys(students, nothing)
             continue
         for student, rounds in zip(students, texts, strict=True):
-            found[student] = {
+            results[student] = {
                 "tokens": sum(len(round_.committed) for round_ in rounds),
                 "passes": len(rounds),
                 "drafted": sum(len(round_.proposals) for round_ in rounds),
                 "accepted": sum(len(round_.accepted_path) for round_ in rounds),
             }
         on_progress((done + 1) / len(choices))
-    return found
+    return results
 
 
-def situation(pair: LoadedPair, settings: Settings, number: int, on_progress: ProgressCallback) -> dict[str, Any]:
+def find_situation(pair: LoadedPair, settings: Settings, number: int, on_progress: ProgressCallback) -> dict[str, Any]:
     """Situation ``number``, from 0: the text so far, both distributions, the draft token, and min(1, p/q).
 
-    The first draft token of each round of one text, in order, except those with q below LEAST. Counted from the first one that may well be
-    rejected, and from the start again where the text has fewer.
+    Situations are the first draft tokens of the rounds of one text, except those with q below MIN_DRAFT_PROBABILITY. They are counted
+    from the first one that may well be rejected, and from the start again where the text has fewer.
     """
-    longer = replace(settings, max_new_tokens=SITUATIONS)
-    trace = record_run(pair, longer, SITUATIONS, bars=BARS)
-    rounds = [one for one in trace.rounds if one.proposals and one.proposals[0].q >= LEAST] or list(trace.rounds)
-    real = next((place for place, one in enumerate(rounds) if one.proposals and one.proposals[0].threshold <= OPEN), 0)
-    chosen = rounds[(real + number) % len(rounds)]
+    trace = record_run(pair, replace(settings, max_new_tokens=SITUATION_ROUNDS), SITUATION_ROUNDS, bars=BARS)
+    likely = [one for one in trace.rounds if one.proposals and one.proposals[0].q >= MIN_DRAFT_PROBABILITY]
+    rounds = likely or list(trace.rounds)
+    uncertain = (
+        place for place, one in enumerate(rounds) if one.proposals and (one.proposals[0].threshold or 0.0) <= MAX_FIRST_CHANCE
+    )
+    chosen = rounds[(next(uncertain, 0) + number) % len(rounds)]
     before = [token for one in islice(trace.rounds, trace.rounds.index(chosen)) for token in one.committed]
-    first, bars = chosen.proposals[0], chosen.distributions[0]
+    first, distribution = chosen.proposals[0], chosen.distributions[0]
+    q = distribution.q or (0.0,) * len(distribution.tokens)
     return {
-        "text": (settings.prompt + pair.decode(before))[-TEXT:],
-        "token": _text(pair, first.token), "p": first.p, "q": first.q, "chance": first.threshold,
-        "bars": _bars(pair, bars),
+        "text": (settings.prompt + pair.decode(before))[-MAX_CHARACTERS:],
+        "token": _format_token(pair, first.token), "p": first.p, "q": first.q, "chance": first.threshold,
+        "bars": [
+            {"token": _format_token(pair, token), "p": a, "q": b}
+            for token, a, b in zip(distribution.tokens, distribution.p, q, strict=True)
+        ],
     }  # fmt: skip
 
 
-def voted_on(
-    pair: LoadedPair, settings: Settings, mistake: str | None, ids: tuple[int, ...], on_progress: ProgressCallback
+def draw_for_vote(
+    pair: LoadedPair, settings: Settings, bug: str | None, ids: tuple[int, ...], on_progress: ProgressCallback
 ) -> Samples:
-    """OWN samples of a decoder with a mistake, or without one: what a class votes on."""
-    return build_decoder(mistake or "speculative", pair, settings, ids).sample(SHARED, 0, OWN, on_progress)
+    """VOTE_SAMPLES samples of a decoder with a known bug, or without one: what a class votes on."""
+    return build_decoder(bug or "speculative", pair, settings, ids).sample(SHARED, 0, VOTE_SAMPLES, on_progress)
 
 
-def _shown(pair: LoadedPair, one: Round) -> Shown:
-    ending = None if one.ending.token is None else {"kind": one.ending.kind, "token": _text(pair, one.ending.token)}
-    return {"drafts": [_decision(pair, decision) for decision in one.proposals], "ending": ending or {"kind": one.ending.kind, "token": ""},
-            "committed": [_text(pair, token) for token in one.committed]}  # fmt: skip
-
-
-def _decision(pair: LoadedPair, one: Decision) -> Shown:
+def _dump_round(pair: LoadedPair, round_: Round) -> dict[str, Any]:
+    end = round_.ending
     return {
-        "token": _text(pair, one.token),
-        "p": one.p,
-        "q": one.q,
-        "u": one.u,
-        "chance": one.threshold,
-        "accepted": one.accepted,
-    }
+        "drafts": [
+            {"token": _format_token(pair, one.token), "p": one.p, "q": one.q, "u": one.u, "chance": one.threshold, "accepted": one.accepted}
+            for one in round_.proposals
+        ],
+        "ending": {"kind": end.kind, "token": "" if end.token is None else _format_token(pair, end.token)},
+        "committed": [_format_token(pair, token) for token in round_.committed],
+    }  # fmt: skip
 
 
-def _bars(pair: LoadedPair, one: Distribution) -> list[Shown]:
-    """The largest bars, heaviest first; the draft token is among them."""
-    q = one.q or (0.0,) * len(one.tokens)
-    return [{"token": _text(pair, token), "p": a, "q": b} for token, a, b in zip(one.tokens, one.p, q, strict=True)]
-
-
-def _text(pair: LoadedPair, token: int) -> str:
-    """A token with its spaces shown."""
-    pieces = {int(key): raw for key, raw in pair.pieces({token}).items()}
-    return "".join(glyph["t"] for glyph in build_glyphs(read_piece(pieces, token), token))
+def _format_token(pair: LoadedPair, token: int) -> str:
+    return format_token({int(key): raw for key, raw in pair.pieces({token}).items()}, token)

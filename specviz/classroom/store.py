@@ -1,7 +1,7 @@
-"""Rooms in one SQLite file, so that a restart loses nothing. What is kept is said in docs/how-to/teaching.md.
+"""Rooms in one SQLite file, so that a restart loses nothing. docs/how-to/teaching.md lists what is stored.
 
-Every change is one transaction, and each is safe to ask for again: a student who comes twice with one ticket is one student, the first
-answer to a task stays, and samples are stored by the number of the first of them.
+Every change is one transaction and safe to repeat: a student who comes twice with one ticket is one student, the first answer to a
+task stays, and samples are stored by the number of the first of them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from specviz.classroom import codes
-from specviz.classroom.records import HOURS, SHOWN, Assignment, Room, draw_seed
+from specviz.classroom.records import CODE_MINUTES, ROOM_HOURS, Assignment, Room, draw_seed
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
 
@@ -38,18 +39,19 @@ CREATE TABLE looks (room TEXT NOT NULL REFERENCES rooms ON DELETE CASCADE, task 
                     PRIMARY KEY (room, task, look));
 """
 
-ADDED = ("shown REAL NOT NULL DEFAULT 0", "shut INTEGER NOT NULL DEFAULT 0")  # to the rooms of version 1
+ADDED_COLUMNS = ("shown REAL NOT NULL DEFAULT 0", "shut INTEGER NOT NULL DEFAULT 0")  # to the rooms of version 1
 
 
 class StoreError(SpecvizError):
-    """The file cannot be read or written now. Nothing was changed, and the same may be asked again."""
+    """The file cannot be read or written now. Nothing was changed, and the call may be repeated."""
 
-    def __init__(self, why: object):
-        super().__init__(f"Rooms cannot be kept on this server now ({why}). Nothing was lost; please try again.")
+    def __init__(self, reason: object):
+        super().__init__(f"Rooms cannot be kept on this server now ({reason}). Nothing was lost; please try again.")
 
 
-class StoredBlock(NamedTuple):
-    """Samples of one student, in the order in which they came. cells: counts by kind of cells, as JSON says."""
+@dataclass(frozen=True, slots=True)
+class SampleBlock:
+    """Samples of one student. cells: counts by kind of cells, JSON-ready."""
 
     student: int
     first: int
@@ -58,9 +60,14 @@ class StoredBlock(NamedTuple):
 
 
 class RoomStore:
-    """The file. clock: seconds since 1970. Any thread may ask; one is answered at a time.
+    """Rooms, students, tasks, answers and samples in one file; safe to call from any thread.
 
-    Raises SettingsError where the folder cannot be written, or the file is none of this version.
+    Args:
+        folder: Where the file is; made if it is missing.
+        clock: Seconds since 1970.
+
+    Raises:
+        SettingsError: The folder cannot be written, or the file is of another version.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time):
@@ -78,7 +85,7 @@ class RoomStore:
                     for line in filter(str.strip, TABLES.split(";")):
                         self._db.execute(line)
                 if found == 1:
-                    for column in ADDED:
+                    for column in ADDED_COLUMNS:
                         self._db.execute(f"ALTER TABLE rooms ADD COLUMN {column}")
                 if found in (0, 1):
                     self._db.execute(f"PRAGMA user_version = {VERSION}")
@@ -87,7 +94,7 @@ class RoomStore:
             raise SettingsError("rooms_folder", str(folder), allowed) from error
         if found not in (0, 1, VERSION):
             raise SettingsError("rooms_folder", str(folder), f"one whose {FILE} is of version {VERSION}, not {found}")
-        self.sweep()
+        self.delete_expired()
 
     def close(self) -> None:
         with self._lock:
@@ -118,107 +125,114 @@ class RoomStore:
         if isinstance(error, sqlite3.Error):
             raise StoreError(error) from error
 
-    def _rows(self, asked: str, *given: Any) -> list[tuple]:
+    def _rows(self, query: str, *values: Any) -> list[tuple]:
         try:
-            with self._lock, closing(self._db.execute(asked, given)) as found:
-                return found.fetchall()
+            with self._lock, closing(self._db.execute(query, values)) as cursor:
+                return cursor.fetchall()
         except sqlite3.Error as error:
             raise StoreError(error) from error
 
+    def _change(self, statement: str, *values: Any) -> int:
+        """Run one statement as a change of its own. Returns the number of rows."""
+        with self:
+            return self._db.execute(statement, values).rowcount
+
     # Rooms -----------------------------------------------------------------------------------------------------------------
 
-    def open(self, settings: Settings, prefix: str = "", most: int = 0) -> Room:
-        """A new room. most: rooms that may be open at a time, 0 for no limit. Raises SpecvizError where there are as many."""
-        self.sweep()
+    def open_room(self, settings: Settings, prefix: str = "", most: int = 0) -> Room:
+        """A new room. most: open rooms at a time, 0 for no limit. Raises SpecvizError where there are as many."""
+        self.delete_expired()
         room = Room(codes.make_link_code(prefix), codes.make_link_code(prefix), draw_seed(), settings, self.clock())
         with self:
             if most and self._db.execute("SELECT COUNT(*) FROM rooms").fetchone()[0] >= most:
                 raise SpecvizError(
-                    f"This server has {most} of {most} rooms open. Please try again later: a room ends after {HOURS} hours."
+                    f"This server has {most} of {most} rooms open. Please try again later: a room ends after {ROOM_HOURS} hours."
                 )
-            row = room.code, room.steer, room.seed, json.dumps(settings.to_record()), room.created
+            row = room.code, room.teacher_code, room.seed, json.dumps(settings.to_record()), room.created
             self._db.execute("INSERT INTO rooms (code, steer, seed, settings, created) VALUES (?, ?, ?, ?, ?)", row)
         return room
 
-    def room(self, code: str) -> Room | None:
+    def find_room(self, code: str) -> Room | None:
         """The room of a link's code; None where there is none, or its time is over."""
-        return self._room("code", code)
+        return self._find_room("code", code)
 
-    def steered(self, steer: str) -> Room | None:
+    def find_by_teacher_code(self, code: str) -> Room | None:
         """The room of a teacher's code."""
-        return self._room("steer", steer)
+        return self._find_room("steer", code)
 
-    def shown(self, short: str) -> Room | None:
+    def find_by_short_code(self, code: str) -> Room | None:
         """The room that shows a short code now."""
-        room = self._room("short", short) if short else None
-        return room if room and room.short else None
+        room = self._find_room("short", code) if code else None
+        return room if room and room.short_code else None
 
-    def _room(self, column: str, value: str) -> Room | None:
-        if len(value) > codes.LONGEST:
+    def _find_room(self, column: str, value: str) -> Room | None:
+        if len(value) > codes.MAX_LENGTH:
             return None
         rows = self._rows(
-            "SELECT code, steer, seed, settings, created, ended, CASE WHEN shown > ? THEN short ELSE '' END, shut, version,"
-            f" (SELECT COUNT(*) FROM students WHERE room = code) FROM rooms WHERE {column} = ? AND created > ?",
-            self.clock() - 60.0 * SHOWN, value, self.clock() - 3600.0 * HOURS,
+            "SELECT code, steer, seed, settings, created, ended, CASE WHEN shown > ? THEN short ELSE '' END, shut,"
+            f" (SELECT COUNT(*) FROM students WHERE room = code), version FROM rooms WHERE {column} = ? AND created > ?",
+            self.clock() - 60.0 * CODE_MINUTES, value, self.clock() - 3600.0 * ROOM_HOURS,
         )  # fmt: skip
         if not rows:
             return None
-        code, steer, seed, settings, created, ended, short, shut, version, students = rows[0]
-        under = Settings.from_record(json.loads(settings))
-        return Room(code, steer, seed, under, created, bool(ended), short, bool(shut), students, version)
+        code, teacher_code, seed, settings, created, has_ended, short_code, is_closed, students, version = rows[0]
+        decoded = Settings.from_record(json.loads(settings))
+        return Room(code, teacher_code, seed, decoded, created, bool(has_ended), short_code, bool(is_closed), students, version)
 
-    def show(self, code: str, short: str) -> None:
-        """Show a short code for SHOWN minutes, or with '' none. Raises SpecvizError where another room shows the same."""
+    def show_short_code(self, code: str, short_code: str) -> None:
+        """Show a short code for CODE_MINUTES, or with '' none. Raises SpecvizError where another room shows the same."""
         with self:
-            if short and self._db.execute("SELECT 1 FROM rooms WHERE short = ? AND code <> ?", (short, code)).fetchone():
+            others = self._db.execute("SELECT 1 FROM rooms WHERE short = ? AND code <> ?", (short_code, code))
+            if short_code and others.fetchone():
                 raise SpecvizError("This short code is shown by another room. Please try again.")
-            self._db.execute("UPDATE rooms SET short = ?, shown = ? WHERE code = ? AND NOT ended", (short, self.clock(), code))
+            values = short_code, self.clock(), code
+            self._db.execute("UPDATE rooms SET short = ?, shown = ? WHERE code = ? AND NOT ended", values)
 
-    def shut(self, code: str, shut: bool) -> None:
-        """Close the door, so that nobody new comes in, or open it. A closed one shows no short code."""
-        with self:
-            self._db.execute(
-                "UPDATE rooms SET shut = ?, short = CASE WHEN ? THEN '' ELSE short END, version = version + 1 WHERE code = ?",
-                (shut, shut, code),
-            )
+    def set_closed(self, code: str, is_closed: bool) -> None:
+        """Close the room to newcomers and hide its short code, or open it."""
+        hidden = "CASE WHEN ? THEN '' ELSE short END"
+        statement = f"UPDATE rooms SET shut = ?, short = {hidden}, version = version + 1 WHERE code = ?"
+        self._change(statement, is_closed, is_closed, code)
 
-    def end(self, code: str) -> None:
-        """No more students, answers or samples; what was found stays until the room is deleted."""
-        with self:
-            self._db.execute("UPDATE rooms SET ended = 1, short = '', version = version + 1 WHERE code = ?", (code,))
+    def end_room(self, code: str) -> None:
+        """Accept no more students, answers or samples. Results stay until the room is deleted."""
+        self._change("UPDATE rooms SET ended = 1, short = '', version = version + 1 WHERE code = ?", code)
 
-    def delete(self, code: str) -> None:
-        """The room with everything in it, now."""
-        with self:
-            self._db.execute("DELETE FROM rooms WHERE code = ?", (code,))
+    def delete_room(self, code: str) -> None:
+        """Delete the room with everything in it, now."""
+        self._change("DELETE FROM rooms WHERE code = ?", code)
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def sweep(self) -> int:
+    def delete_expired(self) -> int:
         """Delete the rooms whose time is over. Returns how many."""
-        with self:
-            gone = self._db.execute("DELETE FROM rooms WHERE created <= ?", (self.clock() - 3600.0 * HOURS,)).rowcount
-        if gone:
+        deleted = self._change("DELETE FROM rooms WHERE created <= ?", self.clock() - 3600.0 * ROOM_HOURS)
+        if deleted:
             self._rows("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted rows are not in the log either
-        return gone
+        return deleted
 
     # Students --------------------------------------------------------------------------------------------------------------
 
-    def student(self, room: Room, ticket: str) -> int | None:
-        """The number of who has come in with this ticket; None for anybody else."""
+    def find_student(self, room: Room, ticket: str) -> int | None:
+        """The number of the student with this ticket; None for a newcomer."""
         rows = self._rows("SELECT number FROM students WHERE room = ? AND ticket = ?", room.code, ticket)
         return rows[0][0] if rows else None
 
-    def join(self, room: Room, ticket: str, most: int = 0, numbers: int = 0) -> int:
-        """A student's number, from 1. ticket: what the browser made up for itself; the same one gives the same number.
+    def add_student(self, room: Room, ticket: str, most: int = 0, numbers: int = 0) -> int:
+        """A student's number, from 1; the same ticket gives the same number.
 
-        most     students of a room, 0 for no limit; numbers  that it may give out, which are more where some students have left
+        Args:
+            room: Where the student comes in.
+            ticket: What the browser made up for itself.
+            most: Students of a room, 0 for no limit.
+            numbers: Numbers that may be given out, more than ``most`` where some students have left.
 
-        Raises Busy where the room is full or its door is closed, SpecvizError where it has ended.
+        Raises:
+            BusyError: The room is full or closed.
+            SpecvizError: The room has ended.
         """
         with self:
-            found = self._db.execute("SELECT number FROM students WHERE room = ? AND ticket = ?", (room.code, ticket)).fetchone()
-            if found:
-                return found[0]
+            if (known := self.find_student(room, ticket)) is not None:
+                return known
             ended, shut = self._db.execute("SELECT ended, shut FROM rooms WHERE code = ?", (room.code,)).fetchone() or (1, 0)
             if ended:
                 raise SpecvizError("This room has ended.")
@@ -232,83 +246,85 @@ class RoomStore:
 
     # Tasks -----------------------------------------------------------------------------------------------------------------
 
-    def tasks(self, code: str) -> list[Assignment]:
+    def list_tasks(self, code: str) -> list[Assignment]:
         """All tasks of a room, in their order."""
         rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number", code)
-        return [Assignment(number, kind, phase, json.loads(content)) for number, kind, phase, content in rows]
+        return [_read_task(row) for row in rows]
 
-    def task(self, code: str) -> Assignment | None:
-        """The task that is on now; None before the first."""
+    def find_current_task(self, code: str) -> Assignment | None:
+        """The latest task; None before the first."""
         rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number DESC LIMIT 1", code)
-        return Assignment(*rows[0][:3], json.loads(rows[0][3])) if rows else None
+        return _read_task(rows[0]) if rows else None
 
-    def begin(self, code: str, task: Assignment) -> None:
-        """The next task. One that has begun meanwhile under its number stays, so that a second click changes nothing."""
+    def begin_task(self, code: str, task: Assignment) -> None:
+        """Store the next task. One that has begun meanwhile under its number stays, so that a second click changes nothing."""
         with self:
             row = code, task.number, task.kind, task.phase, json.dumps(task.content)
-            done = self._db.execute(
-                "INSERT OR IGNORE INTO tasks SELECT ?, ?, ?, ?, ? FROM rooms WHERE code = ? AND NOT ended", (*row, code)
-            )
-            if done.rowcount:
+            statement = "INSERT OR IGNORE INTO tasks SELECT ?, ?, ?, ?, ? FROM rooms WHERE code = ? AND NOT ended"
+            if self._db.execute(statement, (*row, code)).rowcount:
                 self._db.execute("UPDATE rooms SET version = version + 1 WHERE code = ?", (code,))
 
-    def turn(self, code: str, number: int, phase: str) -> None:
-        """A task goes to another phase."""
+    def set_phase(self, code: str, number: int, phase: str) -> None:
+        """Move a task to another phase."""
         with self:
             self._db.execute("UPDATE tasks SET phase = ? WHERE room = ? AND number = ?", (phase, code, number))
             self._db.execute("UPDATE rooms SET version = version + 1 WHERE code = ?", (code,))
 
     # Answers and samples ----------------------------------------------------------------------------------------------------
 
-    def answer(self, code: str, task: Assignment, student: int, sent: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep an answer, unless there is one of this student in this phase: that one stays. Returns what is kept."""
-        with self:
-            key = code, task.number, task.phase, student
-            self._db.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", (*key, json.dumps(sent)))
-            where = "room = ? AND task = ? AND phase = ? AND student = ?"
-            return json.loads(self._db.execute(f"SELECT sent FROM answers WHERE {where}", key).fetchone()[0])
+    def keep_answer(self, code: str, task: Assignment, student: int, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Store an answer, unless there is one of this student in this phase. Returns the stored one."""
+        row = code, task.number, task.phase, student, json.dumps(answer)
+        self._change("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", *row)
+        return self.find_answers(code, task.number, student)[task.phase]
 
-    def answers(self, code: str, task: int) -> list[tuple[str, int, dict[str, Any]]]:
-        """All answers to a task: phase in which it came, student, what was sent."""
+    def list_answers(self, code: str, task: int) -> list[tuple[str, int, dict[str, Any]]]:
+        """All answers to a task: (phase in which it came, student, answer)."""
         rows = self._rows("SELECT phase, student, sent FROM answers WHERE room = ? AND task = ? ORDER BY student", code, task)
-        return [(phase, student, json.loads(sent)) for phase, student, sent in rows]
+        return [(phase, student, json.loads(answer)) for phase, student, answer in rows]
 
-    def answers_of(self, code: str, task: int, student: int) -> dict[str, dict[str, Any]]:
+    def find_answers(self, code: str, task: int, student: int) -> dict[str, dict[str, Any]]:
         """One student's answers to a task, by phase."""
         rows = self._rows("SELECT phase, sent FROM answers WHERE room = ? AND task = ? AND student = ?", code, task, student)
-        return {phase: json.loads(sent) for phase, sent in rows}
+        return {phase: json.loads(answer) for phase, answer in rows}
 
-    def fill(self, code: str, task: int, phase: str, found: Mapping[int, Mapping[str, Any]]) -> None:
-        """Put what the server found into answers that wait for it, by student."""
+    def replace_answers(self, code: str, task: int, phase: str, answers: Mapping[int, Mapping[str, Any]]) -> None:
+        """Replace answers by the same with what the server computed for them, by student."""
         with self:
-            rows = [(json.dumps(one), code, task, phase, student) for student, one in found.items()]
+            rows = [(json.dumps(answer), code, task, phase, student) for student, answer in answers.items()]
             self._db.executemany("UPDATE answers SET sent = ? WHERE room = ? AND task = ? AND phase = ? AND student = ?", rows)
 
-    def add(self, code: str, task: int, drawn: Sequence[StoredBlock], looks: Mapping[int, Mapping[str, Any]]) -> None:
-        """Samples in the order in which they came, and the tests that fell due with them, all or nothing."""
+    def add_samples(self, code: str, task: int, blocks: Sequence[SampleBlock], results: Mapping[int, Mapping[str, Any]]) -> None:
+        """Store samples in their order and the results of the tests that fell due with them, all or nothing."""
         with self:
-            rows = [(code, task, one.student, one.first, one.count, json.dumps(one.cells)) for one in drawn]
+            rows = [(code, task, one.student, one.first, one.count, json.dumps(one.cells)) for one in blocks]
             self._db.executemany("INSERT INTO draws (room, task, student, first, count, cells) VALUES (?, ?, ?, ?, ?, ?)", rows)
-            found = [(code, task, look, json.dumps(one)) for look, one in looks.items()]
-            self._db.executemany("INSERT INTO looks VALUES (?, ?, ?, ?)", found)
+            dumped = [(code, task, number, json.dumps(result)) for number, result in results.items()]
+            self._db.executemany("INSERT INTO looks VALUES (?, ?, ?, ?)", dumped)
 
-    def draws(self, code: str, task: int) -> list[StoredBlock]:
+    def list_samples(self, code: str, task: int) -> list[SampleBlock]:
         """All samples of a task, in the order in which they came."""
-        asked = "SELECT student, first, count, cells FROM draws WHERE room = ? AND task = ? ORDER BY place"
-        return [StoredBlock(*row[:3], json.loads(row[3])) for row in self._rows(asked, code, task)]
+        query = "SELECT student, first, count, cells FROM draws WHERE room = ? AND task = ? ORDER BY place"
+        rows = self._rows(query, code, task)
+        return [SampleBlock(student, first, count, json.loads(cells)) for student, first, count, cells in rows]
 
-    def looks(self, code: str, task: int) -> list[dict[str, Any]]:
-        """What the tests of a task found, in their order."""
+    def list_test_results(self, code: str, task: int) -> list[dict[str, Any]]:
+        """Results of the tests of a task, in their order."""
         rows = self._rows("SELECT found FROM looks WHERE room = ? AND task = ? ORDER BY look", code, task)
-        return [json.loads(found) for (found,) in rows]
+        return [json.loads(result) for (result,) in rows]
 
 
-def split_blocks(drawn: Iterable[StoredBlock], most: int) -> list[tuple[int, int, int]]:
-    """The first ``most`` samples as they came: (student, first, count) each, the last one cut."""
-    found: list[tuple[int, int, int]] = []
-    for one in drawn:
+def _read_task(row: tuple[int, str, str, str]) -> Assignment:
+    number, kind, phase, content = row
+    return Assignment(number, kind, phase, json.loads(content))
+
+
+def take_first_samples(blocks: Iterable[SampleBlock], most: int) -> list[tuple[int, int, int]]:
+    """The first ``most`` samples as they came: (student, first, count) each, the last block shortened."""
+    taken: list[tuple[int, int, int]] = []
+    for block in blocks:
         if most <= 0:
             break
-        found.append((one.student, one.first, min(one.count, most)))
-        most -= one.count
-    return found
+        taken.append((block.student, block.first, min(block.count, most)))
+        most -= block.count
+    return taken

@@ -1,4 +1,4 @@
-"""What a class has so far, from what is kept of it: its histogram, the calibration of its predictions, its votes, its race. No torch."""
+"""Results of a class, computed from what is stored: its histogram, the calibration of its predictions, its votes, its race. No torch."""
 
 from __future__ import annotations
 
@@ -9,63 +9,72 @@ from typing import Any
 
 import numpy as np
 
-from specviz.classroom.records import SPAN, Assignment, derive_task_seed
-from specviz.classroom.store import StoredBlock
+from specviz.classroom.records import SAMPLES_PER_STUDENT, Assignment, derive_task_seed
+from specviz.classroom.store import SampleBlock
 from specviz.evidence.results import CellShares
 from specviz.randomness import PhiloxRandomness, Purpose
 
 BINS = 10  # of predicted probabilities
 
-Answers = Sequence[tuple[str, int, Mapping[str, Any]]]  # phase, student, what is kept
+Answers = Sequence[tuple[str, int, Mapping[str, Any]]]  # phase, student, answer
 
 
 class TaskTally:
-    """The samples of a task so far: all of them in the order in which they came, and counts that grow with each.
+    """The samples of a task so far, and counts that grow with each.
 
-    drawn  as they are kept; n  samples; counts  cell of the picture -> samples; own  student -> (samples, their counts)
+    Attributes:
+        blocks: All samples in the order in which they came.
+        n: Number of samples.
+        counts: Cell of the histogram -> samples.
+        by_student: Student -> (samples, their counts).
     """
 
-    def __init__(self, drawn: Iterable[StoredBlock] = ()):
-        self.drawn: list[StoredBlock] = []
+    def __init__(self, blocks: Iterable[SampleBlock] = ()):
+        self.blocks: list[SampleBlock] = []
         self.n, self.counts = 0, Counter[str]()
-        self.own: dict[int, tuple[int, Counter[str]]] = {}
-        self.add(drawn)
+        self.by_student: dict[int, tuple[int, Counter[str]]] = {}
+        self.add(blocks)
 
-    def add(self, drawn: Iterable[StoredBlock]) -> None:
-        for one in drawn:
-            self.drawn.append(one)
-            self.n += one.count
-            have, counts = self.own.get(one.student, (0, Counter()))
-            self.counts.update(one.cells["shown"])
-            self.own[one.student] = have + one.count, counts + Counter(one.cells["shown"])
+    def add(self, blocks: Iterable[SampleBlock]) -> None:
+        """Count more samples."""
+        for block in blocks:
+            self.blocks.append(block)
+            self.n += block.count
+            n, counts = self.by_student.get(block.student, (0, Counter()))
+            self.counts.update(block.cells["shown"])
+            self.by_student[block.student] = n + block.count, counts + Counter(block.cells["shown"])
+
+    def build_class_samples(self, task: Assignment, tests: Sequence[Mapping[str, Any]]) -> ClassSamples:
+        """The class's histogram as it is now. tests: their results."""
+        counts = [self.counts[str(cell)] for cell in range(len(task.content["labels"]))]
+        return ClassSamples(build_shares(task, "the class", counts, self.n), len(self.by_student), tuple(tests))
 
 
 @dataclass(frozen=True, slots=True)
 class ClassSamples:
-    """The class's histogram. students: how many have drawn; looks: what the tests found, in their order."""
+    """The class's histogram. students: how many have drawn; tests: their results, in their order."""
 
     shares: CellShares
     students: int
-    looks: tuple[Mapping[str, Any], ...]
-
-    @classmethod
-    def of(cls, task: Assignment, standing: TaskTally, looks: Sequence[Mapping[str, Any]]) -> ClassSamples:
-        counts = [standing.counts[str(cell)] for cell in range(len(task.content["labels"]))]
-        return cls(build_shares(task, "the class", counts, standing.n), len(standing.own), tuple(looks))
+    tests: tuple[Mapping[str, Any], ...]
 
 
 def build_shares(task: Assignment, name: str, counts: Sequence[int], n: int) -> CellShares:
     """Counts beside the exact distribution of a task."""
-    shown = task.content["cells"]["shown"]
-    return CellShares.from_counts(name, task.content["labels"], shown["whole"], np.array(shown["masses"]), counts, n)
+    cells = task.content["cells"]["shown"]
+    return CellShares.from_counts(name, task.content["labels"], cells["whole"], np.array(cells["masses"]), counts, n)
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionOutcome:
-    """What became of one student's draft token.
+    """One student's prediction of a draft token, scored.
 
-    u  their random number; accepted  u q < p; brier  (chance said - outcome)^2, 0 to 1
-    expected  mean of that over all random numbers: (chance said - a)^2 + a (1 - a), a = min(1, p/q); best  for who says a itself
+    Attributes:
+        u: The student's random number in [0, 1).
+        accepted: Whether u q < p.
+        brier: (predicted chance - outcome)^2, 0 to 1.
+        expected: Mean of that over all random numbers: (predicted chance - a)^2 + a (1 - a), a = min(1, p/q).
+        best: The same for a prediction of a itself.
     """
 
     u: float
@@ -75,29 +84,33 @@ class PredictionOutcome:
     best: float
 
 
-def compute_outcome(room_seed: int, task: Assignment, student: int, sent: Mapping[str, Any]) -> PredictionOutcome:
+def compute_outcome(room_seed: int, task: Assignment, student: int, answer: Mapping[str, Any]) -> PredictionOutcome:
     """Whether the draft token of a situation is accepted for this student. Each has a random number of their own."""
     numbers = PhiloxRandomness(derive_task_seed(room_seed, task.number))
-    u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
+    u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SAMPLES_PER_STUDENT, 1)[0])
     accepted = u * task.content["q"] < task.content["p"]
     chance, best = task.content["chance"], task.content["chance"] * (1.0 - task.content["chance"])
-    return PredictionOutcome(u, accepted, (sent["chance"] - accepted) ** 2, (sent["chance"] - chance) ** 2 + best, best)
+    return PredictionOutcome(u, accepted, (answer["chance"] - accepted) ** 2, (answer["chance"] - chance) ** 2 + best, best)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """How good the class's predictions are.
 
-    n         predictions; said  their mean; truth  mean of min(1, p/q); right  share that said accepted or rejected as it came
-    brier     mean of (said - outcome)^2, 0 to 1: 0 is perfect, 0.25 is what always saying one half gives
-    expected  the mean that these predictions have over all random numbers
-    best      the mean of someone who knows a = min(1, p/q): that of a (1 - a)
-    bins      (middle, predictions, share that was accepted) of each tenth of what was said that has predictions
-    points    (what was said, min(1, p/q)) of each prediction
+    Attributes:
+        n: Number of predictions.
+        predicted: Mean of the predicted chances.
+        truth: Mean of min(1, p/q).
+        right: Share that predicted accepted or rejected correctly.
+        brier: Mean of (predicted - outcome)^2, 0 to 1: 0 is perfect, always predicting one half gives 0.25.
+        expected: Mean of that over all random numbers.
+        best: The same for predictions of a = min(1, p/q): the mean of a (1 - a).
+        bins: (middle, predictions, share that was accepted) of each tenth of predicted chances that has predictions.
+        points: (predicted chance, min(1, p/q)) of each prediction.
     """
 
     n: int
-    said: float
+    predicted: float
     truth: float
     right: float
     brier: float
@@ -109,27 +122,23 @@ class Calibration:
 
 def compute_calibration(room_seed: int, tasks: Sequence[tuple[Assignment, Answers]]) -> Calibration | None:
     """Of every prediction in a room, or in one task; None where there are none."""
-    rows = []
-    for task, answers in tasks:
-        for _, student, sent in answers:
-            found = compute_outcome(room_seed, task, student, sent)
-            rows.append((sent["chance"], sent["accepted"], task.content["chance"], found))
-    if not rows:
+    answered = [(task, student, answer) for task, answers in tasks for _, student, answer in answers]
+    if not answered:
         return None
-    said, truth = np.array([row[0] for row in rows]), np.array([row[2] for row in rows])
-    came = np.array([row[3].accepted for row in rows])
-    where = np.minimum((said * BINS).astype(int), BINS - 1)
+    outcomes = [compute_outcome(room_seed, *one) for one in answered]
+    predicted = np.array([answer["chance"] for *_, answer in answered])
+    truth = np.array([task.content["chance"] for task, *_ in answered])
+    accepted = np.array([one.accepted for one in outcomes])
+    right = np.array([answer["accepted"] for *_, answer in answered]) == accepted
+    brier, expected, best = np.array([(one.brier, one.expected, one.best) for one in outcomes]).mean(axis=0).tolist()
+    bin_of = np.minimum((predicted * BINS).astype(int), BINS - 1)
     bins = tuple(
-        ((place + 0.5) / BINS, int((where == place).sum()), float(came[where == place].mean()))
-        for place in range(BINS)
-        if (where == place).any()
+        ((number + 0.5) / BINS, int((bin_of == number).sum()), float(accepted[bin_of == number].mean()))
+        for number in sorted(set(bin_of.tolist()))
     )
-    return Calibration(
-        len(rows), float(said.mean()), float(truth.mean()), float(np.mean([row[1] == row[3].accepted for row in rows])),
-        float(np.mean([row[3].brier for row in rows])), float(np.mean([row[3].expected for row in rows])),
-        float(np.mean([row[3].best for row in rows])), bins,
-        tuple(zip(said.tolist(), truth.tolist(), strict=True)),
-    )  # fmt: skip
+    points = tuple(zip(predicted.tolist(), truth.tolist(), strict=True))
+    means = float(predicted.mean()), float(truth.mean()), float(right.mean())
+    return Calibration(len(answered), *means, brier, expected, best, bins, points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +151,13 @@ class Votes:
 
 
 def count_votes(task: Assignment, answers: Answers) -> Votes:
-    by_phase = {
-        phase: {student: sent["choice"] for when, student, sent in answers if when == phase} for phase in ("before", "after")
-    }
-    counts = {phase: Counter(chosen.values()) for phase, chosen in by_phase.items()}
+    """The votes of a task by option."""
+    before, after = (
+        {student: answer["choice"] for phase, student, answer in answers if phase == name} for name in ("before", "after")
+    )
     options = range(len(task.content["options"]))
-    both = by_phase["before"].keys() & by_phase["after"].keys()
-    moved = sum(by_phase["before"][student] != by_phase["after"][student] for student in both)
-    return Votes(*(tuple(counts[phase][one] for one in options) for phase in ("before", "after")), moved)
+    first, second = (tuple(list(chosen.values()).count(option) for option in options) for chosen in (before, after))
+    return Votes(first, second, sum(before[student] != after[student] for student in before.keys() & after.keys()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +185,20 @@ class RaceChoice:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """choices: those whose texts are written, with the most tokens per target pass first; sent: students who have chosen."""
+    """choices: those whose texts are written, with the most tokens per target pass first; students: how many have chosen."""
 
     choices: tuple[RaceChoice, ...]
-    sent: int
+    students: int
 
 
 def rank_choices(answers: Answers) -> Race:
-    """Of the choices that were made. One that has not run yet, or that this pair does not have, counts as sent and gives no text."""
-    found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
-    for _, _, sent in answers:
-        if sent.get("passes"):
-            found.setdefault((sent["method"], sent["gamma"]), []).append(sent)
+    """Choices by their tokens per target pass. Answers without passes, not run yet or not possible, only count as students."""
+    by_choice: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for *_, answer in answers:
+        if answer.get("passes"):
+            by_choice.setdefault((answer["method"], answer["gamma"]), []).append(answer)
     names = ("tokens", "passes", "drafted", "accepted")
-    rows = [RaceChoice(*key, len(sent), *(sum(one[name] for one in sent) for name in names)) for key, sent in found.items()]
+    rows = [
+        RaceChoice(*key, len(found), *(sum(one[name] for one in found) for name in names)) for key, found in by_choice.items()
+    ]
     return Race(tuple(sorted(rows, key=lambda row: (-row.per_pass, row.method, row.gamma))), len(answers))

@@ -29,25 +29,28 @@ Table = tuple[tuple[int, ...], ...]  # tenths: row x is the distribution of the 
 class Worksheet:
     """One sheet and its answer.
 
-    seed    of this sheet, 0 to 999,999
-    p, q    (4, 4) tenths, each row sums to 10: the target's and the draft's table
-    start   the word so far, as a place in WORDS
-    drawing, testing  GAMMA pairs of random digits each, 0 to 99: they draw the draft words, and are the random numbers u
-    last    the two digits that draw the replacement, or the bonus word
-    round   what the production decoder does with these numbers
+    Attributes:
+        seed: Of this sheet, 0 to 999,999.
+        p: (4, 4) tenths, each row sums to 10: the target's table.
+        q: The draft's table, likewise.
+        start: The word so far, as an index of WORDS.
+        draft_digits: GAMMA pairs of random digits, 0 to 99, that draw the draft words.
+        uniform_digits: GAMMA pairs that are the random numbers u.
+        last_digits: The pair that draws the replacement, or the bonus word.
+        round: The round of the production decoder with these numbers.
     """
 
     seed: int
     p: Table
     q: Table
     start: int
-    drawing: tuple[int, ...]
-    testing: tuple[int, ...]
-    last: int
+    draft_digits: tuple[int, ...]
+    uniform_digits: tuple[int, ...]
+    last_digits: int
     round: Round
 
     @property
-    def before(self) -> tuple[int, ...]:
+    def contexts(self) -> tuple[int, ...]:
         """For each draft word, the word it follows."""
         return (self.start, *(one.token for one in self.round.proposals[:-1]))
 
@@ -59,19 +62,19 @@ class Worksheet:
     @property
     def residual(self) -> tuple[int, ...]:
         """(4,) tenths: max(0, p - q) where the draft word was rejected, not yet rescaled."""
-        return compute_residual(*(table[self.before[self.rejected]] for table in (self.p, self.q)))
+        return compute_residual(*(table[self.contexts[self.rejected]] for table in (self.p, self.q)))
 
     @property
     def bonus(self) -> int:
         """The word that the last digits would draw after the last draft word, had all been accepted."""
-        return find_drawn_token(self.p[self.round.proposals[-1].token], self.last)
+        return find_drawn_token(self.p[self.round.proposals[-1].token], self.last_digits)
 
 
 def make_worksheet(seed: int) -> Worksheet:
-    """The sheet of a seed: the first of its stream in which a word is accepted after a real test (p < q), a later one is rejected,
-    and no digits fall so near an edge that a third would decide.
+    """The sheet of a seed, a whole number from 0 to 999,999; raises SettingsError for any other.
 
-    Raises SettingsError for a seed that is not a whole number from 0 to 999,999.
+    It is the first of the seed's stream in which a word is accepted with p < q, a later one is rejected, and no digits fall so near an
+    edge that a third would decide.
     """
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < SEEDS:
         raise SettingsError("seed", seed, f"a whole number from 0 to {SEEDS - 1:,}")
@@ -132,14 +135,14 @@ def _move_weights(row: tuple[int, ...], generator: np.random.Generator) -> tuple
 
 def _is_near_edge(sheet: Worksheet) -> bool:
     """Whether one of the two-digit numbers that are used begins on one side of an edge and ends on the other."""
-    for one, digits in zip(sheet.round.proposals, sheet.testing, strict=True):
+    for one, digits in zip(sheet.round.proposals, sheet.uniform_digits, strict=True):
         if one.accepted is None:
             continue
         edge = Fraction(round(10 * one.p), round(10 * one.q)) * 100
         if digits < edge < digits + 1:
             return True
     total = sum(sheet.residual)
-    return any(sheet.last < 100 * Fraction(edge, total) < sheet.last + 1 for edge in accumulate(sheet.residual))
+    return any(sheet.last_digits < 100 * Fraction(edge, total) < sheet.last_digits + 1 for edge in accumulate(sheet.residual))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +168,4 @@ def _run_round(p: Table, q: Table, start: int, drawing: Sequence[int], testing: 
 
 @lru_cache(maxsize=64)
 def _build_model(table: Table) -> TableModel:
-    return TableModel(lambda ids: [Fraction(one, 10) for one in table[ids[-1]]], len(WORDS))
+    return TableModel(lambda ids: [one / 10 for one in table[ids[-1]]], len(WORDS))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRID, LEGEND, MEANINGS
+from specviz.speed.estimate import Estimate
 
 
 def frame_chart(figure: go.Figure, height: int, x: str, y: str | None = None, **layout: Any) -> None:
@@ -15,6 +17,13 @@ def frame_chart(figure: go.Figure, height: int, x: str, y: str | None = None, **
     figure.update_layout(height=height, margin=margin, dragmode=False, hovermode="closest", legend=LEGEND, **layout)
     figure.update_xaxes(title=x, gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(title=y, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
+
+
+def build_error_bars(estimates: Iterable[Estimate], **style: Any) -> dict[str, Any]:
+    """Error bars from the low to the high end of each estimate."""
+    known = list(estimates)
+    less, more = [one.value - one.low for one in known], [one.high - one.value for one in known]
+    return {"type": "data", "symmetric": False, "array": more, "arrayminus": less} | style
 
 
 def build_hatching(kind: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One page as one HTML file: what stands in it, its script and style, and a policy that allows nothing else."""
+"""One page as one HTML file with its script, its style, and a policy that allows nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.records import HERE
 
 FONT = "inter-latin.woff2"
 FONTS = next(
-    place for place in (HERE / "served" / "static", HERE.parent / "static") if place.is_dir()
+    folder for folder in (HERE / "served" / "static", HERE.parent / "static") if folder.is_dir()
 )  # installed; in a checkout
 SHARED = tuple(
     page for page in ALL if page.path in ("one_round", "one_token", "whole_text", "questions", "drafting_methods")
@@ -29,17 +29,19 @@ PAGES = {page.path: page.title for page in SHARED} | {  # name of the file -> ti
 OF_THE_APP = {page.path: "" if page is ALL[0] else page.path for page in SHARED}  # address in the app, which opens with the first
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
 
-
 PLAIN = '<p class="plain">Recorded runs of the specviz app. No model runs here, and nothing is sent anywhere.</p>'
 FOOT = f"<footer>{PLAIN}</footer>"  # of a file of its own
 
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """What one page has of its own.
+    """Content of one page.
 
-    about  one sentence for search engines and previews; body  markup, with every text in it escaped
-    script  its module in assets/components/static_site/; data  what that module reads
+    Attributes:
+        about: One sentence for search engines and previews.
+        body: Markup, with every text in it escaped.
+        script: Name of its module in assets/components/static_site/.
+        data: What that module reads.
     """
 
     about: str
@@ -51,44 +53,59 @@ class PageContent:
 def build_document(name: str, content: PageContent, live: str | None, alone: bool = False) -> str:
     """The file of a page.
 
-    live   address of the app, ending with a slash; None: there is none to lead to
-    alone  a file of its own, with its font in it and without the other pages
+    Args:
+        name: Of the page.
+        content: Of the page.
+        live: Address of the app, ending with a slash; None if there is none.
+        alone: Whether the file stands by itself, with its font in it and without links to the other pages.
     """
-    title = f"{PAGES[name]} · specviz"
-    script, style = (
-        link_modules(f"static_site/{content.script}.js"),
-        read_styles("theme", "drafting_methods_matrix", "static_site"),
-    )
+    style = read_styles("theme", "drafting_methods_matrix", "static_site")
     if alone:
         font = base64.b64encode((FONTS / FONT).read_bytes()).decode()
         style = style.replace(f'url("{FONT}")', f'url("data:font/woff2;base64,{font}")')
+    data = "" if content.data is None else f'<script type="application/json" id="data">{pack_json(content.data)}</script>\n'
+    body = (
+        f'<body class="site">\n{_build_plain_header(name) if alone else _build_header(name, live)}\n'
+        f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
+        f"{FOOT if alone else _link_next_page(name) + _build_footer(name)}\n{data}"
+    )
+    return build_html_file(
+        f"{PAGES[name]} · specviz", link_modules(f"static_site/{content.script}.js"), style, body, content.about
+    )
+
+
+def build_html_file(title: str, script: str, style: str, body: str, about: str = "", connect: str = "none") -> str:
+    """A page as one file with its script and style inside.
+
+    Args:
+        title: Of the page.
+        script: JavaScript module.
+        style: CSS.
+        body: From ``<body>`` on, without the end.
+        about: Description for search engines; empty for none.
+        connect: As in ``build_policy``.
+    """
     for part in (script, style):
         assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
-    head = "\n".join(
-        (
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(build_policy(script, style))}">',
-            '<meta name="viewport" content="width=device-width">',
-            '<meta name="color-scheme" content="light dark">',
-            '<meta name="referrer" content="no-referrer">',
-            f'<meta name="description" content="{escape(content.about)}">',
-            f'<link rel="icon" href="{ICON}">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{style}</style>",
-        )
+    head = (
+        '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(build_policy(script, style, connect))}">',
+        '<meta name="viewport" content="width=device-width">',
+        '<meta name="color-scheme" content="light dark">',
+        '<meta name="referrer" content="no-referrer">',
+        *([f'<meta name="description" content="{escape(about)}">'] if about else []),
+        f'<link rel="icon" href="{ICON}">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{style}</style>",
     )
-    data = "" if content.data is None else f'<script type="application/json" id="data">{pack_json(content.data)}</script>\n'
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="site">\n{_build_plain_header(name) if alone else _build_header(name, live)}\n'
-        f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
-        f'{FOOT if alone else _link_next_page(name) + _build_footer(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
-    )
+    lines = "\n".join(head)
+    return f'<!doctype html>\n<html lang="en">\n<head>\n{lines}\n</head>\n{body}<script type="module">{script}</script>\n</body>\n</html>\n'
 
 
 def build_policy(script: str, style: str, connect: str = "none") -> str:
-    """What a browser may load: this one script and the modules that it unpacks, this one style, the font.
+    """Content-Security-Policy of a page: this one script and the modules that it unpacks, this one style, the font.
 
-    connect  self: the script may also speak to the page's own server; none: nothing is fetched
+    With connect "self" the script may also send requests to the page's own server; with "none" nothing is fetched.
     """
     return (
         f"default-src 'none'; script-src {hash_for_policy(script)} blob:; style-src {hash_for_policy(style)}; font-src 'self' data:; img-src data:; "
@@ -97,12 +114,12 @@ def build_policy(script: str, style: str, connect: str = "none") -> str:
 
 
 def pack_json(data: Mapping[str, Any]) -> str:
-    """JSON that can stand in a page: no text in it is ever read as markup."""
+    """JSON for a script element: no text in it is read as markup."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def hash_for_policy(text: str) -> str:
-    """A script or style as a policy names it."""
+    """The hash of a script or style in a policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -124,7 +141,7 @@ def _build_plain_header(name: str) -> str:
 
 
 def _link_next_page(name: str) -> str:
-    """The end of a page that the app has too: the one that follows here, and why; nothing after the last."""
+    """The link to the next page and the reason to read it; empty after the last."""
     if name not in OF_THE_APP or name == SHARED[-1].path:
         return ""
     after = next_page(name, SHARED)

@@ -1,4 +1,4 @@
-"""What stands on each page of the static edition, from the records in assets/."""
+"""Content of each page of the static edition, from the records in assets/."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTICES = '<div id="notices" class="notices" role="status"></div>'
 
 
 def build_contents(live: str | None) -> dict[str, PageContent]:
-    """Name of a page -> what stands on it. live: address of the app, None where there is none."""
+    """Content of each page by its name. live: address of the app, None where there is none."""
     return {
         "one_round": build_one_round(),
         "one_token": build_one_token(),
@@ -54,11 +54,12 @@ def build_contents(live: str | None) -> dict[str, PageContent]:
 
 @cache
 def load_opening() -> Trace:
+    """The recorded run of the first page."""
     return read_file(TRACES / "opening.json", Trace.from_json)
 
 
 def build_one_round(trace: Trace | None = None, shown: int = 0) -> PageContent:
-    """The run of ``trace``, or the one that comes with the project, from its round ``shown`` on; the first is 0."""
+    """The run of ``trace``, by default the recorded one, from its round ``shown`` on; the first is 0."""
     trace = trace or load_opening()
     data = {
         "payload": build_round_payload(trace, more=False), **select_texts(trace.settings.get("rule", "token")), "cursor": {"round": shown, "step": 0}, "mode": "recorded",
@@ -70,6 +71,7 @@ def build_one_round(trace: Trace | None = None, shown: int = 0) -> PageContent:
 
 
 def build_one_token() -> PageContent:
+    """Why it is exact, for the first draft token of the recorded run."""
     data = {"payload": build_token_payload(load_opening()), "asked": 0}
     about = "Two distributions to drag: why the output of speculative decoding follows the target model exactly."
     body = '<h1 class="unseen">Why it is exact</h1>\n<div id="one_token" class="component"></div>'
@@ -77,6 +79,7 @@ def build_one_token() -> PageContent:
 
 
 def build_whole_text(live: str | None) -> PageContent:
+    """The recorded passages, one for each temperature."""
     found = []
     for one in read_file(TRACES / "passage.json", passage.load_passages).values():
         measured = text_words.describe_measurement(one)
@@ -104,6 +107,7 @@ def build_whole_text(live: str | None) -> PageContent:
 
 
 def build_drafting_methods() -> PageContent:
+    """The recorded comparisons, one for each distribution."""
     known = read_file(TRACES / "methods.json", methods.load_comparisons)
     links = "".join(
         f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_name_distribution(one))}</a>'
@@ -132,6 +136,7 @@ def build_drafting_methods() -> PageContent:
 
 
 def build_questions() -> PageContent:
+    """The eight questions."""
     data = {"payload": asked.build_questions_payload(asked.load_recorded_runs(), _link_within_edition, SHARED)}
     about = "Eight situations from recorded runs of speculative decoding: answer before you look."
     body = '<h1 class="unseen">Eight questions</h1>\n<div id="questions" class="component"></div>'
@@ -147,22 +152,17 @@ def _name_distribution(one: MethodComparison) -> str:
 
 
 def _build_verdict(choice: str, one: MethodComparison) -> str:
-    """What the chart of one distribution shows."""
+    """The sentences above the chart of one distribution."""
     plans_ = read_file(TRACES / "plans.json", plan.load_plans).values()
     few = methods_words.describe_sample_size(one, plans_).replace("*", "")
     return f'<div class="said{_hide_unless_first(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.describe_comparison(one))}</p><p class="from">{escape(few)}</p></div>'
 
 
 def _build_comparison(choice: str, one: MethodComparison) -> str:
-    """What stands behind the chart of one distribution."""
-    first = "".join(
-        f"<p>{escape(words(found.first))}</p>"
-        for key, words in (
-            ("adversarial", methods_words.describe_adversarial),
-            ("typical", methods_words.describe_typical),
-        )
-        if (found := one.row(key)) is not None and found.first is not None
-    )
+    """The sentences and numbers below the chart of one distribution."""
+    first_tokens = methods_words.list_first_tokens(one)
+    shown = [chart for chart in methods_words.FIRST_TOKEN_CHARTS if chart.row in first_tokens]
+    first = "".join(f"<p>{escape(chart.describe(first_tokens[chart.row]))}</p>" for chart in shown)
     when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.max_new_tokens} tokens. {_describe_machine(one.machine)}"
     return (
         f'<section class="{_hide_unless_first(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
@@ -184,6 +184,7 @@ def _build_method(row: MethodRow) -> dict[str, Any]:
 
 
 def build_evidence() -> PageContent:
+    """Tables of the recorded evidence."""
     cells = read_file(TRACES / "matrix.json", rule_matrix.read_matrix)
     served = read_file(TRACES / "setups.json", records.load_setups)
     kinds = read_file(TRACES / "study.json", Study.from_json)
@@ -212,12 +213,14 @@ def build_evidence() -> PageContent:
 
 
 def build_glossary() -> PageContent:
+    """The glossary."""
     rows = sorted(GLOSSARY.items(), key=lambda item: item[0].lower())
     words = "".join(f"<dt>{escape(term)}</dt><dd>{escape(means)}</dd>" for term, means in rows)
     return PageContent("The words of speculative decoding, each in a sentence or two.", f"<h1>Glossary</h1>\n<dl>{words}</dl>")
 
 
 def build_sources() -> PageContent:
+    """The papers, from assets/sources.toml."""
     papers = load_toml("sources")["source"]
     rows = "".join(
         f'<li><p>{escape(one["authors"])}: <a href="{escape(one["url"])}" rel="noopener"><cite>{escape(one["title"])}</cite></a>, '

@@ -8,13 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specviz.classroom import certificate as certificates
-from specviz.classroom import drawing
-from specviz.classroom.cells import count_students, restore_tally
-from specviz.classroom.certificate import certificate
-from specviz.classroom.records import SERVER, SPAN, derive_task_seed, list_sample_numbers
-from specviz.classroom.store import StoredBlock, split_blocks
-from specviz.classroom.tally import ClassSamples, Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
+from specviz.classroom import class_evidence, drawing
+from specviz.classroom.class_evidence import build_certificate, count_blocks, restore_tally
+from specviz.classroom.records import SAMPLES_PER_STUDENT, derive_task_seed, list_sample_numbers
+from specviz.classroom.store import SampleBlock, take_first_samples
+from specviz.classroom.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence import sequential
@@ -26,14 +24,14 @@ from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
 from tests.classroom.rooms import SETTINGS, sample_task, task_of
 
-ASKED = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
+BLOCKS = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 
 
 @pytest.fixture(scope="module")
 def drawn(pair):
     """Samples of three students, in five batches, under a room's settings."""
-    return drawing.samples(
-        pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [list_sample_numbers(*one) for one in ASKED], [], ignore_progress
+    return drawing.draw_samples(
+        pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [list_sample_numbers(*one) for one in BLOCKS], [], ignore_progress
     )[0]
 
 
@@ -48,8 +46,8 @@ def test_gathered_numbers_are_those_of_their_blocks_whatever_slice_is_asked_for(
 
 def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, drawn):
     ids, begin = tuple(pair.encode(SETTINGS.prompt)), 0
-    for student, first, count in ASKED:
-        alone = build_decoder("speculative", pair, SETTINGS, ids).sample(SHARED, student * SPAN + first, count)
+    for student, first, count in BLOCKS:
+        alone = build_decoder("speculative", pair, SETTINGS, ids).sample(SHARED, student * SAMPLES_PER_STUDENT + first, count)
         assert drawn.part(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
         begin += count
 
@@ -59,7 +57,7 @@ def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, drawn):
     rounds = build_decoder("speculative", pair, SETTINGS, ids).decode_rounds(numbers)
     texts = [[token for one in walk for token in one.committed] for walk in rounds]
     assert texts == [[token for token in drawn.tokens[place].tolist() if token != NONE] for place in (0, 21)]
-    _, (walk, _) = drawing.samples(pair, SETTINGS, ids, [(numbers[0], 1)], numbers, ignore_progress)
+    _, (walk, _) = drawing.draw_samples(pair, SETTINGS, ids, [(numbers[0], 1)], numbers, ignore_progress)
     json.dumps(walk)
     assert len(walk) == len(rounds[0]) and [len(one["drafts"]) for one in walk] == [len(one.proposals) for one in rounds[0]]
 
@@ -68,30 +66,30 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
     task = sample_task(pair)
     cells = SequentialCells.from_record(json.loads(json.dumps(task.content["cells"])))
     one = restore_tally(task.content["cells"], [])
-    found = count_students(one, ASKED, drawn)
+    blocks, results = count_blocks(one, BLOCKS, drawn)
     first = sequential.run_interim_test(
         0, cells.tests[0], cells.tests[0].count_samples(drawn.part(0, 100)), "the class", drawn.part(0, 100).coverage
     )
-    assert found.looks.keys() == {0} and found.looks[0]["sentence"] == first.sentence and found.looks[0]["n"] == 100
+    assert results.keys() == {0} and results[0]["sentence"] == first.sentence and results[0]["n"] == 100
     begin = 0
-    kept: list[StoredBlock] = []
-    for student, count, size in ASKED:  # as if the server had been started again after each batch
+    kept: list[SampleBlock] = []
+    for student, count, size in BLOCKS:  # as if the server had been started again after each batch
         begun = restore_tally(task.content["cells"], kept)
-        part = count_students(begun, [(student, count, size)], drawn.part(begin, begin + size))
-        kept, begin = kept + [StoredBlock(*row[:3], json.loads(json.dumps(row.cells))) for row in part.drawn], begin + size
+        part, _ = count_blocks(begun, [(student, count, size)], drawn.part(begin, begin + size))
+        kept, begin = kept + [replace(row, cells=json.loads(json.dumps(row.cells))) for row in part], begin + size
     assert (
-        kept == list(found.drawn)
+        kept == list(blocks)
         and begun.n == one.n
         and all((a == b).all() for a, b in zip(begun.tests, one.tests, strict=True))
         and begun.coverage == one.coverage == drawn.coverage
     )
-    seen = ClassSamples.of(task, TaskTally(kept), [found.looks[0]])
+    seen = TaskTally(kept).build_class_samples(task, [results[0]])
     assert seen.shares.counts == tuple(cells.shown.count_samples(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
 
 
 @pytest.fixture(scope="module")
 def certified(pair, drawn):
-    return json.loads(json.dumps(certificate(pair, SETTINGS, ASKED, ignore_progress)))
+    return json.loads(json.dumps(build_certificate(pair, SETTINGS, BLOCKS, ignore_progress)))
 
 
 def states(record, pair) -> dict[str, str]:
@@ -101,10 +99,10 @@ def states(record, pair) -> dict[str, str]:
 
 def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pair, certified):
     assert read_blocks(certified) == tuple(
-        list_sample_numbers(*one) for one in split_blocks((StoredBlock(*row, {}) for row in ASKED), 100)
+        list_sample_numbers(*one) for one in take_first_samples((SampleBlock(*row, {}) for row in BLOCKS), 100)
     )
     assert (
-        certified["answers"][0]["n"] == 100 == certificates.count_tested(221)
+        certified["answers"][0]["n"] == 100 == class_evidence.count_certified(221)
         and certified["answers"][0]["plan"]["alpha"] == sequential.SCHEDULE.level(0) * 2
     )
     found = states(certified, pair)
@@ -112,7 +110,7 @@ def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pa
 
 
 def test_a_certificate_with_other_students_is_altered_although_its_seals_are_right(pair, certified):
-    other = seal(certified | {"blocks": [[9 * SPAN, 100]]})
+    other = seal(certified | {"blocks": [[9 * SAMPLES_PER_STUDENT, 100]]})
     assert ALTERED not in {line.state for line in check_certificate(other)}, "the file agrees with itself"
     assert ALTERED in states(other, pair).values(), "and its samples are not those of student 9"
     for blocks_ in ([[0, 99]], [[0, 50], [49, 50]]):
@@ -121,15 +119,15 @@ def test_a_certificate_with_other_students_is_altered_although_its_seals_are_rig
 
 def test_there_is_no_certificate_before_the_first_test(pair):
     with pytest.raises(EvidenceError, match="at least 100 samples of the class, got 99"):
-        certificate(pair, SETTINGS, [(1, 0, 99)], ignore_progress)
-    assert [certificates.count_tested(n) for n in (100, 999, 1000, 10**6, 10**8)] == [100, 100, 1000, 10**6, 10**6]
+        build_certificate(pair, SETTINGS, [(1, 0, 99)], ignore_progress)
+    assert [class_evidence.count_certified(n) for n in (100, 999, 1000, 10**6, 10**8)] == [100, 100, 1000, 10**6, 10**6]
 
 
 def test_a_prediction_is_scored_against_the_students_own_random_number():
     task = task_of("predict", 2, p=0.2, q=0.5, chance=0.4)
     numbers = PhiloxRandomness(derive_task_seed(11, 2))
     for student in (1, 2, 3, 40):
-        u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SPAN, 1)[0])
+        u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SAMPLES_PER_STUDENT, 1)[0])
         found = compute_outcome(11, task, student, {"chance": 0.7})
         assert (found.u, found.accepted, found.brier) == (u, u < 0.4, (0.7 - (u < 0.4)) ** 2)
         assert (found.expected, found.best) == (pytest.approx(0.4 * 0.3**2 + 0.6 * 0.7**2), pytest.approx(0.24))
@@ -139,7 +137,7 @@ def test_calibration_is_that_of_the_whole_class():
     """With 4,000 students the shares lie within 0.04 of their means: 5 standard deviations, once in 10^6."""
     task, students = task_of("predict", 1, p=0.2, q=0.5, chance=0.4), range(1, 4001)
     found = compute_calibration(3, [(task, [("open", one, {"chance": 0.4, "accepted": False}) for one in students])])
-    assert found.n == 4000 and found.said == pytest.approx(0.4) and found.truth == pytest.approx(0.4)
+    assert found.n == 4000 and found.predicted == pytest.approx(0.4) and found.truth == pytest.approx(0.4)
     assert (
         found.brier == pytest.approx(0.24, abs=0.04)
         and found.best == found.expected == pytest.approx(0.24)
@@ -159,14 +157,14 @@ def test_votes_are_counted_before_and_after_with_those_who_changed_their_mind():
 
 def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
     ids, asked = tuple(pair.encode(SETTINGS.prompt)), [(1, "draft", 3), (2, "draft", 3), (3, "ngram", 2)]
-    found = drawing.raced(pair, SETTINGS, ids, asked, ignore_progress)
-    assert found == drawing.raced(pair, SETTINGS, ids, asked[::-1], ignore_progress) and set(found) == {1, 2, 3}
+    found = drawing.run_race(pair, SETTINGS, ids, asked, ignore_progress)
+    assert found == drawing.run_race(pair, SETTINGS, ids, asked[::-1], ignore_progress) and set(found) == {1, 2, 3}
     assert all(1 <= one["tokens"] <= drawing.RACE_LENGTH and 1 <= one["passes"] <= one["tokens"] for one in found.values())
     made = rank_choices(
         [("open", student, {"method": method, "gamma": gamma} | found[student]) for student, method, gamma in asked]
     )
     rows = made.choices
-    assert made.sent == 3
+    assert made.students == 3
     mine = next(row for row in rows if row.method == "draft")
     assert mine.students == 2 and mine.per_pass == (found[1]["tokens"] + found[2]["tokens"]) / (
         found[1]["passes"] + found[2]["passes"]
@@ -176,12 +174,12 @@ def test_a_race_gives_the_tokens_per_pass_of_the_decoder_itself(pair):
 
 
 def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(pair):
-    found = [drawing.situation(pair, SETTINGS, number, ignore_progress) for number in (0, 1)]
+    found = [drawing.find_situation(pair, SETTINGS, number, ignore_progress) for number in (0, 1)]
     json.dumps(found)
     for one in found:
         assert one["chance"] == pytest.approx(min(1.0, one["p"] / one["q"])) and one["text"].startswith(SETTINGS.prompt[:4])
         assert one["token"] in [bar["token"] for bar in one["bars"]]
-    assert found[0] != found[1] and found[0]["chance"] <= drawing.OPEN, "the first one may well be rejected"
+    assert found[0] != found[1] and found[0]["chance"] <= drawing.MAX_FIRST_CHANCE, "the first one may well be rejected"
 
 
 def test_what_a_class_votes_on_has_the_mistake(pair):
@@ -189,6 +187,6 @@ def test_what_a_class_votes_on_has_the_mistake(pair):
 
     settings = replace(BUGS["R5"].apply_settings(SETTINGS), seed=derive_task_seed(1, 1))
     ids = tuple(pair.encode(settings.prompt))
-    right, wrong = (drawing.voted_on(pair, settings, which, ids, ignore_progress) for which in (None, "R5"))
-    assert len(right) == len(wrong) == drawing.OWN and SERVER == 0
+    right, wrong = (drawing.draw_for_vote(pair, settings, which, ids, ignore_progress) for which in (None, "R5"))
+    assert len(right) == len(wrong) == drawing.VOTE_SAMPLES
     assert right.tokens.tolist() != wrong.tokens.tolist()

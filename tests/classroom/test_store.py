@@ -8,17 +8,17 @@ import pytest
 
 from specviz.classroom import codes
 from specviz.classroom.records import (
-    HOURS,
-    MOST_EACH,
-    SHOWN,
-    SPAN,
+    CODE_MINUTES,
+    MAX_SAMPLES_EACH,
+    ROOM_HOURS,
+    SAMPLES_PER_STUDENT,
     check_answer,
     check_room_settings,
     derive_task_seed,
     list_sample_numbers,
     read_sample_request,
 )
-from specviz.classroom.store import ADDED, FILE, StoredBlock, StoreError, split_blocks
+from specviz.classroom.store import ADDED_COLUMNS, FILE, SampleBlock, StoreError, take_first_samples
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
 from tests.classroom.rooms import SETTINGS, Clock, store_in, task_of
@@ -28,63 +28,77 @@ VOTE = {"options": ["one", "two", "three"]}
 
 def test_a_restart_in_the_middle_loses_nothing(tmp_path):
     store = store_in(tmp_path)
-    room = store.open(SETTINGS)
+    room = store.open_room(SETTINGS)
     task = task_of("vote", **VOTE)
-    store.begin(room.code, task)
-    assert [store.join(room, f"ticket {one}") for one in range(3)] == [1, 2, 3]
-    store.answer(room.code, task, 2, {"choice": 1})
-    store.add(room.code, 1, [StoredBlock(2, 0, 10, {"shown": {"0": 10}, "looks": {}})], {0: {"verdict": "consistent"}})
-    before = store.room(room.code), store.tasks(room.code), store.answers(room.code, 1), store.draws(room.code, 1)
+    store.begin_task(room.code, task)
+    assert [store.add_student(room, f"ticket {one}") for one in range(3)] == [1, 2, 3]
+    store.keep_answer(room.code, task, 2, {"choice": 1})
+    store.add_samples(room.code, 1, [SampleBlock(2, 0, 10, {"shown": {"0": 10}, "looks": {}})], {0: {"verdict": "consistent"}})
+    before = (
+        store.find_room(room.code),
+        store.list_tasks(room.code),
+        store.list_answers(room.code, 1),
+        store.list_samples(room.code, 1),
+    )
     store._db.close()  # as a process that is killed: nothing is told
     again = store_in(tmp_path)
-    found = again.room(room.code), again.tasks(room.code), again.answers(room.code, 1), again.draws(room.code, 1)
-    assert found == before and found[0].students == 3 and again.looks(room.code, 1) == [{"verdict": "consistent"}]
-    assert again.join(room, "ticket 1") == 2, "a reload is the same student"
+    found = (
+        again.find_room(room.code),
+        again.list_tasks(room.code),
+        again.list_answers(room.code, 1),
+        again.list_samples(room.code, 1),
+    )
+    assert found == before and found[0].students == 3 and again.list_test_results(room.code, 1) == [{"verdict": "consistent"}]
+    assert again.add_student(room, "ticket 1") == 2, "a reload is the same student"
 
 
 def test_the_first_answer_of_a_student_in_a_phase_stays(tmp_path):
     store = store_in(tmp_path)
-    room, task = store.open(SETTINGS), task_of("vote", **VOTE)
-    store.begin(room.code, task)
-    assert store.answer(room.code, task, 1, {"choice": 2}) == store.answer(room.code, task, 1, {"choice": 0}) == {"choice": 2}
-    store.turn(room.code, 1, "after")
-    after = store.task(room.code)
-    assert store.answer(room.code, after, 1, {"choice": 0}) == {"choice": 0}
-    assert store.answers_of(room.code, 1, 1) == {"before": {"choice": 2}, "after": {"choice": 0}}
+    room, task = store.open_room(SETTINGS), task_of("vote", **VOTE)
+    store.begin_task(room.code, task)
+    assert (
+        store.keep_answer(room.code, task, 1, {"choice": 2})
+        == store.keep_answer(room.code, task, 1, {"choice": 0})
+        == {"choice": 2}
+    )
+    store.set_phase(room.code, 1, "after")
+    after = store.find_current_task(room.code)
+    assert store.keep_answer(room.code, after, 1, {"choice": 0}) == {"choice": 0}
+    assert store.find_answers(room.code, 1, 1) == {"before": {"choice": 2}, "after": {"choice": 0}}
 
 
 def test_samples_that_are_sent_twice_are_kept_once_or_not_at_all(tmp_path):
     store = store_in(tmp_path)
-    room = store.open(SETTINGS)
-    one, two = (StoredBlock(1, first, 10, {"shown": {}, "looks": {}}) for first in (0, 10))
-    store.add(room.code, 1, [one], {})
+    room = store.open_room(SETTINGS)
+    one, two = (SampleBlock(1, first, 10, {"shown": {}, "looks": {}}) for first in (0, 10))
+    store.add_samples(room.code, 1, [one], {})
     with pytest.raises(StoreError, match="UNIQUE"):
-        store.add(room.code, 1, [two, one], {})
-    assert store.draws(room.code, 1) == [one], "all of a batch or nothing of it"
+        store.add_samples(room.code, 1, [two, one], {})
+    assert store.list_samples(room.code, 1) == [one], "all of a batch or nothing of it"
 
 
 def test_a_second_click_opens_no_second_task(tmp_path):
     store = store_in(tmp_path)
-    room = store.open(SETTINGS)
-    store.begin(room.code, task_of("vote", **VOTE))
-    version = store.room(room.code).version
-    store.begin(room.code, task_of("race"))
-    assert [one.kind for one in store.tasks(room.code)] == ["vote"] and store.room(room.code).version == version
+    room = store.open_room(SETTINGS)
+    store.begin_task(room.code, task_of("vote", **VOTE))
+    version = store.find_room(room.code).version
+    store.begin_task(room.code, task_of("race"))
+    assert [one.kind for one in store.list_tasks(room.code)] == ["vote"] and store.find_room(room.code).version == version
 
 
 def test_a_room_is_gone_after_its_day_with_everything_in_it(tmp_path):
     clock = Clock()
     store = store_in(tmp_path, clock)
-    room = store.open(SETTINGS)
-    store.join(room, "the ticket of somebody")
-    store.show(room.code, "ABC234")
-    clock.now += 3600 * HOURS - 1
-    assert store.room(room.code) and store.steered(room.steer) and store.sweep() == 0
-    store.show(room.code, "ABC234")
-    assert store.shown("ABC234")
+    room = store.open_room(SETTINGS)
+    store.add_student(room, "the ticket of somebody")
+    store.show_short_code(room.code, "ABC234")
+    clock.now += 3600 * ROOM_HOURS - 1
+    assert store.find_room(room.code) and store.find_by_teacher_code(room.teacher_code) and store.delete_expired() == 0
+    store.show_short_code(room.code, "ABC234")
+    assert store.find_by_short_code("ABC234")
     clock.now += 1
-    assert not (store.room(room.code) or store.steered(room.steer) or store.shown("ABC234"))
-    assert store.sweep() == 1 and store._rows("SELECT * FROM students") == []
+    assert not (store.find_room(room.code) or store.find_by_teacher_code(room.teacher_code) or store.find_by_short_code("ABC234"))
+    assert store.delete_expired() == 1 and store._rows("SELECT * FROM students") == []
     store.close()
     left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"the ticket of somebody" not in left and room.code.encode() not in left
@@ -92,27 +106,31 @@ def test_a_room_is_gone_after_its_day_with_everything_in_it(tmp_path):
 
 def test_a_room_that_has_ended_takes_nobody_and_keeps_what_was_found(tmp_path):
     store = store_in(tmp_path)
-    room, task = store.open(SETTINGS), task_of("vote", **VOTE)
-    store.begin(room.code, task)
-    store.join(room, "first")
-    store.show(room.code, "ABC234")
-    store.end(room.code)
-    assert store.room(room.code).ended and store.shown("ABC234") is None and store.join(room, "first") == 1
+    room, task = store.open_room(SETTINGS), task_of("vote", **VOTE)
+    store.begin_task(room.code, task)
+    store.add_student(room, "first")
+    store.show_short_code(room.code, "ABC234")
+    store.end_room(room.code)
+    assert (
+        store.find_room(room.code).has_ended
+        and store.find_by_short_code("ABC234") is None
+        and store.add_student(room, "first") == 1
+    )
     with pytest.raises(SpecvizError, match="has ended"):
-        store.join(room, "second")
-    store.begin(room.code, task_of("race", 2))
-    assert len(store.tasks(room.code)) == 1
+        store.add_student(room, "second")
+    store.begin_task(room.code, task_of("race", 2))
+    assert len(store.list_tasks(room.code)) == 1
 
 
 def test_a_full_room_and_a_full_server_say_so(tmp_path):
     store = store_in(tmp_path)
-    room = store.open(SETTINGS, most=2)
-    store.open(SETTINGS, most=2)
+    room = store.open_room(SETTINGS, most=2)
+    store.open_room(SETTINGS, most=2)
     with pytest.raises(SpecvizError, match="2 of 2 rooms"):
-        store.open(SETTINGS, most=2)
-    assert [store.join(room, one, 2) for one in ("a", "b", "a")] == [1, 2, 1]
+        store.open_room(SETTINGS, most=2)
+    assert [store.add_student(room, one, 2) for one in ("a", "b", "a")] == [1, 2, 1]
     with pytest.raises(SpecvizError, match="2 of 2 students"):
-        store.join(room, "c", 2)
+        store.add_student(room, "c", 2)
 
 
 @pytest.mark.parametrize("content", [b"no database at all, but a long enough text", b""])
@@ -123,7 +141,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, content):
             store_in(tmp_path)
         assert (tmp_path / FILE).read_bytes() == content
     else:
-        assert store_in(tmp_path).open(SETTINGS).version == 0
+        assert store_in(tmp_path).open_room(SETTINGS).version == 0
     with pytest.raises(SettingsError, match="rooms_folder"):
         store_in(tmp_path / FILE)
 
@@ -131,41 +149,45 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, content):
 def test_a_short_code_hides_by_itself(tmp_path):
     clock = Clock()
     store = store_in(tmp_path, clock)
-    room = store.open(SETTINGS)
-    store.show(room.code, "ABC234")
-    clock.now += 60 * SHOWN - 1
-    assert store.shown("ABC234") and store.room(room.code).short == "ABC234"
+    room = store.open_room(SETTINGS)
+    store.show_short_code(room.code, "ABC234")
+    clock.now += 60 * CODE_MINUTES - 1
+    assert store.find_by_short_code("ABC234") and store.find_room(room.code).short_code == "ABC234"
     clock.now += 1
-    assert store.shown("ABC234") is None and store.room(room.code).short == ""
-    store.show(room.code, "DEF567")
-    assert store.shown("DEF567").code == room.code
+    assert store.find_by_short_code("ABC234") is None and store.find_room(room.code).short_code == ""
+    store.show_short_code(room.code, "DEF567")
+    assert store.find_by_short_code("DEF567").code == room.code
 
 
 def test_a_closed_door_keeps_those_who_are_in_and_lets_nobody_else_in(tmp_path):
     store = store_in(tmp_path)
-    room = store.open(SETTINGS)
-    store.join(room, "the first ticket")
-    store.show(room.code, "ABC234")
-    store.shut(room.code, True)
-    assert store.room(room.code).shut and store.shown("ABC234") is None and store.room(room.code).version > room.version
-    assert store.join(room, "the first ticket") == 1
+    room = store.open_room(SETTINGS)
+    store.add_student(room, "the first ticket")
+    store.show_short_code(room.code, "ABC234")
+    store.set_closed(room.code, True)
+    assert (
+        store.find_room(room.code).is_closed
+        and store.find_by_short_code("ABC234") is None
+        and store.find_room(room.code).version > room.version
+    )
+    assert store.add_student(room, "the first ticket") == 1
     with pytest.raises(BusyError, match="The door of this room is closed"):
-        store.join(room, "another ticket")
-    store.shut(room.code, False)
-    assert store.join(room, "another ticket") == 2
+        store.add_student(room, "another ticket")
+    store.set_closed(room.code, False)
+    assert store.add_student(room, "another ticket") == 2
 
 
 def test_a_file_of_the_version_before_is_taken_over_with_its_rooms(tmp_path):
     store = store_in(tmp_path)
-    room = store.open(SETTINGS)
-    for column in ADDED:
+    room = store.open_room(SETTINGS)
+    for column in ADDED_COLUMNS:
         store._db.execute(f"ALTER TABLE rooms DROP COLUMN {column.split()[0]}")
     store._db.execute("PRAGMA user_version = 1")
     store.close()
     again = store_in(tmp_path)
-    assert again.room(room.code) == room
-    again.shut(room.code, True)
-    assert store_in(tmp_path).room(room.code).shut
+    assert again.find_room(room.code) == room
+    again.set_closed(room.code, True)
+    assert store_in(tmp_path).find_room(room.code).is_closed
 
 
 def test_codes_of_links_have_more_than_60_random_bits_and_a_server_marks_its_own():
@@ -186,16 +208,16 @@ def test_codes_of_links_have_more_than_60_random_bits_and_a_server_marks_its_own
 def test_wrong_short_codes_are_limited_by_address_and_in_all_and_forgotten_after_a_minute():
     clock = Clock()
     tries = codes.WrongCodeLimiter(clock)
-    for _ in range(codes.TRIES):
+    for _ in range(codes.MAX_TRIES):
         tries.check("here")
-        tries.wrong("here")
+        tries.add_wrong_code("here")
     with pytest.raises(SpecvizError, match="Too many wrong codes"):
         tries.check("here")
     tries.check("elsewhere")
     clock.now += 60.0
     tries.check("here")
-    for number in range(codes.OF_ALL):
-        tries.wrong(f"address {number % 100}")
+    for number in range(codes.MAX_ALL_TRIES):
+        tries.add_wrong_code(f"address {number % 100}")
     with pytest.raises(SpecvizError):
         tries.check("a new one")
 
@@ -249,9 +271,9 @@ def test_samples_are_asked_for_by_their_place_and_within_bounds():
 
 def test_no_two_students_and_no_two_tasks_share_a_random_number():
     assert (
-        MOST_EACH <= SPAN
-        and list_sample_numbers(2, 0, 10) == (2 * SPAN, 10)
-        and list_sample_numbers(1, MOST_EACH - 10, 10)[0] + 10 <= list_sample_numbers(2, 0, 1)[0]
+        MAX_SAMPLES_EACH <= SAMPLES_PER_STUDENT
+        and list_sample_numbers(2, 0, 10) == (2 * SAMPLES_PER_STUDENT, 10)
+        and list_sample_numbers(1, MAX_SAMPLES_EACH - 10, 10)[0] + 10 <= list_sample_numbers(2, 0, 1)[0]
     )
     seeds = {derive_task_seed(seed, task) for seed in (0, 1, 2**63 - 1) for task in range(1, 50)}
     assert len(seeds) == 147 and all(0 <= seed < 2**63 for seed in seeds)
@@ -269,8 +291,8 @@ def test_a_room_decodes_only_what_phones_can_sample(changed, name):
 
 
 def test_the_first_samples_are_cut_in_the_order_in_which_they_came():
-    drawn = [StoredBlock(2, 0, 10, {}), StoredBlock(1, 0, 100, {}), StoredBlock(2, 10, 10, {})]
-    assert split_blocks(drawn, 50) == [(2, 0, 10), (1, 0, 40)] and split_blocks(drawn, 200) == [
+    drawn = [SampleBlock(2, 0, 10, {}), SampleBlock(1, 0, 100, {}), SampleBlock(2, 10, 10, {})]
+    assert take_first_samples(drawn, 50) == [(2, 0, 10), (1, 0, 40)] and take_first_samples(drawn, 200) == [
         (2, 0, 10),
         (1, 0, 100),
         (2, 10, 10),
@@ -279,21 +301,21 @@ def test_the_first_samples_are_cut_in_the_order_in_which_they_came():
 
 def test_a_disk_that_is_full_changes_nothing_and_says_so_and_goes_on_when_there_is_room_again(tmp_path):
     store = store_in(tmp_path)
-    room = store.open(SETTINGS)
+    room = store.open_room(SETTINGS)
     (pages,), *_ = store._rows("PRAGMA page_count")
     store._rows(f"PRAGMA max_page_count = {pages}")  # what SQLite then says is what it says of a full disk
-    drawn = [StoredBlock(1, 0, 1, {"shown": {str(cell): 1 for cell in range(5000)}})]
+    drawn = [SampleBlock(1, 0, 1, {"shown": {str(cell): 1 for cell in range(5000)}})]
     with pytest.raises(StoreError, match="full"):
-        store.add(room.code, 1, drawn, {})
-    assert store.draws(room.code, 1) == []
+        store.add_samples(room.code, 1, drawn, {})
+    assert store.list_samples(room.code, 1) == []
     store._rows("PRAGMA max_page_count = 100000")
-    store.add(room.code, 1, drawn, {})
-    assert store.draws(room.code, 1) == drawn
+    store.add_samples(room.code, 1, drawn, {})
+    assert store.list_samples(room.code, 1) == drawn
 
 
 def test_a_closed_file_is_a_sentence(tmp_path):
     store = store_in(tmp_path)
     store.close()
-    for ask in (lambda: store.room("x" * 16), lambda: store.open(SETTINGS), lambda: store.end("x")):
+    for ask in (lambda: store.find_room("x" * 16), lambda: store.open_room(SETTINGS), lambda: store.end_room("x")):
         with pytest.raises(StoreError, match="try again"):
             ask()

@@ -18,19 +18,19 @@ SHEETS = tuple(make_worksheet(seed) for seed in (*range(30), SEEDS - 1))
 def by_hand(sheet):
     """Steps 1 to 3 of the sheet, in fractions, with two digits read as hundredths; nothing of the decoder is used."""
     last, guesses = sheet.start, []
-    for digits in sheet.drawing:
+    for digits in sheet.draft_digits:
         row, before = sheet.q[last], last
         last = next(word for word in range(4) if digits < 10 * sum(row[: word + 1]))
         guesses.append((before, last))
     text = []
-    for (before, word), digits in zip(guesses, sheet.testing, strict=True):
+    for (before, word), digits in zip(guesses, sheet.uniform_digits, strict=True):
         p, q = sheet.p[before], sheet.q[before]
         if Fraction(digits, 100) * q[word] < p[word]:
             text.append(word)
             continue
         left = [max(0, a - b) for a, b in zip(p, q, strict=True)]
         shares = [Fraction(100 * sum(left[: word + 1]), sum(left)) for word in range(4)]
-        return guesses, [*text, next(word for word in range(4) if sheet.last < shares[word])]
+        return guesses, [*text, next(word for word in range(4) if sheet.last_digits < shares[word])]
     raise AssertionError("a sheet has a rejected guess")
 
 
@@ -38,7 +38,7 @@ def by_hand(sheet):
 def test_a_pencil_and_the_decoder_come_to_the_same_round(sheet):
     guesses, text = by_hand(sheet)
     assert [word for _, word in guesses] == [one.token for one in sheet.round.proposals]
-    assert tuple(before for before, _ in guesses) == sheet.before
+    assert tuple(before for before, _ in guesses) == sheet.contexts
     assert tuple(text) == sheet.round.committed
     assert all(sum(row) == 10 and min(row) >= 0 for table in (sheet.p, sheet.q) for row in table)
 
@@ -54,7 +54,7 @@ def test_every_sheet_has_a_tested_guess_that_is_accepted_and_a_later_one_that_is
 
 def test_the_same_seed_gives_the_same_sheet_and_other_seeds_give_others():
     assert make_worksheet(7) == make_worksheet(7)
-    assert len({(one.p, one.q, one.drawing) for one in SHEETS}) == len(SHEETS)
+    assert len({(one.p, one.q, one.draft_digits) for one in SHEETS}) == len(SHEETS)
 
 
 def test_digits_draw_the_words_that_the_decoder_draws_from_the_middle_of_their_hundredth():
@@ -86,8 +86,8 @@ def words_of(figure):
 @pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
 def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
     blank, key = words_of(paper.draw_front(sheet)), words_of(paper.draw_front(sheet, key=True))
-    assert {f"{one:02d}" for one in sheet.drawing} <= set(blank)
-    assert {f".{one:02d}" for one in sheet.testing} <= set(blank)
+    assert {f"{one:02d}" for one in sheet.draft_digits} <= set(blank)
+    assert {f".{one:02d}" for one in sheet.uniform_digits} <= set(blank)
     answer = next(one for one in key if "words from one pass" in one)
     kept = [WORDS[token] for token in sheet.round.committed]
     assert answer == f"{WORDS[sheet.start]} → {' '.join(kept)}: {len(kept)} words from one pass of the target"

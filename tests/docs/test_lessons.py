@@ -18,7 +18,7 @@ from specviz.figures.narration import build_steps
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
-from specviz.web.classroom.words import TITLES
+from specviz.web.classroom.words import TASKS
 from specviz.web.common import links
 from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.mistakes.state import HIDDEN
@@ -80,7 +80,7 @@ def test_a_link_to_the_rejected_token_leads_to_its_random_number():
 
 def test_a_class_s_tasks_have_the_names_of_their_buttons():
     text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
-    assert re.findall(r"the task \*([^*]+)\*", text) == [TITLES[kind] for kind in KINDS]
+    assert re.findall(r"the task \*([^*]+)\*", text) == [TASKS[kind]["title"] for kind in KINDS]
     for word in ("*Open a room*", "*Open the wall*", "*Export*"):
         assert word in text
 

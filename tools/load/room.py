@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from specviz.classroom.records import ASKED, KINDS, METHODS
+from specviz.classroom.records import KINDS, RACE_METHODS, SAMPLE_SIZES
 from specviz.errors import SpecvizError
 from tools.load import findings
 from tools.load.client import StreamlitClient
@@ -189,7 +189,7 @@ async def run_task(phone: StudentPhone, kind: str, number: int) -> None:
     await asyncio.sleep(phone.luck.uniform(0.0, THINK))
     if kind == "sample":
         have = 0
-        for count in ASKED:
+        for count in SAMPLE_SIZES:
             await phone.send(DRAW, "draw", lambda found: found["class"]["n"], first=have, count=count)
             have += count
             await asyncio.sleep(phone.luck.uniform(0.0, THINK / 3))
@@ -197,7 +197,7 @@ async def run_task(phone: StudentPhone, kind: str, number: int) -> None:
     answers = {
         "predict": (PREDICT, {"accepted": phone.luck.random() < 0.5, "chance": round(phone.luck.random(), 2)}),
         "vote": (VOTE, {"choice": phone.luck.randrange(3)}),
-        "race": (RACE, {"method": phone.luck.choice(list(METHODS)), "gamma": phone.luck.randint(1, 8)}),
+        "race": (RACE, {"method": phone.luck.choice(list(RACE_METHODS)), "gamma": phone.luck.randint(1, 8)}),
     }
     name, sent = answers[kind]
     await phone.send(name, "answer", lambda found: found["class"]["answered"], phase=phone.said["task"]["phase"], sent=sent)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from specviz.classroom.records import METHODS
+from specviz.classroom.records import RACE_METHODS
 from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
-from specviz.web.classroom.wall import CHOICES, ENOUGH, FINE
+from specviz.web.classroom.wall import MAX_CHOICES, MIN_BIN, POSITIONS
 
 LARGEST, LEAST = 26.0, 7.0  # pixels of the largest and the smallest dot
 ROW = 46  # pixels of a row of bars
@@ -19,7 +19,7 @@ HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 7}
 
 def plot_calibration(found: Calibration, kind: str = "light") -> go.Figure:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. ``kind``: light or dark page."""
-    dots = sorted(Counter((round(said * FINE) / FINE, truth) for said, truth in found.points).items())
+    dots = sorted(Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in found.points).items())
     most = max(n for _, n in dots)
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": getattr(MEANINGS["target"], kind), "width": 2.5},
@@ -28,11 +28,11 @@ def plot_calibration(found: Calibration, kind: str = "light") -> go.Figure:
         size = max(LEAST, LARGEST * (n / most) ** 0.5)
         figure.add_scatter(x=[said], y=[truth], mode="markers", marker={"size": size, "color": GRAY[kind], "opacity": 0.7}, name="predictions",
                            legendgroup="predictions", showlegend=not first, hovertext=f"{n} said {said:.0%}", hoverinfo="text")  # fmt: skip
-    came = [(middle, share) for middle, n, share in found.bins if n >= ENOUGH]
+    came = [(middle, share) for middle, n, share in found.bins if n >= MIN_BIN]
     if came:
         figure.add_scatter(x=[middle for middle, _ in came], y=[share for _, share in came], mode="markers",
                            marker={"symbol": "diamond-open", "size": 13, "color": GRAY[kind], "line": {"width": 2.5, "color": GRAY[kind]}},
-                           name=f"share accepted, of {ENOUGH} or more", hoverinfo="skip")  # fmt: skip
+                           name=f"share accepted, of {MIN_BIN} or more", hoverinfo="skip")  # fmt: skip
     figure.update_xaxes(range=[-0.04, 1.04], tickformat=".0%", title="predicted", gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(
         range=[-0.06, 1.06], tickformat=".0%", title="min(1, p/q)", gridcolor=GRID, zeroline=False, fixedrange=True
@@ -64,7 +64,7 @@ def plot_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, 
 
 def plot_race(found: Sequence[RaceChoice], kind: str = "light") -> go.Figure:
     """Tokens per target pass of each choice, the most first; a mark where nothing is drafted."""
-    shown = list(found)[:CHOICES]
+    shown = list(found)[:MAX_CHOICES]
     rows = list(range(len(shown)))[::-1]
     values, blue = [one.per_pass for one in shown], getattr(MEANINGS["target"], kind)
     figure = go.Figure()
@@ -76,7 +76,7 @@ def plot_race(found: Sequence[RaceChoice], kind: str = "light") -> go.Figure:
     figure.update_xaxes(
         range=[0, 1.15 * max(1.0, *values)], title="tokens per target pass", gridcolor=GRID, zeroline=False, fixedrange=True
     )
-    return _lay_out_rows(figure, rows, [f"{METHODS[one.method]}, gamma {one.gamma}" for one in shown])
+    return _lay_out_rows(figure, rows, [f"{RACE_METHODS[one.method]}, gamma {one.gamma}" for one in shown])
 
 
 def _add_numbers(figure: go.Figure, ends: Sequence[float], places: Sequence[float], words: Sequence[str], kind: str) -> None:

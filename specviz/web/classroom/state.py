@@ -7,43 +7,43 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from specviz.classroom.records import GAMMA, Room, check_room_settings
+from specviz.classroom.records import MAX_GAMMA, Room, check_room_settings
 from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
-from specviz.web.classroom.host import RoomSession, check_prompt, open_host
+from specviz.web.classroom.export import build_room_query
+from specviz.web.classroom.host import open_host
+from specviz.web.classroom.words import TEXTS
 from specviz.web.common.links import read_link
 from specviz.web.common.page_state import PageState
 from specviz.web.common.pairs import resolve_pair
+from specviz.web.hosting.limits import check_text
 from specviz.web.hosting.options import is_loopback, load_options
 
 LENGTH = 2  # tokens of a sample until somebody chooses
-GONE = "There is no room under this link any more: it was deleted, or its 24 hours are over."
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """settings: what a room decodes; steer: the teacher's code of the room that is open, empty before one is. Raises SettingsError."""
+    """What a room decodes. teacher_code: of the room that is open, empty before. Raises SettingsError."""
 
     settings: Settings
-    steer: str = field(default="", repr=False)
+    teacher_code: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         check_room_settings(self.settings)
 
     def link(self) -> dict[str, str]:
         """Query parameters: of the room that is steered, else of the room that would be opened."""
-        if self.steer:
-            return {"steer": self.steer}
-        return self.settings.to_query() | {"prompt": self.settings.prompt, "max_new_tokens": str(self.settings.max_new_tokens)}
+        return {"steer": self.teacher_code} if self.teacher_code else build_room_query(self.settings)
 
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Lesson, list[str]]:
-        """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
+        """The lesson of a link, from ``base`` where it has no value, and a sentence for each value that was left out."""
         said: list[str] = []
-        if steer := query.get("steer"):
-            if room := open_host().store.steered(steer):
-                return cls(room.settings, room.steer), []
-            said.append(GONE)
+        if code := query.get("steer"):
+            if room := open_host().store.find_by_teacher_code(code):
+                return cls(room.settings, room.teacher_code), []
+            said.append(TEXTS["gone"])
         plain = fit_to_room(base)
         if not ({"prompt", "max_new_tokens", *plain.to_query()} - {"pair"}) & set(query):
             settings, unknown = resolve_pair(replace(plain, pair=query.get("pair", plain.pair)), base)
@@ -59,10 +59,9 @@ class Lesson:
 
 def fit_to_room(settings: Settings) -> Settings:
     """Settings as near to these as a room decodes."""
-    return Settings(
-        pair=settings.pair, prompt=settings.prompt, gamma=min(max(1, settings.gamma), GAMMA), max_new_tokens=LENGTH,
-        temperature=settings.temperature or 1.0, device=settings.device, dtype=settings.dtype, **settings.cuts,
-    )  # fmt: skip
+    kept = {name: getattr(settings, name) for name in ("pair", "prompt", "device", "dtype", *settings.cuts)}
+    gamma, temperature = min(max(1, settings.gamma), MAX_GAMMA), settings.temperature or 1.0
+    return Settings(gamma=gamma, max_new_tokens=LENGTH, temperature=temperature, **kept)
 
 
 class DeskState(PageState):
@@ -70,28 +69,26 @@ class DeskState(PageState):
 
     @property
     def room(self) -> Room | None:
-        """The room that is steered, as it stands now; None before one is open, and after it is gone."""
-        return open_host().store.steered(self.question.steer) if self.question.steer else None
-
-    def hall(self, room: Room) -> RoomSession:
-        return open_host().hall(room)
+        """The room that is steered, as it is now; None before one is open, and after it is deleted."""
+        return open_host().store.find_by_teacher_code(self.question.teacher_code) if self.question.teacher_code else None
 
     def set_pair(self, pair: str) -> None:
-        """Ask another pair the same; a room that is open keeps its own."""
-        if not self.question.steer:
+        """Choose another pair; a room that is open keeps its own."""
+        if not self.question.teacher_code:
             super().set_pair(pair)
 
-    def open(self) -> None:
-        """Open a room for the lesson that the fields ask for. Raises SpecvizError."""
-        settings = check_prompt(check_room_settings(self.question.settings))
-        room = open_host().open(settings, self.visitor)
+    def open_room(self) -> None:
+        """Open a room for the lesson in the fields. Raises SpecvizError."""
+        settings = check_room_settings(self.question.settings)
+        check_text("prompt", settings.prompt)
+        room = open_host().open_room(settings, self.visitor)
         with suppress(SpecvizError):  # another room may show the same code: it can be shown later
-            open_host().show(room)
-        self.choose(Lesson(settings, room.steer))
+            open_host().show_short_code(room)
+        self.choose(Lesson(settings, room.teacher_code))
 
-    def leave(self) -> None:
+    def leave_room(self) -> None:
         """Back to the fields of a new room."""
-        self.choose(replace(self.question, steer=""))
+        self.choose(replace(self.question, teacher_code=""))
         self.turn += 1
 
 
@@ -101,7 +98,7 @@ def is_on_other_replica(code: str) -> bool:
 
 
 def is_local_address(root: str) -> bool:
-    """Whether an address is one that a machine has for itself, which leads a phone to the phone."""
+    """Whether an address leads every machine to itself, so that a phone finds nothing there."""
     name = urlsplit(root).hostname or ""
     return name == "localhost" or name.endswith(".localhost") or is_loopback(name)
 

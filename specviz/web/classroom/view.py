@@ -1,28 +1,29 @@
-"""The page Classroom on screen: the fields of a new room, the desk from which its teacher steers it, and the wall for the projector."""
+"""The page Classroom: the fields of a new room, the desk from which its teacher steers it, and the wall for the projector."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 from typing import Any
 from urllib.parse import quote
 
 import streamlit as st
 
-from specviz.classroom.codes import LONGEST
-from specviz.classroom.records import HOURS, KINDS, LENGTHS, Assignment, Room
+from specviz.classroom.codes import MAX_LENGTH
+from specviz.classroom.records import KINDS, LENGTHS, Assignment, Room
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.results import CellShares
 from specviz.figures import cell_shares
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
-from specviz.web.classroom import wall, words, work
-from specviz.web.classroom.host import RoomSession, find_next_number, open_host
+from specviz.web.classroom import words, work
+from specviz.web.classroom.host import RoomSession, open_host
+from specviz.web.classroom.results import TEST_SIZES, WALL_CHARACTERS, SamplingResult
 from specviz.web.classroom.state import DeskState, Lesson, find_root, is_local_address, is_on_other_replica
-from specviz.web.classroom.words import MINUTES, read_lesson_plan
+from specviz.web.classroom.words import MINUTES, TASKS, TEXTS, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_notes
@@ -30,24 +31,20 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import show_page_head
+from specviz.web.jobs import cache
 from specviz.web.sampling.state import load_recorded_samples
 
-LEDE = (
-    "Let a class test with its own samples whether speculative decoding is exact: every student draws some on a phone, and together they are "
-    "compared with the target’s exact distribution. No account, no name."
-)
-LOOK, GLANCE = 1.0, 2.0  # seconds between two looks of the wall; of the desk
-TAIL = 240  # characters of a text on the wall, the last ones
-FIRST = 100  # samples of the first test
-EACH = 40  # samples of a student in the example
+WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
+EXAMPLE_SAMPLES = 40  # of a student in the example
 
 
 def show_page() -> None:
+    """Draw the desk, or the wall where the link says so."""
     try:
         if show_other_replica(st.query_params.to_dict()):
             return
         if code := st.query_params.get("wall"):
-            draw_wall(code)
+            show_wall(code)
             return
         desk = session.open_state("classroom", session.make_opener(DeskState, Lesson))
         room = desk.room
@@ -60,23 +57,28 @@ def show_page() -> None:
 
 
 def show_other_replica(query: dict[str, str]) -> bool:
-    """Whether a link asks for a room of another replica; then the way there, which the proxy knows, is all that is drawn."""
+    """Whether a link leads to a room of another replica; then a button that leads there is all that is drawn."""
     for name, way in (("wall", "wall"), ("steer", "teach")):
         code = query.get(name, "")
         if code and is_on_other_replica(code):
             st.markdown("This room lives on another replica of this server.")
-            st.link_button("Open it there", f"{find_root(st.context.url or '')}room/{quote(code[:LONGEST], safe='')}/{way}")
+            st.link_button("Open it there", f"{_find_root()}room/{quote(code[:MAX_LENGTH], safe='')}/{way}")
             return True
     return False
+
+
+def _find_root() -> str:
+    return find_root(st.context.url or "")
 
 
 # A new room ------------------------------------------------------------------------------------------------------------------
 
 
 def show_new_room(desk: DeskState) -> None:
-    if desk.question.steer:  # deleted meanwhile
-        desk.leave()
-    show_page_head("classroom", LEDE)
+    """Draw the fields of a new room beside an example of what a class makes."""
+    if desk.question.teacher_code:  # deleted meanwhile
+        desk.leave_room()
+    show_page_head("classroom", TEXTS["lede"])
     left, right = st.columns([5, 6], gap="large")
     with left:
         lesson, problems = show_fields(desk)
@@ -86,23 +88,17 @@ def show_new_room(desk: DeskState) -> None:
         show_export(desk, None)
         if st.button("Open a room", key="classroom-open", type="primary", disabled=bool(problems)):
             try:
-                desk.open()
+                desk.open_room()
             except SpecvizError as error:
                 desk.said = [str(error)]
             st.rerun()
-        st.caption(
-            "You get a link and a QR code for the students, and a private link to steer the room. Open the students’ link on your own phone first: you see "
-            "what they will see, and whether phones reach this computer."
-        )
+        st.caption(TEXTS["open"])
         show_notes(desk.notices, "classroom-notes-live")
         st.markdown(words.list_kinds())
     with right:
-        load_example_samples(session.get_theme())
+        show_example_samples(session.get_theme())
     show_lesson_plans()
-    st.caption(
-        f"A room ends after {HOURS} hours, and everything in it is deleted. Names, accounts and addresses are never stored: a student is a number. "
-        "For a class without phones *Export* has a worksheet, one round by hand, and its answers."
-    )
+    st.caption(TEXTS["rules"])
 
 
 def show_lesson_plans() -> None:
@@ -112,44 +108,46 @@ def show_lesson_plans() -> None:
         return
     with place:
         for minutes, tab in zip(MINUTES, st.tabs([f"{minutes} minutes" for minutes in MINUTES]), strict=True):
-            tab.markdown(read_lesson_plan(minutes, find_root(st.context.url or "")))
+            tab.markdown(read_lesson_plan(minutes, _find_root()))
 
 
-def load_example_samples(kind: str) -> None:
-    """What a class makes, as recorded samples of a right decoder show it."""
-    one, said = show_example()
-    if one is not None:
+def show_example_samples(kind: str) -> None:
+    """A class's histogram, by the example of recorded samples of an exact decoder."""
+    shares, origin = load_example()
+    if shares is not None:
         st.markdown("**What a class makes: its samples over the exact distribution**")
-        picture = draw_cached(cell_shares.plot_cells, one, cell_shares.compute_rows_end(one), kind)
-        elements.show_figure(picture, "classroom", "recorded", one.conclusion, sentence=False)
-        st.container(key="classroom-notes-from").text(said)
+        picture = draw_cached(cell_shares.plot_cells, shares, cell_shares.compute_rows_end(shares), kind)
+        elements.show_figure(picture, "classroom", "recorded", shares.conclusion, sentence=False)
+        st.container(key="classroom-notes-from").text(origin)
 
 
 @lru_cache(maxsize=1)
-def show_example() -> tuple[CellShares | None, str]:
-    """The record's picture, the same object each time, and where it is from; None without the file."""
+def load_example() -> tuple[CellShares | None, str]:
+    """The recorded shares, the same object each time, and where they are from; None without the file."""
     known = load_recorded_samples()
     if known is None:
         return None, ""
-    one = known.mistakes
-    shares = one.result.arms[0]  # of the right rule
+    record = known.mistakes
+    assert record.result.arms is not None
+    shares = record.result.arms[0]  # of the right rule
+    pair, prompt = pairs.name_pair(record.settings.pair), record.settings.prompt
     return shares, (
-        f"Recorded on {one.date}, not by a class: {shares.n:,} samples of {pairs.name_pair(one.settings.pair)} after “{one.settings.prompt}”, the same number as "
-        f"{shares.n // EACH} students drawing {EACH} each."
+        f"Recorded on {record.date}, not by a class: {shares.n:,} samples of {pair} after “{prompt}”, the same number as "
+        f"{shares.n // EXAMPLE_SAMPLES} students drawing {EXAMPLE_SAMPLES} each."
     )
 
 
 def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
     """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
-    asked = desk.question.settings
-    form = Form("classroom", desk.turn, fill_fields(asked))
+    chosen = desk.question.settings
+    form = Form("classroom", desk.turn, fill_fields(chosen))
     form.prompt(st.container(), hint="empty: a text begins with a start token")
-    tokens = st.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(asked.max_new_tokens), **form.key("max_new_tokens"))
+    tokens = st.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(chosen.max_new_tokens), **form.key("max_new_tokens"))
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         form.sampling()
-        st.caption("A room has random numbers of its own. To share these settings, copy the address of the page.")
-    settings, problems = read_fields(form.raw, asked)
+        st.caption(TEXTS["random"])
+    settings, problems = read_fields(form.raw, chosen)
     lesson = desk.question
     try:
         lesson = lesson if problems else Lesson(replace(settings, max_new_tokens=tokens))
@@ -163,185 +161,161 @@ def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
 
 
 def show_room(desk: DeskState, room: Room) -> None:
-    hall = desk.hall(room)
-    task = hall.store.task(room.code)
+    """Draw an open room for its teacher."""
+    opened = open_host().find_session(room)
+    task = opened.store.find_current_task(room.code)
     with st.container(key="classroom-room-head"):
         st.markdown("# Classroom")
-        st.fragment(show_status, run_every=GLANCE)(hall, room)
+        st.fragment(show_status, run_every=DESK_INTERVAL)(opened, room)
     session.sync_address(desk)
     show_export(desk, room)
-    show_more(desk, hall, room)
+    show_room_menu(opened, room)
     left, right = st.columns([2, 3], gap="large")
     with left:
         show_entrance(desk, room)
     with right:
-        show_task(desk, hall, room, task)
+        show_task(desk, opened, room, task)
         session.show_progress("classroom")
         show_notes(desk.notices, "classroom-notes-live")
         if task is not None:
-            st.fragment(show_findings, run_every=GLANCE)(hall, task)
+            st.fragment(show_result, run_every=DESK_INTERVAL)(opened, task)
     show_lesson_plans()
 
 
-def show_status(hall: RoomSession, drawn_room: Room) -> None:
-    """Who is in. The whole page runs again where the room was steered from another browser."""
-    room = hall.store.room(hall.code)
-    if room is None or (room.version, room.short) != (drawn_room.version, drawn_room.short):
+def show_status(opened: RoomSession, drawn_room: Room) -> None:
+    """How many students are in. The whole page runs again where the room was steered from another browser."""
+    room = opened.store.find_room(opened.code)
+    if room is None or (room.version, room.short_code) != (drawn_room.version, drawn_room.short_code):
         st.rerun()
-    task = hall.store.task(room.code)
-    st.markdown(words.describe_status(room, task, None if task is None else hall.found(task)))
+    task = opened.store.find_current_task(room.code)
+    st.markdown(words.describe_status(room, None if task is None else opened.find_result(task).answered))
 
 
 def show_entrance(desk: DeskState, room: Room) -> None:
     """How students come in: a picture to scan, a short code while it is shown; and the way to the wall."""
-    root = find_root(st.context.url or "")
+    root = _find_root()
     st.html(f'<div class="room-door">{draw_qr_code(root, room)}<div>{draw_entrance(root, room)}</div></div>')
     with st.container(horizontal=True, key="classroom-door"):
         st.link_button("Open the wall", f"{root}room/{room.code}/wall")
-        if not room.ended:
-            name, key = ("Open the door", "classroom-unshut") if room.shut else ("Close the door", "classroom-shut")
-            st.button(name, key=key, on_click=change_door, args=(desk, open_host().shut, room, not room.shut))
-        if not (room.ended or room.shut or room.short):
-            st.button("Show a short code", key="classroom-show", on_click=change_door, args=(desk, open_host().show, room))
+        if not room.has_ended:
+            name, key = ("Open the door", "classroom-unshut") if room.is_closed else ("Close the door", "classroom-shut")
+            st.button(name, key=key, on_click=steer, args=(desk, open_host().set_closed, room, not room.is_closed))
+        if not (room.has_ended or room.is_closed or room.short_code):
+            st.button("Show a short code", key="classroom-show", on_click=steer, args=(desk, open_host().show_short_code, room))
     if is_local_address(root):
-        show_notes([words.LOCAL], "classroom-notes-local")
+        show_notes([TEXTS["local"]], "classroom-notes-local")
 
 
-def change_door(desk: DeskState, change: Callable[..., Any], *given: Any) -> None:
-    """Show a short code, close or open the door."""
+def steer(desk: DeskState, change: Callable[..., Any], *arguments: Any) -> None:
+    """Change the room at a click; a refusal becomes a notice."""
     desk.enter()
     try:
-        change(*given)
+        change(*arguments)
     except SpecvizError as error:
         desk.said = [str(error)]
 
 
-def show_task(desk: DeskState, hall: RoomSession, room: Room, task: Assignment | None) -> None:
-    """The task that is on, the way to its next phase, and the next task."""
-    settings = escape_markdown(words.describe_settings(room.settings), ALL_SIGNS)
+def show_task(desk: DeskState, opened: RoomSession, room: Room, task: Assignment | None) -> None:
+    """The current task, the button to its next phase, and the next task."""
     if task is None:
         st.markdown("## The text that the class continues")
         st.container(key="classroom-text-prompt").text(room.settings.prompt)
-        st.caption(settings)
+        st.caption(escape_markdown(words.describe_settings(room.settings), ALL_SIGNS))
     else:
-        st.markdown(f"## Task {task.number}: {words.TITLES[task.kind]}\n{words.BEGINS[task.kind]}")
-    if room.ended:
+        st.markdown(f"## Task {task.number}: {TASKS[task.kind]['title']}\n{TASKS[task.kind]['about']}")
+    if room.has_ended:
         return
+    number, phase = opened.find_next_number(), task and task.next_phase
     with st.container(horizontal=True, key="classroom-steps"):
-        if task is not None and task.next_phase is not None:
-            phase = task.next_phase
+        if task is not None and phase is not None:
             st.button(
-                words.TURNS[task.kind, phase], key=f"classroom-turn-{task.number}-{phase}", type="primary",
-                on_click=change_phase, args=(desk, hall, task.number, phase),
+                TASKS[task.kind]["buttons"][phase], key=f"classroom-turn-{task.number}-{phase}", type="primary",
+                on_click=steer, args=(desk, opened.set_phase, task.number, phase),
             )  # fmt: skip
-        first = "secondary" if task is not None and task.next_phase is not None else "primary"
         with st.popover(
             "Start a task" if task is None else "Next task",
-            key=f"classroom-next-{find_next_number(hall)}",
+            key=f"classroom-next-{number}",
             disabled=desk.is_busy,
-            type=first,
+            type="primary" if phase is None else "secondary",
         ):
             for kind in KINDS:
                 st.button(
-                    words.TITLES[kind], key=f"classroom-begin-{kind}-{find_next_number(hall)}", help=words.BEGINS[kind], width="stretch",
-                    on_click=begin_task, args=(desk, hall, room, kind, find_next_number(hall)), disabled=desk.is_busy,
+                    TASKS[kind]["title"], key=f"classroom-begin-{kind}-{number}", help=TASKS[kind]["about"], width="stretch",
+                    on_click=begin_task, args=(desk, opened, room, kind, number), disabled=desk.is_busy,
                 )  # fmt: skip
     if task is None:
         st.markdown(words.list_kinds())
 
 
-def change_phase(desk: DeskState, hall: RoomSession, number: int, phase: str) -> None:
+def begin_task(desk: DeskState, opened: RoomSession, room: Room, kind: str, number: int) -> None:
+    """Prepare a task in the queue, unless it has begun."""
     desk.enter()
-    try:
-        hall.turn(number, phase)
-    except SpecvizError as error:
-        desk.said = [str(error)]
+    if number == opened.find_next_number():
+        desk.submit(work.begin_task, opened, room, kind, number)
 
 
-def begin_task(desk: DeskState, hall: RoomSession, room: Room, kind: str, number: int) -> None:
-    desk.enter()
-    if number == find_next_number(hall):
-        desk.submit(work.begin_task, hall, room, kind, number)
-
-
-def show_findings(hall: RoomSession, task: Assignment) -> None:
+def show_result(opened: RoomSession, task: Assignment) -> None:
     """What the class has, in a sentence."""
-    found = hall.found(task)
-    if task.kind == "sample":
-        elements.show_verdict("classroom", *words.build_verdict(found))
+    result = opened.find_result(task)
+    if isinstance(result, SamplingResult):
+        elements.show_verdict("classroom", *result.verdict)
     else:
-        st.container(key="classroom-said").markdown(escape_markdown(words.describe_task(task, found), ALL_SIGNS))
+        st.container(key="classroom-said").markdown(escape_markdown(result.sentence, ALL_SIGNS))
 
 
-def show_more(desk: DeskState, hall: RoomSession, room: Room) -> None:
+def show_room_menu(opened: RoomSession, room: Room) -> None:
     """What is rarely needed: the private link, the end of the room."""
     with st.container(key="fold"), st.popover("Room", width="content"):
-        st.caption("Your private link. Whoever has it steers this room: keep it from the projector.")
-        st.code(f"{find_root(st.context.url or '')}room/{room.steer}/teach", language=None, wrap_lines=True)
-        if not room.ended:
-            st.button("End the room", key="classroom-end", on_click=hall.store.end, args=(room.code,), width="stretch",
-                      help="Nobody can send anything more. What was found stays for 24 hours from its opening.")  # fmt: skip
-        sure = st.checkbox("Everything in it may go", key=f"classroom-sure-{room.code}")
-        st.button(
-            "Delete the room now",
-            key="classroom-delete",
-            on_click=hall.store.delete,
-            args=(room.code,),
-            disabled=not sure,
-            width="stretch",
-        )
+        st.caption(TEXTS["private"])
+        st.code(f"{_find_root()}room/{room.teacher_code}/teach", language=None, wrap_lines=True)
+        end, delete = opened.store.end_room, opened.store.delete_room
+        if not room.has_ended:
+            st.button("End the room", key="classroom-end", on_click=end, args=(room.code,), width="stretch", help=TEXTS["end"])
+        is_sure = st.checkbox("Everything in it may go", key=f"classroom-sure-{room.code}")
+        label, key = "Delete the room now", "classroom-delete"
+        st.button(label, key=key, on_click=delete, args=(room.code,), disabled=not is_sure, width="stretch")
 
 
 def show_export(desk: DeskState, room: Room | None) -> None:
     """The worksheet, and of a room the class's evidence. Nothing is made before its button is pressed."""
     with st.container(key="export"):
-        opened = st.popover("Export", width="content", key="export-fold-classroom", on_change="rerun")
-    if not opened.open:
+        fold = st.popover("Export", width="content", key="export-fold-classroom", on_change="rerun")
+    if not fold.open:
         return
-    visitor = session.get_visitor()
-    with opened:
+    with fold:
         if room is not None:
-            hall = desk.hall(room)
-            tasks = [task for task in hall.store.tasks(room.code) if task.kind == "sample"]
-            ready = [task for task in tasks if hall.found(task).shares.n >= FIRST]
+            opened = open_host().find_session(room)
+            results = [opened.find_result(task) for task in opened.store.list_tasks(room.code) if task.kind == "sample"]
+            ready = [one.task for one in results if isinstance(one, SamplingResult) and one.samples.shares.n >= TEST_SIZES[0]]
             st.markdown("**The class’s evidence**")
-            st.caption(
-                "Every sample can be drawn again from the seed and the students’ numbers: `specviz check report.json` confirms it."
-                if ready
-                else f"A certificate needs {FIRST} samples of the class in a task *{words.TITLES['sample']}*."
-            )
+            title = TASKS["sample"]["title"]
+            missing = f"A certificate needs {TEST_SIZES[0]} samples of the class in a task *{title}*."
+            st.caption(TEXTS["certificate"] if ready else missing)
             for task in ready:
-                st.download_button(
-                    f"report.json of task {task.number}", _build_certificate(hall, task, visitor), "report.json", export_fold.guess_mime_type("report.json"),
-                    key=f"classroom-certificate-{task.number}", on_click="ignore", width="stretch",
+                show_download(
+                    f"report.json of task {task.number}", "report.json", f"classroom-certificate-{task.number}",
+                    partial(work.build_certificate_file, session=opened, task=task),
                 )  # fmt: skip
             st.markdown("**The class’s pictures**")
-            export_fold.show_export_files("classroom", exports.build_offer(hall, room))
+            export_fold.show_export_files("classroom", exports.build_offer(opened, room, cache.describe_pair))
         st.markdown("**Worksheet: one round by hand**")
-        seed = st.number_input(
-            "Seed of the sheet", 0, 999_999, 1, key="classroom-sheet", help="Another seed gives another sheet."
-        )
-        for key, label in ((False, "Worksheet (PDF)"), (True, "Its answers (PDF)")):
-            name = f"worksheet-{seed}{'-key' if key else ''}.pdf"
-            st.download_button(
+        hint = "Another seed gives another sheet."
+        seed = int(st.number_input("Seed of the sheet", 0, 999_999, 1, key="classroom-sheet", help=hint))
+        for has_answers, label in ((False, "Worksheet (PDF)"), (True, "Its answers (PDF)")):
+            name = f"worksheet-{seed}{'-key' if has_answers else ''}.pdf"
+            show_download(
                 label,
-                _build_worksheet(int(seed), key, visitor),
                 name,
-                "application/pdf",
-                key=f"classroom-sheet-{key}",
-                on_click="ignore",
-                width="stretch",
+                f"classroom-sheet-{has_answers}",
+                partial(work.build_worksheet_file, seed=seed, key=has_answers),
             )
 
 
-def _build_certificate(hall: RoomSession, task: Assignment, visitor: str) -> Any:
-    return lambda: export_fold.build_in_queue(
-        lambda ticket: work.build_certificate_file(ticket, hall, task), visitor, "classroom"
-    )
-
-
-def _build_worksheet(seed: int, key: bool, visitor: str) -> Any:
-    return lambda: export_fold.build_in_queue(lambda ticket: work.build_worksheet_file(seed, key), visitor, "classroom")
+def show_download(label: str, file: str, key: str, build: Callable[[Any], bytes]) -> None:
+    """A button that has a file built in the queue when it is pressed. build: makes its bytes, from a ticket."""
+    data = partial(export_fold.build_in_queue, build, session.get_visitor(), "classroom")
+    kind = export_fold.guess_mime_type(file)
+    st.download_button(label, data, file, kind, key=key, on_click="ignore", width="stretch")
 
 
 def draw_qr_code(root: str, room: Room) -> str:
@@ -349,95 +323,59 @@ def draw_qr_code(root: str, room: Room) -> str:
     import segno
 
     picture = segno.make(f"{root}room/{room.code}", error="m").png_data_uri(scale=8, border=3)
-    return "" if room.ended or room.shut else f'<img class="room-code" alt="QR code of the students’ link" src="{picture}">'
+    is_shown = not (room.has_ended or room.is_closed)
+    return f'<img class="room-code" alt="QR code of the students’ link" src="{picture}">' if is_shown else ""
 
 
 def draw_entrance(root: str, room: Room) -> str:
     """Where a code is typed and the code, while it is shown; else the link, which breaks before its code. All of it is our own text."""
-    if room.ended:
+    if room.has_ended:
         return "<p>The room has ended.</p>"
-    if room.shut:
-        return f"<p>{words.DOOR}</p>"
-    if room.short:
-        near = escape(f"{root}room/".partition("://")[2])
-        return f"<p>Scan it, or open <b>{near}</b> and type</p><p class='room-short'>{escape(room.short)}</p>"
+    if room.is_closed:
+        return f"<p>{TEXTS['door']}</p>"
+    if room.short_code:
+        address = escape(f"{root}room/".partition("://")[2])
+        return f"<p>Scan it, or open <b>{address}</b> and type</p><p class='room-short'>{escape(room.short_code)}</p>"
     return f"<p>Scan it, or open</p><p class='room-link'>{escape(f'{root}room/')}<wbr><span>{escape(room.code)}</span></p>"
 
 
 # The wall --------------------------------------------------------------------------------------------------------------------
 
 
-def draw_wall(code: str) -> None:
-    """What the class sees. It looks by itself, so that nobody has to touch it."""
+def show_wall(code: str) -> None:
+    """What the class sees. It updates by itself, so that nobody has to touch it."""
     st.html(f"<style>\n{read_styles('classroom_wall')}\n</style>")
     show_notes(list_unknown_keys(st.query_params.to_dict()), "wall-notes-link")
-    room = open_host().store.room(code)
+    room = open_host().store.find_room(code)
     if room is None:
         st.html('<p class="wall-line">There is no room under this link any more.</p>')
         return
-    st.fragment(draw_now, run_every=LOOK)(open_host().hall(room), find_root(st.context.url or ""))
+    st.fragment(show_wall_now, run_every=WALL_INTERVAL)(open_host().find_session(room), _find_root())
 
 
-def draw_now(hall: RoomSession, root: str) -> None:
-    room = hall.store.room(hall.code)
+def show_wall_now(opened: RoomSession, root: str) -> None:
+    """Draw the wall as it is now."""
+    room = opened.store.find_room(opened.code)
     if room is None:
         st.html('<p class="wall-line">This room is over. Everything in it was deleted.</p>')
         return
-    task = hall.store.task(room.code)
-    found = None if task is None else hall.found(task)
-    title = "Come in" if task is None else f"{task.number}. {words.TITLES[task.kind]}"
-    st.html(
-        f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{escape(words.describe_status(room, task, found))}</p></div>'
-    )
-    if task is None:
-        st.html(
-            f'<div class="wall-door">{draw_qr_code(root, room)}<div>{draw_entrance(root, room)}<p class="soft">No account, no name. The text: {escape(room.settings.prompt[-TAIL:])}</p></div></div>'
-        )
+    task = opened.store.find_current_task(room.code)
+    result = None if task is None else opened.find_result(task)
+    title = "Come in" if task is None else f"{task.number}. {TASKS[task.kind]['title']}"
+    status = escape(words.describe_status(room, None if result is None else result.answered))
+    st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{status}</p></div>')
+    code, entrance = draw_qr_code(root, room), draw_entrance(root, room)
+    if result is None:
+        text = f'<p class="soft">No account, no name. The text: {escape(room.settings.prompt[-WALL_CHARACTERS:])}</p>'
+        st.html(f'<div class="wall-door">{code}<div>{entrance}{text}</div></div>')
         return
     left, right = st.columns([5, 2], gap="large")
     with left:
-        WALLS[task.kind](hall, task, found)
+        content = result.build_wall()
+        for chart in content.charts:
+            st.html(chart)
+        sign = f"{elements.MARKS.get(content.mark, '?')} " if content.mark else ""
+        said = f'<p>{sign}{escape(content.sentence)}</p><p class="soft">{escape(content.note)}</p>'
+        st.html(f'<div class="wall-said {escape(content.mark)}" role="status">{said}</div>')
     with right:
-        st.html(f'<div class="wall-side">{draw_qr_code(root, room)}{draw_entrance(root, room)}</div>')
-
-
-def draw_sentences(first: str, second: str = "", mark: str = "") -> None:
-    sign = f"{elements.MARKS.get(mark, '?')} " if mark else ""
-    st.html(
-        f'<div class="wall-said {escape(mark)}" role="status"><p>{sign}{escape(first)}</p><p class="soft">{escape(second)}</p></div>'
-    )
-
-
-def draw_samples(hall: RoomSession, task: Assignment, found: Any) -> None:
-    mark, sentence, seen = words.build_verdict(found)
-    st.html(wall.draw_histogram(found.shares))
-    draw_sentences(sentence, seen, mark)
-
-
-def draw_predictions(hall: RoomSession, task: Assignment, found: Any) -> None:
-    shown = hall.predictions() if task.phase == "shown" else None
-    if shown is None:
-        content = task.content
-        st.html(f'<p class="wall-text">{escape(content["text"][-TAIL:])}<mark>{escape(content["token"])}</mark></p>')
-        st.html(wall.draw_situation(content))
-    else:
-        st.html(wall.draw_calibration(shown))
-    draw_sentences(words.describe_predictions(task, found), words.BRIER if shown else words.ASKS)
-
-
-def draw_votes(hall: RoomSession, task: Assignment, found: Any) -> None:
-    if task.phase == "shown":
-        st.html(wall.draw_votes(task.content["options"], found, task.content["answer"]))
-        draw_sentences(words.describe_votes(task, found))
-    else:
-        st.html(wall.draw_histogram(hall.samples_of(task)))
-        draw_sentences(words.describe_votes(task, found), words.describe_vote(task))
-
-
-def draw_race(hall: RoomSession, task: Assignment, found: Any) -> None:
-    if found.choices:
-        st.html(wall.draw_race(found.choices))
-    draw_sentences(words.describe_race(task, found), words.BEGINS["race"] if task.takes else "")
-
-
-WALLS = {"predict": draw_predictions, "sample": draw_samples, "vote": draw_votes, "race": draw_race}
+        st.html(f'<div class="wall-side">{code}{entrance}</div>')

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from specviz.classroom.records import METHODS
+from specviz.classroom.records import RACE_METHODS
 from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.evidence.results import CellShares
 from specviz.figures.charts import shorten_label
 from specviz.figures.narration import format_probability
 
-CELLS, CHOICES, LONGEST = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
-FINE = 20  # places on an axis of probabilities at which predictions are drawn together
-ENOUGH = 5  # predictions of a tenth whose outcomes are drawn
-STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # between ticks of an axis of shares
-TICKS = 6  # most of an axis
-DOTS = 64  # size of the largest dot, in --u
+MAX_CELLS, MAX_CHOICES, MAX_NAME = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
+POSITIONS = 20  # on an axis of probabilities, at which predictions are drawn together
+MIN_BIN = 5  # predictions of a tenth whose outcomes are drawn
+TICK_STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # between ticks of an axis of shares
+MAX_TICKS = 6  # of an axis
+MAX_DOT = 64  # size of the largest dot, in --u
 
 
 def draw_histogram(one: CellShares) -> str:
@@ -34,8 +34,8 @@ def draw_histogram(one: CellShares) -> str:
         low, high = (min(end, edge[place]) for edge in (one.low, one.high))
         band = _build_bar("band", low / end, (high - low) / end) if one.n else ""
         bars = band + _build_bar("share", 0.0, one.shares[place] / end) + _build_mark(one.probs[place] / end)
-        rows.append((shorten_label(one.labels[place], LONGEST), bars))
-    step = next((step for step in STEPS if end / step <= TICKS), 0.5)
+        rows.append((shorten_label(one.labels[place], MAX_NAME), bars))
+    step = next((step for step in TICK_STEPS if end / step <= MAX_TICKS), 0.5)
     ticks = [(place * step / end, f"{place * step:.4g}") for place in range(int(end / step) + 1)]
     ticks = [(where, f"{100 * float(value):g}%") for where, value in ticks]
     key = _build_key(("share", "share of the samples"), ("exact", "exact distribution"), ("band", "sampling noise, 99%"))
@@ -47,7 +47,7 @@ def describe_bars(one: CellShares) -> list[int]:
     """Cells that get a row, heaviest first: the ones farthest outside sampling noise, however rare they should be, then the heaviest."""
     far = [place for place in one.bars if one.n and not one.low[place] <= one.shares[place] <= one.high[place]]
     far.sort(key=lambda place: -abs(one.shares[place] - one.probs[place]))
-    kept = set([*far[:CELLS], *(place for place in one.bars if place not in far)][:CELLS])
+    kept = set([*far[:MAX_CELLS], *(place for place in one.bars if place not in far)][:MAX_CELLS])
     return [place for place in one.bars if place in kept]
 
 
@@ -61,11 +61,16 @@ def sum_others(one: CellShares, places: Sequence[int]) -> str:
     return f"All other texts together: {share}{exact}."
 
 
+def draw_text(text: str, token: str) -> str:
+    """A text with the draft token that follows it marked."""
+    return f'<p class="wall-text">{escape(text)}<mark>{escape(token)}</mark></p>'
+
+
 def draw_situation(content: Mapping[str, Any]) -> str:
     """Both distributions at the draft token of a prediction, with its q and p: a class is to say what follows from them."""
     end = 1.25 * max(1e-9, *(row[letter] for row in content["bars"] for letter in "pq"))  # with room for the numbers
     rows = [
-        (shorten_label(row["token"], LONGEST),
+        (shorten_label(row["token"], MAX_NAME),
          "".join(_build_bar(f"{name} {side}", 0.0, row[letter] / end)
                  + (_build_value(side, row[letter] / end, f"{letter} = {format_probability(row[letter])}") if row["token"] == content["token"] else "")
                  for name, side, letter in (("draft", "upper", "q"), ("target", "lower", "p"))),
@@ -81,15 +86,15 @@ def draw_situation(content: Mapping[str, Any]) -> str:
 
 def draw_calibration(found: Calibration) -> str:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. Who is right stands on the diagonal."""
-    dots = Counter((round(said * FINE) / FINE, truth) for said, truth in found.points)
+    dots = Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in found.points)
     most = max(dots.values())
-    inside = [_build_dot("said", said, truth, DOTS * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
-    inside += [_build_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= ENOUGH]
-    came = [("came", f"share accepted, of {ENOUGH} or more")] if any(n >= ENOUGH for _, n, _ in found.bins) else []
+    inside = [_build_dot("said", said, truth, MAX_DOT * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
+    inside += [_build_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= MIN_BIN]
+    came = [("came", f"share accepted, of {MIN_BIN} or more")] if any(n >= MIN_BIN for _, n, _ in found.bins) else []
     key = _build_key(("said", "predictions"), *came, ("line", "predicted = min(1, p/q)"))
     ticks = "".join(f'<i style="bottom:{place}%">{place}%</i>' for place in (0, 50, 100))
     across = _build_axis([(place / 4, f"{25 * place}%") for place in range(5)], "across: predicted; upwards: min(1, p/q)")
-    alt = f"{found.n} predictions, on average {found.said:.0%}; min(1, p/q) is {found.truth:.0%} on average."
+    alt = f"{found.n} predictions, on average {found.predicted:.0%}; min(1, p/q) is {found.truth:.0%} on average."
     return _build_chart(
         alt,
         f'{key}<div class="square"><div class="ticks">{ticks}</div><div class="plane">{"".join(inside)}</div></div>{across}',
@@ -101,7 +106,7 @@ def draw_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) 
     """Votes before and after the discussion; the right answer is marked."""
     end = 1.12 * max(1, *found.before, *found.after)
     rows = [
-        (f"{'✓ ' if place == answer else ''}{shorten_label(option['name'], 2 * LONGEST)}",
+        (f"{'✓ ' if place == answer else ''}{shorten_label(option['name'], 2 * MAX_NAME)}",
          "".join(_build_bar(f"{name} {side}", 0.0, counts[place] / end) + _build_value(side, counts[place] / end, f"{counts[place]}")
                  for name, side, counts in (("before", "upper", found.before), ("after", "lower", found.after))),
          place == answer)
@@ -115,15 +120,15 @@ def draw_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) 
 
 def draw_race(found: Sequence[RaceChoice]) -> str:
     """Tokens per target pass of each choice, the most first; a line where nothing is drafted."""
-    shown = list(found)[:CHOICES]
+    shown = list(found)[:MAX_CHOICES]
     end = 1.5 * max(1.0, *(row.per_pass for row in shown))
     rows = [
-        (f"{METHODS[row.method]}, γ = {row.gamma}",
+        (f"{RACE_METHODS[row.method]}, γ = {row.gamma}",
          _build_bar("share", 0.0, row.per_pass / end) + _build_mark(1.0 / end)
          + _build_value("", row.per_pass / end, f"{row.per_pass:.2f}" + (f" · {row.students} students" if row.students > 1 else "")))
         for row in shown
     ]  # fmt: skip
-    said = "; ".join(f"{METHODS[row.method]}, gamma {row.gamma}: {row.per_pass:.2f}" for row in shown)
+    said = "; ".join(f"{RACE_METHODS[row.method]}, gamma {row.gamma}: {row.per_pass:.2f}" for row in shown)
     return _build_chart(
         said, _build_key(("share", "tokens per target pass"), ("exact", "1: without drafting")) + _build_rows(rows, "wide")
     )

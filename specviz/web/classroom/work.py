@@ -1,39 +1,95 @@
-"""What runs in the queue for the page Classroom: a task is prepared, and the class's evidence becomes a certificate."""
+"""Work in the queue for the page Classroom: preparing a task, and the files of certificates and worksheets."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from specviz.classroom.records import Assignment, Room
-from specviz.web.classroom.host import RoomSession, load_pair, prepare_task, read_settings
+from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
+from specviz.jobs.queue import Ticket
+from specviz.settings import Settings
+from specviz.web.classroom.host import RoomSession, load_pair, run_in_worker
 from specviz.web.jobs import server_workers
 
 if TYPE_CHECKING:
-    from specviz.jobs.queue import Ticket
+    from specviz.models.pairs.loading import LoadedPair
     from specviz.web.classroom.state import DeskState
 
 
-def begin_task(desk: DeskState, ticket: Ticket, hall: RoomSession, room: Room, kind: str, number: int) -> None:
-    """Open a task; a second click that asks for the same number changes nothing."""
-    prepare_task(ticket, hall, room, kind, number)
+def begin_task(desk: DeskState, ticket: Ticket, session: RoomSession, room: Room, kind: str, number: int) -> None:
+    """Open a task from the page; a second click with the same number changes nothing."""
+    prepare_task(ticket, session, room, kind, number)
     desk.put(ticket)
 
 
-def build_certificate_file(ticket: Ticket, hall: RoomSession, task: Assignment) -> bytes:
-    """The file that ``specviz check`` confirms. Raises EvidenceError before the first test."""
-    settings = read_settings(task)
+def prepare_task(ticket: Ticket, session: RoomSession, room: Room, kind: str, number: int) -> None:
+    """Compute what task ``number`` of a room needs, then open it to students. kind: one of KINDS. Raises SpecvizError."""
+    settings = replace(room.settings, seed=derive_task_seed(room.seed, number))
+    ticket.tick(doing="Preparing the task")
     pair = load_pair(ticket, settings)
-    from specviz.classroom.certificate import certificate
+    content = {"settings": settings.to_record(), "ids": list(pair.encode(settings.prompt))}
+    if kind == "predict":
+        content |= _prepare_prediction(ticket, pair, settings, session)
+    elif kind in ("sample", "vote"):
+        content |= (_prepare_sampling if kind == "sample" else _prepare_vote)(ticket, pair, settings)
+    session.store.begin_task(room.code, Assignment(number, kind, PHASES[kind][0], content))
+    session.note_change()
 
-    drawn = [(one.student, one.first, one.count) for one in hall.drawn(task.number)]
-    made = server_workers.run_in_worker(
-        certificate, pair, settings, (settings, drawn), lambda share, *_: ticket.tick(share), "a certificate"
+
+def _prepare_prediction(ticket: Ticket, pair: LoadedPair, settings: Settings, session: RoomSession) -> dict[str, Any]:
+    from specviz.classroom import drawing
+
+    number = sum(task.kind == "predict" for task in session.store.list_tasks(session.code))
+    return run_in_worker(ticket, drawing.find_situation, pair, settings, (settings, number), "a situation", is_local=True)
+
+
+def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[str, Any]:
+    from specviz.web.sampling.work import exact_cells
+
+    exact = exact_cells(pair, settings, ticket)
+    return {"labels": list(exact.labels), "cells": exact.cells.to_record()}
+
+
+def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[str, Any]:
+    """Samples of a decoder that may have a bug, and the options. The system's randomness chooses: no seed that anyone sees does."""
+    from specviz.classroom import drawing
+    from specviz.evidence.bugs.published import PUBLISHED_BUGS
+    from specviz.web.mistakes.state import GAME, HIDEABLE
+    from specviz.web.sampling.work import exact_cells
+
+    random = secrets.SystemRandom()
+    offered = sorted(random.sample(HIDEABLE, 3))
+    answer = random.randrange(len(offered) + 1)
+    bug = offered[answer] if answer < len(offered) else None
+    settings = replace(settings, **GAME)
+    exact = exact_cells(pair, settings, ticket)
+    samples = run_in_worker(ticket, drawing.draw_for_vote, pair, settings, (settings, bug, exact.ids), "a decoder to vote on")
+    options = [{"name": PUBLISHED_BUGS[one].name, "wrong": PUBLISHED_BUGS[one].description} for one in offered]
+    options.append({"name": "no mistake", "wrong": "The decoder is exact."})
+    cells = exact.cells.shown
+    return {
+        "settings": settings.to_record(), "labels": list(exact.labels), "options": options, "answer": answer, "mistake": bug,
+        "cells": {"shown": {"whole": cells.whole.tolist(), "masses": cells.masses.tolist()}},
+        "counts": cells.count_samples(samples).tolist(), "n": len(samples),
+    }  # fmt: skip
+
+
+def build_certificate_file(ticket: Ticket, session: RoomSession, task: Assignment) -> bytes:
+    """The file that ``specviz check`` confirms. Raises EvidenceError before the first test."""
+    settings = task.settings
+    pair = load_pair(ticket, settings)
+    from specviz.classroom.class_evidence import build_certificate
+
+    blocks = [(one.student, one.first, one.count) for one in session.list_samples(task.number)]
+    report = server_workers.run_in_worker(
+        build_certificate, pair, settings, (settings, blocks), lambda share, *_: ticket.tick(share), "a certificate"
     )
-    return json.dumps(made, ensure_ascii=False, indent=1).encode()
+    return json.dumps(report, ensure_ascii=False, indent=1).encode()
 
 
-def build_worksheet_file(seed: int, key: bool) -> bytes:
+def build_worksheet_file(ticket: Ticket, seed: int, key: bool) -> bytes:
     """The worksheet of a seed as PDF, or its answers."""
     from specviz.classroom.worksheet import make_worksheet
     from specviz.web.classroom.worksheet_pdf import build_pdf

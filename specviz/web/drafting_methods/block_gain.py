@@ -6,12 +6,12 @@ from specviz.figures.narration import format_probability
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import SpeedPlan
 
-WIDEST = 4  # gamma that the sentence speaks of, where the plan has it
+SHOWN_GAMMA = 4  # gamma that the sentence speaks of, where the plan has it
 
 
 def build_gain_rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """A line for each gamma; in brackets the middle 95% of resampled texts."""
-    measured = {one.gamma: one.gain for one in plan.checked}
+    measured = {one.gamma: one.gain for one in plan.checked if one.gain is not None}
     return [
         {
             "draft tokens": row.gamma,
@@ -26,18 +26,19 @@ def build_gain_rows(plan: SpeedPlan) -> list[dict[str, object]]:
 
 def describe_gain(plan: SpeedPlan) -> str:
     """What is gained at one gamma, and whether the measurement holds the counted number; empty for a plan of the token rule."""
-    known = [row for row in plan.rows if row.gain is not None]
-    if not known:
+    gains = {row.gamma: row.gain for row in plan.rows if row.gain is not None}
+    if not gains:
         return ""
-    row = next((row for row in known if row.gamma == WIDEST), known[-1])
+    gamma = SHOWN_GAMMA if SHOWN_GAMMA in gains else max(gains)
+    gain = gains[gamma]
     said = (
-        f"Block verification gives {format_gain(row.gain)} more tokens per target pass than the token rule at {row.gamma} draft tokens, as predicted from "
+        f"Block verification gives {format_gain(gain)} more tokens per target pass than the token rule at {gamma} draft tokens, as predicted from "
         f"{plan.openings} texts of {plan.length} tokens of the target at temperature {plan.settings.temperature:g}."
     )
-    seen = next((one.gain for one in plan.checked if one.gamma == row.gamma), None)
+    seen = next((one.gain for one in plan.checked if one.gamma == gamma), None)
     if seen is None:
         return said
-    agrees = "agrees with" if seen.low <= row.gain.value <= seen.high else "does not agree with"
+    agrees = "agrees with" if seen.low <= gain.value <= seen.high else "does not agree with"
     return f"{said} Decoding with both rules gave {format_gain(seen)}, which {agrees} the prediction. With one draft token both rules are the same."
 
 

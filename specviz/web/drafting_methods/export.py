@@ -13,9 +13,8 @@ from specviz.export.package import ExportOffer, Package, Picture, list_interval,
 from specviz.models.pairs.names import format_options
 from specviz.speed.records.methods import MethodComparison, dump_comparisons
 from specviz.speed.records.plan import SpeedPlan
-from specviz.web.drafting_methods import block_gain
+from specviz.web.drafting_methods import block_gain, rule_matrix
 from specviz.web.drafting_methods import method_figures as figures
-from specviz.web.drafting_methods import rule_matrix as all_rules
 from specviz.web.drafting_methods.state import MethodsState, load_block_gain, load_matrix
 
 
@@ -26,7 +25,7 @@ def build_offer(state: MethodsState) -> ExportOffer:
         return ExportOffer("drafting-methods")
     link = state.question.link() | {"prompt": one.settings.prompt}
     said = build_facts(
-        one.settings, one.models, "drafting_methods", link, [methods_command(one)], n=count_samples(one), turns=one.runs,
+        one.settings, one.models, "drafting_methods", link, [build_methods_command(one)], n=count_samples(one), turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_comparison(one),
     )  # fmt: skip
     package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix())
@@ -40,8 +39,8 @@ def count_samples(one: MethodComparison) -> int:
     return max((row.first.n for row in one.rows if row.first), default=0)
 
 
-def methods_command(one: MethodComparison) -> str:
-    """What measures the same rows without the page, at every temperature and top-p of it; times are those of the machine it runs on."""
+def build_methods_command(one: MethodComparison) -> str:
+    """The command that measures the same rows without the page; its times are those of the machine it runs on."""
     settings = one.settings
     words = ["python", "-m", "specviz", "record", "methods", *format_options(settings.pair), f"--prompt={settings.prompt}"]
     words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
@@ -63,39 +62,31 @@ def build_drafting_methods_package(
     gain: SpeedPlan | None = None,
     matrix: Mapping[str, Any] | None = None,
 ) -> Package:
-    """What the page shows.
+    """What the page shows, as a package.
 
-    choice    the distribution's name there
-    manifest  settings, models, versions, permalink and commands
-    gain      the recorded plan under block verification; matrix  the record of ``matrix``
+    Args:
+        one: The comparison.
+        choice: Name of its distribution.
+        manifest: Settings, models, versions, permalink and commands.
+        gain: The recorded plan under block verification.
+        matrix: The record of ``matrix``.
     """
-    where = describe_conditions(one.settings, one.models)
-    pictures, captions = (
-        {},
-        [
-            f"{figures.describe_comparison(one)} {figures.describe_sample_size(one)} {figures.describe_positions(one)} {quote_text(one.settings.prompt)}. {where}"
-        ],
-    )
-    row = one.row("adversarial")
-    if row and row.first:
-        pictures["same-distribution"] = Picture(
-            partial(figures.plot_adversarial, row.first), "A bad draft, the same distribution"
-        )
-        captions.append(f"{figures.describe_adversarial(row.first)} {where}")
-    row = one.row("typical")
-    if row and row.first:
-        pictures["shortcut"] = Picture(partial(figures.plot_typical, row.first), "A popular shortcut")
-        captions.append(f"{figures.describe_typical(row.first)} {where}")
+    where, pictures = describe_conditions(one.settings, one.models), {}
+    sentences = figures.describe_comparison(one), figures.describe_sample_size(one), figures.describe_positions(one)
+    captions = [f"{' '.join(sentences)} {quote_text(one.settings.prompt)}. {where}"]
+    first_tokens = figures.list_first_tokens(one)
+    for chart in figures.FIRST_TOKEN_CHARTS:
+        if (first := first_tokens.get(chart.row)) is not None:
+            pictures[chart.file] = Picture(partial(chart.plot, first), chart.title)
+            captions.append(f"{chart.describe(first)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _method_rows(one)), "first-tokens.csv": lambda: (FIRST, _first_token_rows(one))}
     if gain is not None and (sentence := block_gain.describe_gain(gain)):
         tables["block-gain.csv"] = lambda: (GAIN, _gain_rows(gain))
         captions.append(f"{sentence} {describe_conditions(gain.settings, gain.models)}")
     if matrix is not None:
         tables["matrix.csv"] = lambda: (CELLS, ([cell[name] for name in CELLS] for cell in matrix["cells"]))
-        asked = matrix["settings"]
-        captions.append(
-            f"{all_rules.describe_matrix(matrix)} Recorded for the pair {asked['pair']} and the text {quote_text(asked['prompt'])}."
-        )
+        pair, prompt = matrix["settings"]["pair"], quote_text(matrix["settings"]["prompt"])
+        captions.append(f"{rule_matrix.describe_matrix(matrix)} Recorded for the pair {pair} and the text {prompt}.")
     data = {"methods.json": json.loads(dump_comparisons({choice: one}))}
     return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
 
@@ -121,8 +112,9 @@ def _gain_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
 
 def _first_token_rows(one: MethodComparison) -> Iterator[list[Any]]:
     for row in one.rows:
-        first = row.first
-        for cell in range(len(first.probs) if first else 0):
+        if (first := row.first) is None:
+            continue
+        for cell in range(len(first.probs)):
             written = first.written[cell] if first.written else None
             yield [row.key, quote_text(figures.name_first_token(first, cell)), first.probs[cell], first.counts[cell], first.shares[cell],
                    first.low[cell], first.high[cell], written]  # fmt: skip

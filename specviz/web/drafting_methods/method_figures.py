@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from specviz.evidence.results import REST, label_cell
 from specviz.figures.charts import escape_label, frame_chart, shorten_label
@@ -21,7 +22,7 @@ FASTER, SLOWER, UNSURE = "faster", "slower", "not told apart"
 
 
 def name_verdict(row: MethodRow) -> str:
-    """exact or lossy; a dash for a combination that makes no sense."""
+    """Verdict of a row, exact or lossy; a dash for a combination that makes no sense."""
     if row.reason:
         return "–"
     return "exact" if row.exact else "lossy, same text here" if row.coincides else "lossy"
@@ -49,7 +50,13 @@ def compare_with_target(row: MethodRow, one: MethodComparison) -> str:
 def find_fastest(one: MethodComparison) -> MethodRow | None:
     """The exact method with the highest speed, target-only sampling aside."""
     timed = [row for row in one.rows if row.exact and row.key != "target" and compute_speed(row, one) is not None]
-    return max(timed, key=lambda row: compute_speed(row, one).value, default=None)
+    return max(timed, key=lambda row: _get_speed(row, one).value, default=None)
+
+
+def _get_speed(row: MethodRow, one: MethodComparison) -> Estimate:
+    speed = compute_speed(row, one)
+    assert speed is not None, "a row that was timed"
+    return speed
 
 
 def format_estimate(found: Estimate) -> str:
@@ -72,6 +79,7 @@ def describe_comparison(one: MethodComparison) -> str:
         named = ", ".join(
             f"{row.entry.name} (it moves {format_probability(row.first.written_tv)} of the first token’s probability)"
             for row in lossy
+            if row.first is not None and row.first.written_tv is not None
         )
         said.append(f"All methods write the target’s distribution, except {named}.")
     elif sampled:
@@ -84,9 +92,9 @@ def describe_comparison(one: MethodComparison) -> str:
     said.append(
         _describe_speeds(one)
         if one.runs > 1
-        else f"Fastest: {best.entry.name}, {format_estimate(compute_speed(best, one))} times as fast as target only."
+        else f"Fastest: {best.entry.name}, {format_estimate(_get_speed(best, one))} times as fast as target only."
     )
-    most = max((row for row in one.rows if row.exact and row.per_pass is not None), key=lambda row: row.per_pass)
+    most = max((row for row in one.rows if row.exact and row.passes), key=lambda row: row.per_pass or 0.0)
     if most is not best and compare_with_target(most, one) != FASTER:
         yet = "and yet slower" if compare_with_target(most, one) == SLOWER else "without a gain that these runs show"
         said.append(f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, {yet}.")
@@ -96,11 +104,11 @@ def describe_comparison(one: MethodComparison) -> str:
 def _describe_speeds(one: MethodComparison) -> str:
     """Which methods are surely faster or slower than target-only sampling, the fastest first, and how many the runs cannot tell."""
     exact = [row for row in one.rows if row.exact and compare_with_target(row, one)]
-    exact.sort(key=lambda row: compute_speed(row, one).value, reverse=True)
+    exact.sort(key=lambda row: _get_speed(row, one).value, reverse=True)
     faster, slower, unsure = ([row for row in exact if compare_with_target(row, one) == way] for way in (FASTER, SLOWER, UNSURE))
-    said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {format_estimate(compute_speed(exact[0], one))} times as fast."
+    said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {format_estimate(_get_speed(exact[0], one))} times as fast."
     if faster:
-        said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {format_estimate(compute_speed(row, one))} times' for row in faster)}."
+        said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {format_estimate(_get_speed(row, one))} times' for row in faster)}."
     for rows, what in ((slower, "Slower"), (unsure, "Not told apart")):
         if rows:
             said += f" {what}: {', '.join(row.entry.name for row in rows) if len(rows) <= FEW else f'{len(rows)} others'}."
@@ -118,7 +126,7 @@ def describe_sample_size(one: MethodComparison, plans: Iterable[SpeedPlan] = ())
     said = f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
     larger = next((plan for plan in plans if _has_same_distribution(plan.settings, one.settings)), None)
     timed = {row.gamma: row.factor for row in larger.checked if row.factor is not None} if larger is not None else {}
-    if gamma not in timed:
+    if larger is None or gamma not in timed:
         return said
     best = max(timed, key=lambda other: timed[other].value)
     said += f" *How fast?* timed the draft model on {larger.openings} texts of {larger.length} tokens: {format_estimate(timed[gamma])} with gamma {gamma}"
@@ -138,7 +146,7 @@ def is_certain(first: FirstToken) -> bool:
 
 def build_detail_rows(one: MethodComparison) -> list[dict[str, object]]:
     """What stands behind the chart, a line for each method: every count, the intervals, how exactness was shown."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for row in one.rows:
         first, found = row.first, compute_speed(row, one)
         counts = ", ".join(f"{accepted} of {checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
@@ -195,9 +203,9 @@ def name_first_token(first: FirstToken, cell: int) -> str:
 
 def build_first_token_rows(first: FirstToken) -> list[dict[str, object]]:
     """Every cell as a row of a table."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for cell, probs in enumerate(first.probs):
-        row = {"first token": name_first_token(first, cell), "target’s distribution": round(probs, 5), "samples": first.counts[cell],
+        row: dict[str, object] = {"first token": name_first_token(first, cell), "target’s distribution": round(probs, 5), "samples": first.counts[cell],
                "share": round(first.shares[cell], 5), "sampling noise, 99%": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
         rows.append(row if first.written is None else row | {"what it writes": round(first.written[cell], 5)})
     return rows
@@ -235,29 +243,62 @@ def plot_adversarial(first: FirstToken, kind: str = "light") -> go.Figure:
 
 def describe_typical(first: FirstToken) -> str:
     """What typical acceptance does to the distribution, as its figure's text."""
-    if first.written_tv < 1e-9:
+    written, moved, edge = first.written, first.written_tv, first.edge
+    assert written is not None and moved is not None and edge is not None, "a lossy rule's distribution is computed"
+    if moved < 1e-9:
         return "Typical acceptance follows the target’s distribution here: one token is certain."
     known = [cell for cell, raw in enumerate(first.labels) if raw]
-    lost = sum(1 for cell in known if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
+    lost = sum(1 for cell in known if first.probs[cell] > 0.0 and written[cell] == 0.0)
     return (
-        f"Typical acceptance keeps every draft token whose p is above {format_probability(first.edge, 3)}, however often the draft suggests it; in place of the others it "
-        f"writes the likeliest token. That moves {format_probability(first.written_tv)} of the probability (TV). "
+        f"Typical acceptance keeps every draft token whose p is above {format_probability(edge, 3)}, however often the draft suggests it; in place of the others it "
+        f"writes the likeliest token. That moves {format_probability(moved)} of the probability (TV). "
         + (f"{lost} of the {len(known)} likeliest tokens are never written." if lost else "It writes these tokens with the draft’s probabilities instead of the target’s.")
     )  # fmt: skip
 
 
 def plot_typical(first: FirstToken, kind: str = "light") -> go.Figure:
     """What the shortcut writes as bars, the target’s distribution as marks, and the entropy threshold as a line over p."""
-    places = _choose_cells(first)
+    places, written, edge = _choose_cells(first), first.written, first.edge
+    assert written is not None and edge is not None, "a lossy rule's distribution is computed"
     figure = go.Figure()
-    figure.add_bar(x=[first.written[cell] for cell in places], y=_place_rows(places), orientation="h", width=0.5, marker={"color": GRAY[kind]},
+    figure.add_bar(x=[written[cell] for cell in places], y=_place_rows(places), orientation="h", width=0.5, marker={"color": GRAY[kind]},
                    name="what it writes", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=_place_rows(places), mode="markers", name="target’s exact distribution",
                        hoverinfo="skip", marker=_build_marker(kind))  # fmt: skip
-    figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": GRAY[kind]})
-    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": GRAY[kind]},
-                          text=f"accepted above {format_probability(first.edge, 3)}")  # fmt: skip
+    figure.add_vline(x=edge, line={"width": 1.5, "dash": "dot", "color": GRAY[kind]})
+    figure.add_annotation(x=edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": GRAY[kind]},
+                          text=f"accepted above {format_probability(edge, 3)}")  # fmt: skip
     return _finish_figure(figure, first, places, "probability of the first token")
+
+
+class FirstTokenChart(NamedTuple):
+    """A picture of a method's first tokens on page and in exports. row: the method; key: on the page; file: its name in exports."""
+
+    row: str
+    key: str
+    file: str
+    title: str
+    heading: str
+    plot: Callable[..., go.Figure]
+    describe: Callable[[FirstToken], str]
+
+
+FIRST_TOKEN_CHARTS = (
+    FirstTokenChart(
+        "adversarial", "lossy", "same-distribution", "A bad draft, the same distribution",
+        "### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens.", plot_adversarial, describe_adversarial,
+    ),
+    FirstTokenChart(
+        "typical", "typical", "shortcut", "A popular shortcut",
+        "### A popular shortcut\nTypical acceptance accepts every token that is likely enough.", plot_typical, describe_typical,
+    ),
+)  # fmt: skip
+
+
+def list_first_tokens(one: MethodComparison) -> dict[str, FirstToken]:
+    """First tokens of the methods of FIRST_TOKEN_CHARTS that were sampled, by method."""
+    rows = {chart.row: one.row(chart.row) for chart in FIRST_TOKEN_CHARTS}
+    return {key: row.first for key, row in rows.items() if row is not None and row.first is not None}
 
 
 def _choose_cells(first: FirstToken) -> list[int]:

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
+from xml.etree import ElementTree
 
+from specviz.records import ASSETS, load_toml
 from specviz.speed.records.methods import MethodComparison, MethodRow
-from specviz.web.drafting_methods import method_icons
 from specviz.web.drafting_methods.method_figures import compare_with_target, compute_speed, find_fastest, format_range
 
-FAMILIES = {  # title -> its methods, in the order of the page
-    "No draft": ("target",),
-    "A draft model": ("draft", "block"),
-    "Trees and several chains": ("tree-top", "tree", "tree-wide", "several", "several-kseq"),
-    "Heads on the target": ("medusa", "medusa-wide", "eagle", "eagle-wide"),
-    "The target drafts for itself": ("early-exit", "lookahead"),
-    "Copied text": ("ngram", "retrieval"),
-    "For comparison: drafts that know nothing, or everything": ("unigram", "uniform", "adversarial", "oracle"),
-    "A rule that is not exact": ("typical",),
-}
+TEXTS = load_toml("texts/drafting_methods_page")
+FAMILIES: dict[str, list[str]] = TEXTS["families"]
 FAMILY = {key: title for title, keys in FAMILIES.items() for key in keys}
-IN_SIGHT = ("target", "draft", "tree-wide", "eagle", "early-exit", "ngram", "adversarial", "oracle", "typical")  # and the fastest
-STEP = 0.5  # between two ticks of the speed
+TICK_STEP = 0.5  # of the speed
+ICONS = ASSETS / "components" / "drafting_methods" / "chart" / "icons.svg"
+
+Shape = tuple[str, dict[str, Any]]  # SVG element, attributes
+
+
+@lru_cache(maxsize=1)
+def load_icons() -> dict[str, list[Shape]]:
+    """The drawing of each method by its key: the shapes of its group in ICONS, with those of the parts that it uses."""
+    groups = {group.get("id", ""): group for group in ElementTree.parse(ICONS).getroot()}
+
+    def list_shapes(key: str) -> Iterator[Shape]:
+        for shape in groups[key]:
+            name = shape.tag.partition("}")[2]
+            if name == "use":
+                yield from list_shapes(shape.get("href", "")[1:])
+            else:
+                yield name, {key: text if key in ("class", "d") else float(text) for key, text in shape.attrib.items()}
+
+    return {key: list(list_shapes(key)) for key in groups if not key.startswith("part-")}
 
 
 def build_overview(one: MethodComparison) -> dict[str, Any]:
-    """What the component draws.
+    """Payload of the component.
 
-    rows   per method key, name, line (its first sentence), family, drawing (shapes), inSight, tag (what is to be said beside the name),
-           pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis, and the
-           cost is what a round takes, in passes of target-only sampling: the quotient of the two; the speed has low, high, span (both in words) and told (faster, slower, or neither) as well
-    ticks  of the speed, {"at", "said"}; unit  where target-only sampling stands; key  of the drawings
+    Returns:
+        ``rows``: per method key, name, line (its first sentence), family, drawing (shapes), inSight, tag beside the name, pass (tokens
+        per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
+        takes, in passes of target-only sampling. The speed has low, high, span (in words) and told (faster, slower or neither).
+        ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``key`` and ``size`` of the drawings.
     """
     found = {row.key: compute_speed(row, one) for row in one.rows}
     farthest = max((each.high for each in found.values() if each is not None), default=1.0)
-    end = STEP * (int(max(farthest, 1.5) / STEP) + 1)
+    end = TICK_STEP * (int(max(farthest, 1.5) / TICK_STEP) + 1)
     most = max((row.per_pass for row in one.rows if row.per_pass is not None), default=1.0)
     best = find_fastest(one)
     rows = []
@@ -45,28 +59,22 @@ def build_overview(one: MethodComparison) -> dict[str, Any]:
         }  # fmt: skip
         rows.append({
             "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "family": FAMILY[row.key],
-            "drawing": method_icons.DRAWINGS[row.key](), "inSight": row.key in IN_SIGHT or row is best, "tag": tag_method(row),
+            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "tag": tag_method(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
-    ticks = [{"at": STEP * count / end, "said": f"{STEP * count:g}"} for count in range(1, round(end / STEP))]
-    return {
-        "rows": rows,
-        "ticks": ticks,
-        "unit": 1.0 / end,
-        "key": method_icons.KEY,
-        "size": [method_icons.WIDTH, method_icons.HEIGHT],
-    }
+    ticks = [{"at": TICK_STEP * count / end, "said": f"{TICK_STEP * count:g}"} for count in range(1, round(end / TICK_STEP))]
+    return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": TEXTS["drawings"], "size": [132, 44]}
 
 
 def tag_method(row: MethodRow) -> str:
-    """What sets a method apart from the exact ones that could run; empty for those."""
+    """A word for a method that is left out or not exact; empty for the others."""
     if row.reason:
         return "left out"
     return "" if row.exact else "lossy, same text here" if row.coincides else "lossy"
 
 
 def take_first_sentence(text: str) -> str:
-    """The others stand beside a round of the method."""
+    """The first sentence of a description; the whole is shown beside a round of the method."""
     head, stop, _ = text.partition(". ")
     return head + "." if stop else text

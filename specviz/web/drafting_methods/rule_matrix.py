@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from specviz.records import Schema
+from specviz.records import Schema, load_toml
 from specviz.speed.records.methods import DRAFTING_METHODS
 
 SCHEMA = Schema("matrix", 2, "The matrix")
@@ -18,43 +18,21 @@ MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
     "too few samples": ("open", "?", "too few samples"),
 }
 WRONG = ("wrong", "!", "unexpected")
-LINES = {  # line of the record -> its name on the page; methods that are measured there have the same name
-    "none": DRAFTING_METHODS["target"].name,
-    "draft-intersection": "Draft model with another tokenizer",
-    "draft-entropy": "Draft model (stops when unsure)",
-    "draft-gain": "Draft model (length adapts)",
-    "tree-independent": "Tree of independent draws",
-    "tree-distinct": DRAFTING_METHODS["tree"].name,
-    "medusa-chain": "Medusa heads (chain)",
-    "medusa-tree": "Medusa heads (tree)",
-    "eagle-chain": "EAGLE head (chain)",
-    "eagle-tree": "EAGLE head (tree)",
-    "lookahead-chain": "Lookahead (chain)",
-    "lookahead-tree": "Lookahead (tree)",
-} | {key: one.name for key, one in DRAFTING_METHODS.items()}
-RULES = {"token": "token rule", "block": "block rule", "k-seq": "k-seq", "typical": "typical"}
-COLUMNS = {"T = 0": "temperature 0", "T = 1": "temperature 1", "top-p .9": "top-p 0.9"}
-NEEDS = {  # rule -> what it does without; the record holds the program's own refusal
-    "block": "The block rule judges chains only.",
-    "k-seq": "k-seq needs sibling tokens that are drawn independently from one distribution.",
-}
-REASONS = {  # of the record -> in the page's words
-    "nothing is drafted, so there is nothing to verify": "Nothing is drafted, so there is nothing to verify.",
-    "with one draft token at each position k-seq is the token rule, number by number": "Without siblings, k-seq is the same as the token rule.",
-    "2 tokens leave no past to adapt to: it drafts the same tokens as draft": "Two tokens are too few to adapt to: it drafts the same as the draft model.",
-}
+TEXTS = load_toml("texts/drafting_methods_page")["matrix"]
+METHOD_NAMES = {key: method.name for key, method in DRAFTING_METHODS.items()}
+LINES = {key: METHOD_NAMES[name[1:]] if name.startswith("=") else name for key, name in TEXTS["lines"].items()} | METHOD_NAMES
 
 
 def read_matrix(text: str) -> dict[str, Any]:
     """A record of ``matrix --format json``. Raises TraceError for anything else."""
 
-    def whole(record: dict[str, Any]) -> dict[str, Any]:
+    def check_fields(record: dict[str, Any]) -> dict[str, Any]:
         for cell in record["cells"]:
             mark_cell(cell), cell["line"], cell["column"], record["rules"][cell["rule"]]["exact"], cell["said"]
         record["settings"]["prompt"], record["tv"], record["alpha"], record["columns"]
         return {"schema": SCHEMA.tag} | record
 
-    return SCHEMA.read(text, whole)
+    return SCHEMA.read(text, check_fields)
 
 
 def mark_cell(cell: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -63,18 +41,18 @@ def mark_cell(cell: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def build_matrix_html(record: Mapping[str, Any]) -> str:
-    """The tables. Words come from records of this package alone and are escaped all the same."""
+    """One table for each distribution. Every word is escaped."""
     cells = {(cell["column"], cell["line"], cell["rule"]): cell for cell in record["cells"]}
     lines, rules = _list_names(record, "line"), _list_names(record, "rule")
     tables = []
     for column in _list_names(record, "column"):
-        head = "".join(f"<th scope='col'>{escape(RULES.get(rule, rule))}</th>" for rule in rules)
+        head = "".join(f"<th scope='col'>{escape(TEXTS['rules'].get(rule, rule))}</th>" for rule in rules)
         rows = "".join(
             f"<tr><th scope='row'>{escape(LINES.get(line, line))}</th>{''.join(_build_cell(cells.get((column, line, rule))) for rule in rules)}</tr>"
             for line in lines
         )
         tables.append(
-            f"<table><caption>{escape(COLUMNS.get(column, column))}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            f"<table><caption>{escape(TEXTS['columns'].get(column, column))}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
         )
     return f"<div class='matrix'>{''.join(tables)}</div>"
 
@@ -87,11 +65,11 @@ def _build_cell(cell: Mapping[str, Any] | None) -> str:
 
 
 def explain_cell(cell: Mapping[str, Any]) -> str:
-    """What is said of a cell; why a blank one is blank, in the page's words."""
+    """The sentence of a cell; of a blank one the reason."""
     said = cell["said"]
     if cell["verdict"] != "blank":
         return said
-    return NEEDS.get(cell["rule"], said) if said.startswith("rule must be") else REASONS.get(said, said)
+    return TEXTS["needs"].get(cell["rule"], said) if said.startswith("rule must be") else TEXTS["reasons"].get(said, said)
 
 
 def describe_matrix(record: Mapping[str, Any]) -> str:
@@ -116,7 +94,7 @@ def list_blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
     found: dict[str, dict[str, dict[str, None]]] = {}
     for cell in record["cells"]:
         if cell["verdict"] == "blank":
-            rule, line = RULES.get(cell["rule"], cell["rule"]), LINES.get(cell["line"], cell["line"])
+            rule, line = TEXTS["rules"].get(cell["rule"], cell["rule"]), LINES.get(cell["line"], cell["line"])
             found.setdefault(explain_cell(cell), {}).setdefault(line, {})[rule] = None
     rows = []
     for why, lines in found.items():

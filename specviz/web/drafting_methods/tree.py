@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.figures.narration import format_apart, format_probability, list_checked
-from specviz.glyphs import build_glyphs, decode_whole, is_special, name_token, read_piece
+from specviz.glyphs import Glyph, build_glyphs, decode_whole, is_special, name_token, read_piece
 from specviz.trace import Distribution, Round, Trace
 
 ROOT = -1
@@ -18,14 +18,14 @@ TAIL = 60  # characters of the text before the round that are shown
 
 
 def build_tree(trace: Trace) -> dict[str, Any]:
-    """What the component draws of a trace's last round. Its settings name the rule, for the sentences.
+    """Payload of the component for a trace's last round. The trace's settings name the rule, for the sentences.
 
-    nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  "target" where it was checked against the target's
-            distribution, "left" where against the residual that rejected siblings left; left  what its own rejection leaves, not rescaled;
-            col, line  where it stands
-    mask    (N, N) 0 or 1: which nodes each may attend to; path  accepted ones; ending  the token the rule added, the u that drew it, and
-            the distribution it was drawn from: a residual stands there rescaled, as "drawn"
-    steps   [{"kind", "node", "sentence"}]; kind tree, uniform, residual, end, tally
+    Returns:
+        ``nodes``: per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met: "target" where it was checked against the
+        target's distribution, "left" where against the residual after rejected siblings; left: mass of the residual after its own
+        rejection; col, line: its place. ``mask``: (N, N) 0 or 1, which nodes each may attend to. ``path``: accepted nodes. ``ending``:
+        the token that the rule added, the u that drew it, and its distribution; a residual is rescaled, as "drawn". ``steps``:
+        [{"kind", "node", "sentence"}]; kind tree, uniform, residual, end, tally.
     """
     round_ = trace.rounds[-1]
     parents = [one.parent for one in round_.proposals]
@@ -33,13 +33,14 @@ def build_tree(trace: Trace) -> dict[str, Any]:
     places, lines = lay_out_tree(parents, end, round_.ending.token is not None)
     before = [read_piece(trace.pieces, token) for token in trace.prompt_ids]
     narration, order = RoundNarration(trace, round_), order_checks(round_)
+    ending = _build_ending(narration)
     return {
         "id": trace.digest()[:16],
         "before": _shorten_text(decode_whole(b"".join(raw for raw in before if not is_special(raw)))),
         "nodes": [_build_node(narration, node, node in order) | places[node] for node in range(len(parents))],
         "mask": build_mask(parents),
         "path": list(round_.accepted_path),
-        "ending": _build_ending(narration) | places[len(parents)] if round_.ending.token is not None else None,
+        "ending": ending | places[len(parents)] if ending is not None else None,
         "endKind": round_.ending.kind,
         "columns": max((one["col"] for one in places), default=0) + 1,
         "lines": lines,
@@ -58,10 +59,9 @@ def build_mask(parents: Sequence[int]) -> list[list[int]]:
 
 
 def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], int]:
-    """Where each node stands: its depth as column, its first leaf's line as line, so that every chain is level; the ending is one more
-    child of ``end``.
+    """Places of the nodes, the ending's last, and the number of lines.
 
-    Returns the places, the ending's last, and how many lines there are.
+    A node's column is its depth, its line that of its first leaf, so that every chain is level. The ending is one more child of ``end``.
     """
     every = [*parents, end] if more else list(parents)
     places: list[dict[str, float]] = [{"col": 0, "line": 0.0} for _ in every]
@@ -82,7 +82,9 @@ def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dic
 
 def order_checks(round_: Round) -> list[int]:
     """Nodes in the order in which they were checked: siblings one after the other, then those below the accepted one."""
-    counted, accepted, order, node = list_checked(round_), set(round_.accepted_path), [], ROOT
+    counted, accepted = list_checked(round_), set(round_.accepted_path)
+    order: list[int] = []
+    node: int | None = ROOT
     parents = [one.parent for one in round_.proposals]
     while node is not None:
         siblings = [child for child in list_children(parents, node) if child in counted]
@@ -97,41 +99,43 @@ def _shorten_text(text: str) -> str:
 
 
 def _build_steps(narration: RoundNarration, order: Sequence[int]) -> list[dict[str, Any]]:
-    rows = [{"kind": "tree", "node": None, "sentence": narration.opening()}]
+    rows: list[dict[str, Any]] = [{"kind": "tree", "node": None, "sentence": narration.describe_tree()}]
     for index in order:
-        rows.append({"kind": "uniform", "node": index, "sentence": narration.uniform(index)})
+        rows.append({"kind": "uniform", "node": index, "sentence": narration.describe_uniform(index)})
         if narration.leaves_residual(index):
-            rows.append({"kind": "residual", "node": index, "sentence": narration.residual(index)})
-    rows.append({"kind": "end", "node": None, "sentence": narration.ending()})
-    rows.append({"kind": "tally", "node": None, "sentence": narration.tally(len(narration.parents) - len(order))})
+            rows.append({"kind": "residual", "node": index, "sentence": narration.describe_residual(index)})
+    rows.append({"kind": "end", "node": None, "sentence": narration.describe_ending()})
+    rows.append({"kind": "tally", "node": None, "sentence": narration.describe_tally(len(narration.parents) - len(order))})
     return rows
 
 
-def _build_node(narration: RoundNarration, index: int, checked_: bool) -> dict[str, Any]:
+def _build_node(narration: RoundNarration, index: int, is_checked: bool) -> dict[str, Any]:
     one, round_ = narration.round.proposals[index], narration.round
-    fate = "unchecked" if not checked_ else "accepted" if index in round_.accepted_path else "rejected"
+    fate = "unchecked" if not is_checked else "accepted" if index in round_.accepted_path else "rejected"
     return {
-        "glyphs": _build_glyphs(narration.trace, one.token), "name": narration.name(one.token), "parent": one.parent, "fate": fate,
+        "glyphs": _build_glyphs(narration.trace, one.token), "name": narration.name_token(one.token), "parent": one.parent, "fate": fate,
         "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
         "bars": _build_bars(round_.distributions[index], narration.trace, one.token) if round_.distributions else [],
-        "left": narration.left(index) if narration.leaves_residual(index) else None,
-        "met": "left" if narration.rule == "token" and checked_ and narration.before(index) else "target",
+        "left": narration.compute_residual_mass(index) if narration.leaves_residual(index) else None,
+        "met": "left" if narration.rule == "token" and is_checked and narration.count_earlier_siblings(index) else "target",
     }  # fmt: skip
 
 
-def _build_ending(narration: RoundNarration) -> dict[str, Any]:
-    end, rejected, distributions = narration.round.ending, narration.rejected(), narration.round.distributions
+def _build_ending(narration: RoundNarration) -> dict[str, Any] | None:
+    end, rejected, distributions = narration.round.ending, narration.find_rejected(), narration.round.distributions
+    if end.token is None:
+        return None
     probs = distributions[-1 if rejected is None else rejected] if distributions else None
-    bars, left = _build_bars(probs, narration.trace, end.token), narration.left(rejected)
-    if left:
-        bars = [{"glyphs": bar["glyphs"], "mine": bar["mine"], "drawn": bar["residual"] / left} for bar in bars]
+    bars, mass = _build_bars(probs, narration.trace, end.token), narration.compute_residual_mass(rejected)
+    if mass:
+        bars = [{"glyphs": bar["glyphs"], "mine": bar["mine"], "drawn": bar["residual"] / mass} for bar in bars]
     return {
-        "glyphs": _build_glyphs(narration.trace, end.token), "name": narration.name(end.token), "kind": end.kind, "u": narration.drawn_with(),
-        "parent": narration.end(), "bars": bars,
+        "glyphs": _build_glyphs(narration.trace, end.token), "name": narration.name_token(end.token), "kind": end.kind,
+        "u": narration.find_last_uniform(), "parent": narration.find_end(), "bars": bars,
     }  # fmt: skip
 
 
-def _build_glyphs(trace: Trace, token: int) -> list[dict[str, str]]:
+def _build_glyphs(trace: Trace, token: int) -> list[Glyph]:
     return build_glyphs(read_piece(trace.pieces, token), token)
 
 
@@ -145,6 +149,7 @@ def _build_bars(probs: Distribution | None, trace: Trace, token: int) -> list[di
             continue  # where a distribution is certain, others fill its places
         row: dict[str, Any] = {"glyphs": _build_glyphs(trace, one), "p": probs.p[place], "mine": one == token}
         if probs.q is not None:
+            assert probs.overlap is not None and probs.residual is not None
             row |= {"q": probs.q[place], "overlap": probs.overlap[place], "residual": probs.residual[place]}
         rows.append(row)
     return [*rows, {"glyphs": None, "mine": False} | probs.rest]
@@ -162,44 +167,45 @@ class RoundNarration:
         self.trace, self.round, self.rule = trace, round_, trace.settings.get("rule", "token")
         self.parents = [one.parent for one in round_.proposals]
 
-    def name(self, token: int) -> str:
+    def name_token(self, token: int) -> str:
         return name_token(read_piece(self.trace.pieces, token), token)
 
-    def end(self) -> int:
+    def find_end(self) -> int:
         return self.round.accepted_path[-1] if self.round.accepted_path else ROOT
 
-    def rejected(self) -> int | None:
+    def find_rejected(self) -> int | None:
         """The draft token that the replacement replaces; under the block rule the one after the last accepted one."""
         if self.round.ending.kind != "residual":
             return None
         return max(
-            (child for child in list_children(self.parents, self.end()) if self.round.proposals[child].accepted is not None),
+            (child for child in list_children(self.parents, self.find_end()) if self.round.proposals[child].accepted is not None),
             default=None,
         )
 
-    def depth(self, node: int) -> int:
+    def compute_depth(self, node: int) -> int:
         """0 for a draft token right after the text."""
-        return 0 if self.parents[node] == ROOT else 1 + self.depth(self.parents[node])
+        return 0 if self.parents[node] == ROOT else 1 + self.compute_depth(self.parents[node])
 
-    def opening(self) -> str:
+    def describe_tree(self) -> str:
         count = len(self.parents)
         if not count:
             return "Nothing is drafted here: one target pass gives one token."
         chain = all(len(list_children(self.parents, node)) <= 1 for node in range(ROOT, count))
         shape = f"A chain of {count}" if chain else f"A tree of {count}"
         tokens = f"draft token{'' if count == 1 else 's'}"
-        levels = "" if chain else f", {1 + max(map(self.depth, range(count)))} deep"
+        levels = "" if chain else f", {1 + max(map(self.compute_depth, range(count)))} deep"
         return (
             f"{shape} {tokens}{levels}. One target pass gives the distribution after each of them: "
             "the attention mask lets each see the text, its ancestors and itself."
         )
 
-    def uniform(self, index: int) -> str:
+    def describe_uniform(self, index: int) -> str:
         one = self.round.proposals[index]
-        who = self.name(one.token)
+        who = self.name_token(one.token)
         if self.rule == "typical":
             said = "likely enough, so it is accepted" if one.accepted else "not likely enough, so it is rejected"
             return f"{who}: the target gives it {format_probability(one.p)}. Typical acceptance finds that {said}. It uses no random number."
+        assert one.u is not None and one.threshold is not None, "a token that was checked"
         uniform, edge = format_apart(one.u, one.threshold)
         verdict = "accepted" if one.accepted else "rejected"
         if self.rule == "block":
@@ -220,13 +226,15 @@ class RoundNarration:
                 f"probability that leaves room for the others, here {edge}. {number_u}"
             )
         met = (
-            f"the residual of its rejected sibling{'s' if self.before(index) > 1 else ''}" if self.before(index) else "the target"
+            f"the residual of its rejected sibling{'s' if self.count_earlier_siblings(index) > 1 else ''}"
+            if self.count_earlier_siblings(index)
+            else "the target"
         )
         return (
             f"{who}: {drawn}; {met} gives it {format_probability(one.p)}. So it is accepted with probability {edge}. {number_u}"
         )
 
-    def before(self, index: int) -> int:
+    def count_earlier_siblings(self, index: int) -> int:
         """Siblings that were rejected before it."""
         return sum(1 for one in list_children(self.parents, self.parents[index]) if one < index)
 
@@ -235,21 +243,21 @@ class RoundNarration:
         one = self.round.proposals[index]
         if not self.round.distributions or one.accepted is not False:
             return False
-        return self.rule == "token" or (self.rule == "k-seq" and index == self.rejected())
+        return self.rule == "token" or (self.rule == "k-seq" and index == self.find_rejected())
 
-    def left(self, index: int | None) -> float:
+    def compute_residual_mass(self, index: int | None) -> float:
         """Mass of the residual after a draft token, before it is rescaled; 0 where a replacement is not drawn from one, or it is not recorded."""
         if index is None or not self.round.distributions or self.rule == "typical":
             return 0.0
         probs = self.round.distributions[index]
         return 0.0 if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
 
-    def drawn_with(self) -> float | None:
+    def find_last_uniform(self) -> float | None:
         """The random number that drew the last token; None where nothing was drawn."""
         return None if self.rule == "typical" else self.round.ending.u
 
-    def residual(self, index: int) -> str:
-        left = self.left(index)
+    def describe_residual(self, index: int) -> str:
+        left = self.compute_residual_mass(index)
         siblings = [
             n
             for n in list_children(self.parents, self.parents[index])
@@ -257,19 +265,19 @@ class RoundNarration:
         ]
         after = "the replacement is drawn from it"
         if siblings:
-            after = f"its sibling {self.name(self.round.proposals[siblings[0]].token)} is checked against it"
+            after = f"its sibling {self.name_token(self.round.proposals[siblings[0]].token)} is checked against it"
         return (
-            f"{self.name(self.round.proposals[index].token)} is rejected. Where the target gives more than the draft, {format_probability(left)} remains. "
+            f"{self.name_token(self.round.proposals[index].token)} is rejected. Where the target gives more than the draft, {format_probability(left)} remains. "
             f"Rescaled to 1, this is the residual distribution: {after}."
         )
 
-    def ending(self) -> str:
+    def describe_ending(self) -> str:
         end = self.round.ending
         if end.kind == "eos":
             return "An accepted token ends the text, so nothing is added."
-        if end.kind == "length":
+        if end.token is None:
             return "The text has the length that was asked for, so nothing is added."
-        who = self.name(end.token)
+        who = self.name_token(end.token)
         if self.rule == "typical":
             lost = "" if self.trace.settings.get("temperature") == 0.0 else " Here the text leaves the target’s distribution."
             return f"{who}: typical acceptance adds the target’s likeliest token.{lost}"
@@ -280,7 +288,7 @@ class RoundNarration:
             return f"{who} is drawn from the target’s distribution.{by}"
         return f"The bonus token, {who}, is drawn from the target’s distribution after the last accepted draft token.{by}"
 
-    def tally(self, unchecked: int) -> str:
+    def describe_tally(self, unchecked: int) -> str:
         """unchecked: number of draft tokens that the rule did not reach."""
         written = len(self.round.committed)
         tail = (

@@ -19,42 +19,28 @@ from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, rule_matrix, work
 from specviz.web.drafting_methods import method_figures as figures
-from specviz.web.drafting_methods.overview import build_overview
+from specviz.web.drafting_methods.overview import TEXTS, build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.speed.state import load_recorded_plans as recorded_plans
 
-LEDE = "Anything may draft. Under an exact rule a bad draft costs speed, never correctness."
-ABOUT = "All methods run interleaved on this text. The page says how long that takes."
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
-LEGEND = (
-    "✓ exact: the samples follow the target’s distribution. ✗ lossy: the tests detect it, as expected. = lossy, but this text is the target’s. "
-    "Some methods here are variants that the chart does not time. Why cells are blank:"
-)
 OVERVIEW = "drafting_methods-overview"
 _overview, _tree = Component("drafting_methods/chart"), Component("drafting_methods/tree")
 
 
 def show_page() -> None:
+    """Draw the page."""
     state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
-    show_page_head("drafting_methods", LEDE)
+    show_page_head("drafting_methods", TEXTS["lede"])
     choice, top = st.container(key="drafting_methods-choice"), st.container(key="drafting_methods-top")
     fold = st.expander("Compare them on a text of your own")
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
     )
     question = replace(question, row=read_chosen_method() or question.row)
-    measurement_page.show_controls(
-        "drafting_methods",
-        state,
-        question,
-        problems,
-        export.build_offer,
-        "Run all methods",
-        work.compare_all_methods,
-        ABOUT,
-        fold,
-    )
+    run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
+    measurement_page.show_controls("drafting_methods", state, question, problems, export.build_offer, *run)
     one = state.partial_result or state.shown
     if one is None:
         top.caption("The comparison appears here once it has run.")
@@ -117,21 +103,13 @@ def show_round(row: MethodRow) -> None:
 
 def show_first_tokens(one: MethodComparison, kind: str) -> None:
     """Two distributions of the first token: that of the worst draft, and that of a lossy rule."""
-    bad, short = one.row("adversarial"), one.row("typical")
-    left, right = st.container(key="drafting_methods-third").columns(2, gap="large")
-    if bad is not None and bad.first is not None:
-        with left:
-            st.markdown("### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens.")
-            shown, words = (
-                draw_cached(figures.plot_adversarial, bad.first, kind),
-                figures.describe_adversarial(bad.first),
-            )
-            show_figure(shown, "drafting_methods", "lossy", words)
-    if short is not None and short.first is not None:
-        with right:
-            st.markdown("### A popular shortcut\nTypical acceptance accepts every token that is likely enough.")
-            shown, words = draw_cached(figures.plot_typical, short.first, kind), figures.describe_typical(short.first)
-            show_figure(shown, "drafting_methods", "typical", words)
+    first_tokens = figures.list_first_tokens(one)
+    columns = st.container(key="drafting_methods-third").columns(2, gap="large")
+    for column, chart in zip(columns, figures.FIRST_TOKEN_CHARTS, strict=True):
+        if (first := first_tokens.get(chart.row)) is not None:
+            with column:
+                st.markdown(chart.heading)
+                show_figure(draw_cached(chart.plot, first, kind), "drafting_methods", chart.key, chart.describe(first))
 
 
 def show_matrix() -> None:
@@ -145,18 +123,17 @@ def show_matrix() -> None:
         )
         st.html(rule_matrix.build_matrix_html(record))
         show_sentence(rule_matrix.describe_matrix(record), "drafting_methods-said-matrix")
-        st.caption(LEGEND)
+        st.caption(TEXTS["legend"])
         with st.container(key="drafting_methods-blank"):
             for why, cells in (row.values() for row in rule_matrix.list_blanks(record)):
                 st.text(f"{why} Blank: {cells}.")
 
 
 def show_numbers(one: MethodComparison) -> None:
+    """The tables behind the pictures."""
     with st.expander("The numbers behind the pictures"):
         show_dataframe(figures.build_detail_rows(one), placeholder="")
         st.caption(escape_markdown(figures.describe_positions(one)))
-        for key in ("adversarial", "typical"):
-            row = one.row(key)
-            if row is not None and row.first is not None:
-                st.caption(row.entry.name)
-                show_dataframe(figures.build_first_token_rows(row.first))
+        for key, first in figures.list_first_tokens(one).items():
+            st.caption(DRAFTING_METHODS[key].name)
+            show_dataframe(figures.build_first_token_rows(first))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from specviz.figures.charts import frame_chart
+from specviz.figures.charts import build_error_bars, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
@@ -41,10 +41,8 @@ def _plot_over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], tit
         figure.add_scatter(x=gammas, y=[getattr(row, field) for row in plan.rows], mode="lines", name=formula,
                            line={"width": 1.8, "dash": dash, "color": PLAIN}, hovertemplate=f"{formula}: %{{y:.3f}}<extra></extra>")  # fmt: skip
     if measured := {row.gamma: one for row in plan.checked if (one := getattr(row, name)) is not None}:
-        found = measured.values()
-        spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
-                  "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
-        figure.add_scatter(x=list(measured), y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
+        figure.add_scatter(x=list(measured), y=[one.value for one in measured.values()], mode="markers", name="measured",
+                           error_y=build_error_bars(measured.values(), thickness=1.4, width=4),
                            marker={"size": 8, "symbol": "diamond", "color": GRAY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
     frame_chart(figure, 340, "gamma, draft tokens per round", title)
     figure.update_xaxes(tickvals=gammas)
@@ -88,68 +86,60 @@ def _describe_turn(plan: SpeedPlan) -> str:
     )
 
 
-WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``ways``
+WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``build_ways``
 
 
 def choose_row(plan: SpeedPlan) -> PlanRow | None:
     """The row of the best gamma, or of the nearest to a gain where none pays; None without costs."""
     if plan.best is None or plan.costs is None:
         return None
-    return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.factor.value)
+    return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.speedup.value)
 
 
 def build_ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
     """At that gamma, three ways to the speed-up, each tokens over cost: (cells as WAYS, what it is). Empty without costs."""
-    row = choose_row(plan)
-    if row is None:
+    row, costs = choose_row(plan), plan.costs
+    if row is None or costs is None or row.leviathan is None:
         return []
-    found = [
-        (
-            ("By the formula", *_format_ratio(row.independent, row.leviathan), f"{row.leviathan:.2f}"),
-            f"from alpha {row.alpha:.3f}, c {plan.costs.c:.3f} and gamma {row.gamma}",
-        ),
-        (
-            ("Predicted", *_format_ratio(row.tokens.value, row.factor.value), row.factor.format()),
-            "accepted tokens from both models’ probabilities, costs from timed passes",
-        ),
+    meanings = (
+        f"from alpha {row.alpha:.3f}, c {costs.c:.3f} and gamma {row.gamma}",
+        "accepted tokens from both models’ probabilities, costs from timed passes",
+    )
+    ways = [
+        ("By the formula", row.independent, row.leviathan, f"{row.leviathan:.2f}", meanings[0]),
+        ("Predicted", row.tokens.value, row.speedup.value, row.speedup.format(), meanings[1]),
     ]
-    measured = next((one for one in plan.checked if one.gamma == row.gamma and one.factor), None)
-    if measured is not None:
-        unsure = "" if plan.is_conclusive else "; too uncertain to compare"
-        cells = ("Measured", *_format_ratio(measured.tokens.value, measured.factor.value), measured.factor.format())
-        found.append((cells, f"texts written with draft tokens{unsure}"))
-    return found
-
-
-def _format_ratio(tokens: float, factor: float) -> tuple[str, str]:
-    """Tokens of a round, and the cost that makes them this factor."""
-    return f"{tokens:.2f}", f"{tokens / factor:.2f}"
+    for one in plan.checked:
+        if one.gamma == row.gamma and one.factor is not None:
+            meaning = "texts written with draft tokens" + ("" if plan.is_conclusive else "; too uncertain to compare")
+            ways.append(("Measured", one.tokens.value, one.factor.value, one.factor.format(), meaning))
+    return [((name, f"{tokens:.2f}", f"{tokens / factor:.2f}", said), meaning) for name, tokens, factor, said, meaning in ways]
 
 
 def explain_formula(plan: SpeedPlan) -> str:
     """What the formula leaves out of the cost of a round; empty without costs."""
-    row = choose_row(plan)
-    if row is None:
+    row, costs = choose_row(plan), plan.costs
+    took = costs.compute_cost(row.gamma) if row and costs else None
+    if row is None or costs is None or took is None:
         return ""
-    costs, gamma = plan.costs, row.gamma
-    took, draft, check = costs.compute_cost(gamma), costs.compute_part("draft", gamma), costs.compute_part("target", gamma)
+    gamma, draft, check = row.gamma, costs.compute_part("draft", row.gamma), costs.compute_part("target", row.gamma)
     return (
         f"Why the formula differs, in target passes: drafting takes {draft:.2f} when timed (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
         f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
     )
 
 
-BESIDE = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``beside``
+DRAFT_COLUMNS = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``build_draft_rows``
 
 
 def build_draft_rows(plans: Mapping[str, SpeedPlan]) -> list[tuple[tuple[str, ...], str]]:
-    """Drafts beside each other, each with its best gamma: (cells as BESIDE, ""). plans: name -> plan; those without costs are left out."""
-    found = []
+    """Drafts beside each other, each with its best gamma: (cells as DRAFT_COLUMNS, ""). plans: name -> plan; those without costs are left out."""
+    found: list[tuple[tuple[str, ...], str]] = []
     for name, plan in plans.items():
         if (row := choose_row(plan)) is None:
             continue
         measured = next((one.factor.format() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
-        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.factor.format(), measured), ""))
+        found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.speedup.format(), measured), ""))
     return found
 
 
@@ -177,6 +167,7 @@ def build_published_rows() -> list[dict[str, object]]:
 
 
 def add_band(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
+    """A line of estimates over the band of their intervals."""
     color = getattr(MEANINGS["target"], kind)
     figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
                        fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
@@ -210,8 +201,7 @@ def _spread_names(ends: Mapping[str, float], step: float) -> dict[str, float]:
 def plot_positions(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """A point for each position, with its 95% interval, on an axis from 0 to 1."""
     figure, color, found = go.Figure(), getattr(MEANINGS["target"], kind), plan.positions
-    spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
-              "arrayminus": [one.value - one.low for one in found], "thickness": 1.6, "width": 5, "color": color}  # fmt: skip
+    spread = build_error_bars(found, thickness=1.6, width=5, color=color)
     places = list(range(1, len(found) + 1))
     figure.add_scatter(x=places, y=[one.value for one in found], mode="lines+markers", name="accepted", error_y=spread,
                        line={"width": 1.6, "color": color, "dash": "dot"}, marker={"size": 9, "color": color},

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.records import ASSETS, read_file_or
+from specviz.records import ASSETS, load_toml, read_file_or
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, SpeedPlan, load_plans
 from specviz.speed.records.study import Study
+from specviz.theory import best_gamma
 from specviz.web.common import links
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.hosting.limits import check_text
+from specviz.web.speed.surface_figures import Spot
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
@@ -27,7 +30,9 @@ TABS = {  # name in a link -> title
     "many": "Many texts at once",
     "what-if": "The formula as a map",
 }
-NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the section What if?
+NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the sliders
+TEXTS = load_toml("texts/speed")
+DEFAULT_C = 0.2  # of the slider where a plan has no c: a place, and no claim
 
 
 @lru_cache(maxsize=1)
@@ -140,7 +145,7 @@ def _with_number(name: str, question: SpeedQuestion, text: str) -> SpeedQuestion
     return replace(question, **{name: value})
 
 
-PUT = {  # parameter of a link -> the question with its text as a value
+PUT: dict[str, Callable[[SpeedQuestion, str], SpeedQuestion]] = {  # parameter of a link -> the question with its text as a value
     "draft": lambda one, text: replace(one, choice=replace(one.choice, draft=text)),
     "temperature": lambda one, text: replace(one, choice=replace(one.choice, temperature=text)),
     "lines": lambda one, text: replace(one, lines=text == "1"),
@@ -168,3 +173,85 @@ class SpeedState(MeasurementState):
 
     def set_pair(self, pair: str) -> None:
         self.choose(self.question.with_pair(pair))
+
+
+@dataclass(frozen=True, slots=True)
+class Sliders:
+    """Values of the three sliders."""
+
+    alpha: float
+    c: float
+    gamma: int
+
+    @property
+    def spot(self) -> Spot:
+        """The point of the surface."""
+        return Spot(self.alpha, self.c)
+
+
+def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, many: BatchSpeeds | None, gamma: int) -> Spot | None:
+    """The running pair on the surface: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
+
+    Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
+    """
+    if plan is None:
+        return None
+    row = min(plan.rows, key=lambda one: abs(one.gamma - gamma))
+    if plan.costs is not None:
+        return Spot(row.alpha, plan.costs.c)
+    return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
+
+
+def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None) -> Sliders:
+    """The sliders where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
+    choice = question.choice
+    planned = plan.row(int(plan.best.value)) if plan and plan.best else None
+    unknown = Spot(plan.rows[0].alpha if plan else 0.5, DEFAULT_C)
+    here = locate_pair(choice, plan, many, planned.gamma if planned else 1) or unknown
+    gamma = question.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
+    alpha = round(min(1.0, here.alpha), 2) if question.alpha is None else question.alpha
+    return Sliders(alpha, round(min(1.0, here.c), 2) if question.c is None else question.c, gamma)
+
+
+def follow_widgets(
+    question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None, widgets: Mapping[Any, Any], turn: int
+) -> SpeedQuestion:
+    """The question after tabs and sliders were touched. widgets: their values in the session; those not drawn change nothing.
+
+    A slider at its beginning was not moved, and a link leaves it out.
+    """
+    title = widgets.get(build_tabs_key(turn))
+    tab = next((name for name, one in TABS.items() if one == title), question.tab)
+    begin = place_sliders(SpeedQuestion(question.text, question.choice), plan, many)
+    moved: dict[str, Any] = {}
+    for name in NUMBERS:
+        value = widgets.get(build_slider_key(name, question.choice, turn))
+        if value is not None:
+            moved[name] = None if round(value, 2) == getattr(begin, name) else round(value, 2)
+    try:
+        return replace(question, tab=tab, **moved)
+    except SettingsError:  # a slider beyond its ends comes from no honest browser
+        return replace(question, tab=tab)
+
+
+def build_tabs_key(turn: int) -> str:
+    """Key of the tabs' widget, made anew when a link fills the page."""
+    return f"speed-tabs-{turn}"
+
+
+def build_slider_key(name: str, choice: PlanChoice, turn: int) -> str:
+    """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
+    return f"speed-what-{name}-{choice.key}-{turn}"
+
+
+def choose_rounds(found: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
+    """Key of the rounds that are shown beside the passes of the shipped pair, and a sentence with their origin."""
+    key = choice.key if choice.key in found.rounds else PlanChoice(temperature=choice.temperature).key
+    whose = f"rounds of {PLAN_DRAFTS[key.split(' ')[0]][1]}"
+    more = "" if key == choice.key else f"; there is no record of {(PLAN_DRAFTS | OWN_PAIR_DRAFTS)[choice.draft][1]}"
+    machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
+    where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
+    return key, (
+        f"Recorded {found.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {found.held} tokens in the cache, "
+        f"and {whose} over {texts} texts of {found.length} tokens at temperature {choice.temperature}{more}."
+    )

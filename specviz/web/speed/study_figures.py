@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor
 
-from specviz.figures.charts import frame_chart
+from specviz.figures.charts import build_error_bars, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.speed.estimate import Estimate
@@ -141,8 +141,7 @@ def plot_confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """How often the text has the draft's likeliest token, over the probability that the draft gives it, with intervals over kinds of text."""
     points, figure = compute_reliability(list_uncut_cells(study, draft)), go.Figure()
     _add_diagonal(figure)
-    spread = {"type": "data", "symmetric": False, "array": [one.right.high - one.right.value for one in points],
-              "arrayminus": [one.right.value - one.right.low for one in points], "thickness": 1.4, "width": 4}  # fmt: skip
+    spread = build_error_bars([one.right for one in points], thickness=1.4, width=4)
     figure.add_scatter(x=[one.confidence for one in points], y=[one.right.value for one in points], mode="lines+markers", name="the draft", error_y=spread,
                        customdata=[one.places for one in points], line={"width": 2, "color": MEANINGS["draft"].light}, marker={"size": 8, "symbol": "square"},
                        hovertemplate="probability %{x:.2f}, in the text %{y:.2f}, %{customdata:,} positions<extra></extra>")  # fmt: skip
@@ -174,6 +173,7 @@ def list_uncut_cells(study: Study, draft: str) -> list[StudyCell]:
 
 
 def describe_distribution(cell: StudyCell) -> str:
+    """Temperature and top-p of a cell."""
     return f"temperature {cell.temperature:g}" + ("" if cell.top_p is None else f", top-p {cell.top_p:g}")
 
 

@@ -13,10 +13,6 @@ from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, factor_grid, highest_cost, is_worthwhile, wall_clock_factor
 
 ACROSS, UP = "c, time of a draft step over a target pass", "acceptance rate alpha"
-FORMULA = (
-    "A formula, not a measurement (Leviathan et al. 2023, theorem 3.8). It assumes that every draft token is accepted with the same probability alpha, "
-    "and that a pass over several tokens takes as long as one over a single token. With batching, or costly longer passes, the gain is smaller."
-)
 ALONE = "1: drafting pays above"
 STEPS = 61  # of each axis
 LEVELS = (0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0)  # factors that get a line

@@ -1,7 +1,8 @@
-"""The page How fast? on screen: a text, a draft and a temperature; the verdict; tokens and speed as pictures; four sections in tabs."""
+"""The page How fast?: three sliders; a text, a draft and a temperature; the verdict; tokens and speed as pictures; four sections in tabs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,62 +25,44 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
 from specviz.web.hosting.options import load_options
-from specviz.web.speed import (
-    batch_figures,
-    export,
-    plan_figures,
-    study_figures,
-    surface_figures,
-    tab_state,
-    timeline_figures,
-    work,
-)
-from specviz.web.speed import plan_figures as figures
+from specviz.web.speed import batch_figures, export, plan_figures, study_figures, surface_figures, timeline_figures, work
 from specviz.web.speed.state import (
     TABS,
+    TEXTS,
     SpeedQuestion,
     SpeedState,
+    build_slider_key,
+    build_tabs_key,
+    choose_rounds,
+    follow_widgets,
     load_batches,
     load_example_text,
     load_recorded_plans,
     load_study,
+    locate_pair,
+    place_sliders,
 )
+from specviz.web.speed.surface_figures import Spot
 
-LEDE = (
-    "Three numbers set the speed: how often a draft token is accepted (alpha), what a draft step costs (c), and how many draft tokens a round "
-    "has (gamma). Move them, and see when drafting pays."
-)
-COUNTED = (
-    "Each token of the target’s own text would have been an accepted draft token with probability min(1, q/p): q/p, not p/q, because here the token "
-    "comes from the target. So tokens per target pass can be counted for every gamma without running speculative decoding."
-)
-ABOUT = (
-    "The target continues the text from sixteen positions, and both models read the result once. Only short probes are timed: no text is "
-    "written with draft tokens."
-)
-DRAFTS = {
-    "storybook": "distilled draft",
-    "storybook-plain": "plain draft",
-    "ngram": "copied from the text",
-}
-OTHERS = "Each draft with its best gamma, at this temperature."
+HEADINGS = TEXTS["headings"]
+DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied from the text"}
+SLIDERS = ("alpha: acceptance rate", "c: draft step, as a share of a target pass", "gamma: draft tokens per round")
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
-READ = {False: "one text", True: "prompts, one per line"}
 
 
 def show_page() -> None:
+    """Draw the state."""
     state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
-    show_page_head("speed", LEDE)
+    show_page_head("speed", TEXTS["lede"])
     top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
     fold = st.expander("Predict for a text of your own, another drafting method or temperature")
     with fold:
         question, problems = show_fields(state)
     state.choose(question)
-    question = tab_state.follow_widgets(question, state.shown, load_batches(), st.session_state, state.turn)
-    measurement_page.show_controls(
-        "speed", state, question, problems, export.build_offer, "Predict for this text", work.make_plan_of_text, ABOUT, fold
-    )
+    question = follow_widgets(question, state.shown, load_batches(), st.session_state, state.turn)
+    run = "Predict for this text", work.make_plan_of_text, TEXTS["about"], fold
+    measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
     plan, kind = state.shown, session.get_theme()
     with top:
         gamma, spot = show_sliders(question, plan, kind, state.turn)
@@ -95,6 +78,11 @@ def show_page() -> None:
     show_tabs(state, plan, kind, gamma, spot)
 
 
+def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str], *records: Any, kind: str) -> None:
+    """A picture of records that do not change, with its sentence."""
+    show_figure(draw_cached(plot, *records, kind), "speed", key, describe(*records))
+
+
 def show_fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     """Text, draft and temperature: what they ask for, and a sentence where it cannot be used."""
     question = state.question
@@ -102,8 +90,8 @@ def show_fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     left, right = st.columns([6, 4])
     label = f"Prompts like those that will come, 2 to {work.PROMPTS}" if question.lines else "A text like those to be written"
     text = left.text_area(label, value=question.text, height=120, **form.key("text"))
-    kind = {"text": READ[False], "prompts": READ[True]}
-    lines = form.choice(right, "lines", "Read it as", kind, "prompts" if question.lines else "text") == "prompts"
+    kinds = {"text": "one text", "prompts": "prompts, one per line"}
+    lines = form.choice(right, "lines", "Read it as", kinds, "prompts" if question.lines else "text") == "prompts"
     draft = form.choice(right, "draft", "Drafting method", OWN_DRAFTS if question.own else DRAFTS, question.choice.draft)
     heat = form.choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
     problems = read_prompt_file(state, left) if lines else []
@@ -136,12 +124,9 @@ def read_prompt_file(state: SpeedState, place: Any) -> list[str]:
 def show_positions(plan: SpeedPlan, kind: str) -> None:
     """How often the first, second, .. draft token of a round is accepted."""
     if plan.positions:
-        st.markdown(
-            f"### Acceptance by position\nIn rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
-        )
-        show_figure(
-            draw_cached(plan_figures.plot_positions, plan, kind), "speed", "positions", plan_figures.describe_positions(plan)
-        )
+        rounds = f"In rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
+        st.markdown(f"### Acceptance by position\n{rounds}")
+        _show_chart("positions", plan_figures.plot_positions, plan_figures.describe_positions, plan, kind=kind)
         show_tables("The numbers behind the picture", plan_figures.build_position_rows(plan))
 
 
@@ -194,45 +179,43 @@ def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         show_sentence(describe_verdict(state, plan), "speed-said")
-        if ways := figures.build_ways(plan):
-            st.html(html.build_plain_table(figures.WAYS, ways))
-            st.caption(figures.explain_formula(plan))
+        if ways := plan_figures.build_ways(plan):
+            st.html(html.build_plain_table(plan_figures.WAYS, ways))
+            st.caption(plan_figures.explain_formula(plan))
         show_notes([describe_measurement(state, plan), *filter(None, [describe_draftable(plan.models)])], "speed-notes-from")
     with right:
         if plan.costs:
-            show_figure(draw_cached(figures.plot_factors, plan, kind), "speed", "factors", figures.describe_best_gamma(plan))
+            _show_chart("factors", plan_figures.plot_factors, plan_figures.describe_best_gamma, plan, kind=kind)
         else:
-            show_figure(draw_cached(figures.plot_tokens, plan, kind), "speed", "tokens", figures.describe_tokens(plan))
+            _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
 
 
 def show_other_drafts(temperature: str) -> None:
     """The recorded plans of all drafts at this temperature."""
-    found = {said: plan for draft, said in DRAFTS.items() if (plan := load_recorded_plans().get(f"{draft} {temperature}"))}
+    plans = {name: plan for draft, name in DRAFTS.items() if (plan := load_recorded_plans().get(f"{draft} {temperature}"))}
     with st.expander("The same text with other drafts"):
-        st.html(html.build_plain_table(figures.BESIDE, figures.build_draft_rows(found)))
-        st.caption(OTHERS)
+        st.html(html.build_plain_table(plan_figures.DRAFT_COLUMNS, plan_figures.build_draft_rows(plans)))
+        st.caption(TEXTS["other_drafts"])
 
 
 def show_prediction(plan: SpeedPlan, kind: str) -> None:
-    """How the prediction is made, and how near it comes; the tokens stand here where the speed stands above."""
+    """How the prediction is made, and how near it comes; the tokens are here where the speed is above."""
     fold = st.expander("How is it predicted?", key="speed-predicting", on_change="rerun")
     if not fold.open:  # a chart in a closed fold would be drawn for nobody
         return
     with fold:
-        st.markdown(COUNTED)
+        st.markdown(TEXTS["method"])
         if plan.costs:
-            show_figure(draw_cached(figures.plot_tokens, plan, kind), "speed", "tokens", figures.describe_tokens(plan))
-            st.caption("Bands are the middle 95% of resampled texts, of speeds also of resampled timings.")
-        else:
-            st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
-        show_dataframe(figures.build_rows(plan), placeholder="")
+            _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
+        st.caption(TEXTS["bands" if plan.costs else "no_costs"])
+        show_dataframe(plan_figures.build_rows(plan), placeholder="")
 
 
-def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface_figures.Spot) -> None:
+def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
     """All tabs, and in the open one its section."""
-    question, choice, known = state.question, state.question.choice, load_study()
-    shown = st.tabs([*TABS.values()], default=TABS[question.tab], key=tab_state.tabs_key(state.turn), on_change="rerun")
-    for name, tab in zip(TABS, shown, strict=True):
+    question, choice, study = state.question, state.question.choice, load_study()
+    tabs = st.tabs([*TABS.values()], default=TABS[question.tab], key=build_tabs_key(state.turn), on_change="rerun")
+    for name, tab in zip(TABS, tabs, strict=True):
         if not tab.open:
             continue
         with tab:
@@ -240,96 +223,81 @@ def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, 
                 show_surface(question, plan, kind, gamma, spot)
             elif name == "many":
                 show_batches(load_batches(), choice, None if state.own else plan, kind)
-            elif known is None or not known.list_measured((choice.draft,)):
+            elif study is None or not study.list_measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
-                (show_acceptance if name == "acceptance" else show_predictions)(known, choice.draft, kind)
+                (show_acceptance if name == "acceptance" else show_predictions)(study, choice.draft, kind)
             if name == "acceptance" and plan is not None:
                 show_positions(plan, kind)
 
 
-def show_acceptance(known: Study, draft: str, kind: str) -> None:
-    st.caption("Recorded. Thin lines: nine kinds of text. Thick line: their mean, with a 95% interval over resampled kinds.")
-    for side, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
-        if len(study_figures.group_by_axis(known, draft, axis)) < 2:
-            continue
-        with side:
-            st.markdown("### Over temperature" if axis == study_figures.TEMPERATURE else "### Over top-p, at temperature 1")
-            show_figure(
-                draw_cached(study_figures.plot_acceptance, known, draft, axis, kind),
-                "speed",
-                axis,
-                study_figures.describe_acceptance(known, draft, axis),
-            )
-    show_tables("The numbers behind the pictures", study_figures.build_rows(known, draft))
+def show_acceptance(study: Study, draft: str, kind: str) -> None:
+    """The acceptance rate over temperature and over top-p."""
+    st.caption(TEXTS["study"])
+    for column, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
+        if len(study_figures.group_by_axis(study, draft, axis)) > 1:
+            with column:
+                st.markdown(HEADINGS[axis])
+                plot, describe = study_figures.plot_acceptance, study_figures.describe_acceptance
+                _show_chart(axis, plot, describe, study, draft, axis, kind=kind)
+    show_tables("The numbers behind the pictures", study_figures.build_rows(study, draft))
 
 
-def show_predictions(known: Study, draft: str, kind: str) -> None:
+def show_predictions(study: Study, draft: str, kind: str) -> None:
+    """Whether the acceptance rate can be predicted, and whether the draft is calibrated."""
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown(
-            "### Predicted and measured\nEach point is a kind of text with one sampling setting. On the dotted line both are equal."
-        )
-        show_figure(
-            draw_cached(study_figures.plot_predictions, known, draft, kind),
-            "speed",
-            "foretold",
-            study_figures.describe_predictions(known, draft),
-        )
+        st.markdown(HEADINGS["predictions"])
+        plot, describe = study_figures.plot_predictions, study_figures.describe_predictions
+        _show_chart("foretold", plot, describe, study, draft, kind=kind)
     with right:
-        st.markdown(
-            "### Is the draft well calibrated?\nHow often its most likely token is the next token of the text, over the probability it gives that token."
-        )
-        conclusion = study_figures.describe_confidence(known, draft)
-        show_figure(draw_cached(study_figures.plot_confidence, known, draft, kind), "speed", "confidence", conclusion)
+        st.markdown(HEADINGS["confidence"])
+        plot, describe = study_figures.plot_confidence, study_figures.describe_confidence
+        _show_chart("confidence", plot, describe, study, draft, kind=kind)
     with st.expander("Which simple statistic predicts it best?"):
-        show_dataframe(study_figures.build_score_rows(known))
-        st.caption(
-            "Error of the predicted acceptance rate over all drafts, on kinds of text that were not used for the fit. Counting accepted draft tokens "
-            "and the overlap itself need no fit: the overlap is computed on the text, accepted draft tokens on what the target writes after it."
-        )
-    show_tables(
-        "The numbers behind the pictures",
-        study_figures.build_rows(known, draft),
-        study_figures.build_calibration_rows(known, draft),
-    )
+        show_dataframe(study_figures.build_score_rows(study))
+        st.caption(TEXTS["scores"])
+    tables = study_figures.build_rows(study, draft), study_figures.build_calibration_rows(study, draft)
+    show_tables("The numbers behind the pictures", *tables)
 
 
-def show_batches(known: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:
+def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:
     """Speed over the number of texts. plan: the recorded one above, to compare one text with."""
-    if known is None:
+    if batches is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
-    key, where = tab_state.choose_rounds(known, choice)
-    st.caption(where)
+    key, origin = choose_rounds(batches, choice)
+    st.caption(origin)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("### Speed-up\nComputed from timed passes and counted rounds. Gray: each gamma; blue: the best of them.")
-        show_figure(batch_figures.plot_factors(known, key, kind), "speed", "batch", known.describe(key))
-        if why := batch_figures.compare_with_plan(known, key, plan if key == choice.key else None):
+        st.markdown(HEADINGS["batch"])
+        show_figure(batch_figures.plot_factors(batches, key, kind), "speed", "batch", batches.describe(key))
+        if why := batch_figures.compare_with_plan(batches, key, plan if key == choice.key else None):
             st.caption(why)
     with right:
-        st.markdown(
-            "### What a longer pass costs\nTime of a target pass over more tokens of every text. One line for each number of texts."
+        st.markdown(HEADINGS["passes"])
+        _show_chart("passes", batch_figures.plot_pass_costs, batch_figures.describe_pass_costs, batches, kind=kind)
+    show_tables("The numbers behind the pictures", batch_figures.build_rows(batches, key))
+
+
+def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, Spot]:
+    """Three sliders, which begin where the running pair is, over the rounds that follow from them. Returns their values."""
+    start, places = place_sliders(question, plan, load_batches()), st.columns(3, gap="large")
+    alpha, c, gamma = (
+        place.slider(
+            label,
+            low,
+            high,
+            getattr(start, name),
+            step,
+            key=build_slider_key(name, question.choice, turn),
+            persist_state="session",
         )
-        show_figure(
-            draw_cached(batch_figures.plot_pass_costs, known, kind), "speed", "passes", batch_figures.describe_pass_costs(known)
+        for place, name, label, low, high, step in zip(
+            places, ("alpha", "c", "gamma"), SLIDERS, (0.0, 0.0, 1), (1.0, 1.0, GAMMA_MAX), (0.01, 0.01, 1), strict=True
         )
-    show_tables("The numbers behind the pictures", batch_figures.build_rows(known, key))
-
-
-def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, surface_figures.Spot]:
-    """Three sliders, which begin where the running pair stands, over the rounds that follow from them. Returns what they say."""
-    start, places = tab_state.place_sliders(question, plan, load_batches()), st.columns(3, gap="large")
-
-    def slider(place: int, label: str, name: str, low: float, high: float, value: float, *step: float) -> float:
-        key = tab_state.slider_key(name, question.choice, turn)
-        return places[place].slider(label, low, high, value, *step, key=key, persist_state="session")
-
-    alpha = slider(0, "alpha: acceptance rate", "alpha", 0.0, 1.0, start.spot.alpha, 0.01)
-    c = slider(1, "c: draft step, as a share of a target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
-    gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
-    spot = surface_figures.Spot(alpha, c)
+    )
+    spot = Spot(alpha, c)
     alt = timeline_figures.describe_round(gamma, spot)
     show_figure(timeline_figures.plot_timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
     show_sentence(f"{alt} {surface_figures.advise_gamma(gamma, spot)}", "speed-said-sandbox")
@@ -337,16 +305,14 @@ def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, tur
     return gamma, spot
 
 
-def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: surface_figures.Spot) -> None:
+def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
     """The surface, with the point of the sliders and that of the running pair."""
-    st.caption(f"{surface_figures.FORMULA} The circle is where the sliders at the top stand.")
-    pair = tab_state.locate_pair(question.choice, plan, load_batches(), gamma)
-    show_figure(
-        surface_figures.plot_surface(gamma, spot, pair, kind), "speed", "surface", surface_figures.describe_spot(gamma, spot)
-    )
-    row = plan and plan.row(gamma)
+    st.caption(f"{TEXTS['formula']} The circle is where the sliders at the top stand.")
+    pair, row = locate_pair(question.choice, plan, load_batches(), gamma), plan and plan.row(gamma)
+    surface, sentence = surface_figures.plot_surface(gamma, spot, pair, kind), surface_figures.describe_spot(gamma, spot)
+    show_figure(surface, "speed", "surface", sentence)
     show_sentence(surface_figures.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
     show_tables("The numbers behind the picture", surface_figures.build_rows(pair, spot))
     with st.expander("How close is the formula to the paper’s own table?"):
-        show_dataframe(figures.build_published_rows())
-        st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
+        show_dataframe(plan_figures.build_published_rows())
+        st.caption(f"{SOURCE}: {TEXTS['table']}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.export.manifest import build_decode_command, build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
-from specviz.glyphs import build_glyphs, read_piece
+from specviz.glyphs import format_token
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
 from specviz.speed.records.passage import LANES, Passage, dump_passages
@@ -27,6 +27,7 @@ def build_offer(state: WholeTextState) -> ExportOffer:
 
 
 def build_shown_package(one: Passage, recorded: bool) -> Package:
+    """The passage on screen as a package with its manifest."""
     said = build_facts(
         one.settings, one.models, "whole_text", PassageRequest(one.settings).link(), [build_decode_command(one.settings, one.models)],
         n=len(one.speculative.trace.output_ids), turns=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
@@ -38,45 +39,39 @@ def build_shown_package(one: Passage, recorded: bool) -> Package:
 TOKENS = ("way", "token", "id", "text", "origin", "round", "seconds")
 PLACES = ("token", "id", "text", "kind", "p", "q", "beta")
 SHARES = ("texts", "tokens", "top", "share_of_divergence", "low", "high")
-KINDS = (
-    "kind",
-    "tokens",
-    "share_of_tokens",
-    "mean_rejection_probability",
-    "low",
-    "high",
-    "share_of_divergence",
-    "share_low",
-    "share_high",
-)
+KINDS = ("kind", "tokens", "share_of_tokens", "mean_rejection_probability", "low", "high", "share_of_divergence", "share_low",
+         "share_high")  # fmt: skip
 
 
 def build_passage_package(
     one: Passage, surveys: Mapping[str, Sequence[ScoredText]], recorded: DivergenceProfile | None, manifest: Mapping[str, Any]
 ) -> Package:
-    """What the page shows.
+    """What the page shows, as a package.
 
-    surveys   recorded texts by distribution
-    recorded  those under the distribution of this text
-    manifest  settings, models, versions, permalink and commands
+    Args:
+        one: A complete passage.
+        surveys: Recorded texts by distribution.
+        recorded: Those under the distribution of this text.
+        manifest: Settings, models, versions, permalink and commands.
     """
-    where = describe_conditions(one.settings, one.models)
-    curves = figures.list_curves(one.read, surveys)
+    where, read = describe_conditions(one.settings, one.models), one.read
+    assert read is not None, "a complete passage was read by both models"
+    curves = figures.list_curves(read, surveys)
     own = curves[0][1]
     pictures = {
-        "along": Picture(partial(figures.plot_along_text, one.read), "Where the two models differ"),
+        "along": Picture(partial(figures.plot_along_text, read), "Where the two models differ"),
         "lorenz": Picture(partial(figures.plot_lorenz, curves), "At a few tokens, or everywhere?"),
         "kinds": Picture(partial(figures.plot_kinds, recorded or own, own if recorded else None), "At which words?"),
     }
     captions = (
         f"{words.describe_tokens(one)} {words.describe_speed(one)} {quote_text(one.settings.prompt)}. {where}",
-        f"{figures.describe_along_text(one.read)} {where}",
+        f"{figures.describe_along_text(read)} {where}",
         f"{figures.describe_lorenz(curves)} {where}",
         f"{figures.describe_kinds(recorded or own)} {where}",
     )
     tables = {
         "tokens.csv": lambda: (TOKENS, _token_rows(one)),
-        "places.csv": lambda: (PLACES, _position_rows(one)),
+        "places.csv": lambda: (PLACES, _position_rows(read)),
         "lorenz.csv": lambda: (SHARES, _share_rows(curves)),
         "kinds.csv": lambda: (KINDS, _kind_rows(recorded or own)),
     }
@@ -88,45 +83,26 @@ def _token_rows(one: Passage) -> Iterator[list[Any]]:
     for key in LANES:
         lane = getattr(one, key)
         for place, token in enumerate(lane.tokens):
-            yield [
-                key,
-                place + 1,
-                token.token,
-                _quote_token(lane.trace.pieces, token.token),
-                token.origin,
-                token.round + 1,
-                token.at,
-            ]
+            text = quote_text(format_token(lane.trace.pieces, token.token))
+            yield [key, place + 1, token.token, text, token.origin, token.round + 1, token.at]
 
 
-def _position_rows(one: Passage) -> Iterator[list[Any]]:
-    read = one.read
-    for place, token in enumerate(read.tokens):
-        yield [
-            place + 1,
-            token,
-            _quote_token(read.pieces, token),
-            read.kinds[place],
-            read.p[place],
-            read.q[place],
-            read.beta[place],
-        ]
+def _position_rows(read: ScoredText) -> Iterator[list[Any]]:
+    for place, columns in enumerate(zip(read.tokens, read.kinds, read.p, read.q, read.beta, strict=True), 1):
+        token, *scores = columns
+        yield [place, token, quote_text(format_token(read.pieces, token)), *scores]
 
 
 def _share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
     for name, one in curves:
         for top, share in zip(TOP_SHARES, one.tops, strict=True):
-            yield [name, one.count, top, *_format_share(share)]
+            yield [name, one.count, top, *_list_share(share)]
 
 
 def _kind_rows(one: DivergenceProfile) -> Iterator[list[Any]]:
     for row in one.kinds:
-        yield [row.name, row.count, row.tokens, *_format_share(row.distance), *_format_share(row.divergence)]
+        yield [row.name, row.count, row.tokens, *_list_share(row.apart), *_list_share(row.divergence)]
 
 
-def _format_share(share: Estimate) -> list[Any]:
+def _list_share(share: Estimate) -> list[Any]:
     return [share.value, *(["", ""] if share.n < 2 else [share.low, share.high])]
-
-
-def _quote_token(pieces: Mapping[int, str], token: int) -> str:
-    return quote_text("".join(glyph["t"] for glyph in build_glyphs(read_piece(pieces, token), token)))

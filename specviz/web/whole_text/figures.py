@@ -8,7 +8,7 @@ from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.narration import format_probability
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
-from specviz.glyphs import build_glyphs, read_piece
+from specviz.glyphs import build_glyphs, format_token, read_piece
 from specviz.speed.estimate import CONFIDENCE, Estimate
 from specviz.speed.records.divergence_profile import (
     TOP_SHARES,
@@ -48,10 +48,7 @@ def plot_along_text(read: ScoredText, kind: str = "light") -> go.Figure:
 def _label_position(read: ScoredText, place: int) -> str:
     """The token with some of what stands before it."""
     first = max(0, place - AROUND)
-    shown = [
-        "".join(glyph["t"] for glyph in build_glyphs(read_piece(read.pieces, token), token))
-        for token in read.tokens[first : place + 1]
-    ]
+    shown = [format_token(read.pieces, token) for token in read.tokens[first : place + 1]]
     return escape_label("".join(shown[:-1])) + f"<b>{escape_label(shown[-1])}</b>"
 
 

@@ -8,7 +8,16 @@ from urllib.parse import urlencode
 
 from specviz.figures.narration import build_steps, find_replaced
 from specviz.figures.pages import PAGES
-from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, is_special, name_token, read_piece
+from specviz.glyphs import (
+    build_glyphs,
+    decode_whole,
+    find_unfinished,
+    format_token,
+    group_characters,
+    is_special,
+    name_token,
+    read_piece,
+)
 from specviz.settings import Settings
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import (
@@ -30,13 +39,18 @@ PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a 
 
 
 def build_lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
-    """What the component draws. done: whether nothing more comes. app: address of the app, whose stage opens a round; None: none does.
+    """Payload of the component.
 
-    lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
-            the character that this token's bytes make together with those of the tokens from number ``since`` on
-    ask     what somebody who shows it may ask
-    sums    tokens per target pass, over the time of a round, is the speed: a value and its reasons for each
-    end     seconds at the right end of both tracks; pace  how many times slower than the decoding a replay runs
+    Args:
+        one: The passage as far as it is written.
+        done: Whether it is complete.
+        app: Address of the app, whose page One round opens a round; None: no round can be opened.
+
+    Returns:
+        ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds; ``makes``: the character of this
+        token's bytes together with those of the tokens from number ``since`` on. ``ask``: a question for an audience. ``sums``: tokens
+        per target pass, time of a round, speed, each with its reasons. ``end``: seconds at the right end of both tracks. ``pace``: how
+        many times slower than the decoding a replay runs.
     """
     end = max(_compute_end(one, getattr(one, lane), done) for lane in LANES)
     return {
@@ -80,8 +94,10 @@ def _build_lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
 
 
 def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
-    """Of each token that a round committed the step of One round that decides it: its check, for a replacement that of the rejected
-    draft token; the draw of a bonus token."""
+    """For each committed token the step of One round that decides it.
+
+    That is its check, for a replacement the check of the rejected draft token, for a bonus token its draw.
+    """
     told = {(one.kind, one.node): n for n, one in enumerate(build_steps(trace, round_))}
     checks = [told["uniform", node] for node in round_.accepted_path]
     if round_.ending.token is None:
@@ -153,7 +169,7 @@ def _build_fork(read: ScoredText, place: int) -> dict[str, Any]:
     probs, raw = read.forks[place], read_piece(read.pieces, read.tokens[place])
     bars = [
         {"glyphs": build_glyphs(read_piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
-        for token, p, q in zip(probs.tokens, probs.p, probs.q, strict=True)
+        for token, p, q in zip(probs.tokens, probs.p, probs.q or probs.p, strict=True)
         if p > 0.0 or q > 0.0
     ]
     return {
@@ -178,7 +194,7 @@ def build_token_rows(one: Passage) -> list[dict[str, object]]:
     for key in LANES:
         lane = getattr(one, key)
         for place, token in enumerate(lane.tokens):
-            shown = "".join(glyph["t"] for glyph in build_glyphs(read_piece(lane.trace.pieces, token.token), token.token))
+            shown = format_token(lane.trace.pieces, token.token)
             rows.append({"way": words.TITLES[key], "token": place + 1, "text": shown, "origin": words.SAID[token.origin], "round": token.round + 1,
                          "seconds": round(token.at, 4)})  # fmt: skip
     return rows
@@ -190,7 +206,7 @@ def build_position_rows(one: Passage) -> list[dict[str, object]]:
     if read is None:
         return []
     return [
-        {"token": place + 1, "text": "".join(glyph["t"] for glyph in build_glyphs(read_piece(read.pieces, token), token)), "kind": read.kinds[place],
+        {"token": place + 1, "text": format_token(read.pieces, token), "kind": read.kinds[place],
          "p": round(read.p[place], 6), "q": round(read.q[place], 6), "overlap": round(read.beta[place], 6)}
         for place, token in enumerate(read.tokens)
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
-from specviz.speed.records.divergence_profile import ScoredText
+from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText
 from specviz.speed.records.passage import LENGTHS, Passage
 from specviz.web.common import chat, export_fold, measurement_page, session
 from specviz.web.common.component import Component
@@ -27,21 +27,13 @@ _component = Component("whole_text")
 
 
 def show_page() -> None:
+    """Draw the page."""
     state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
     show_page_head("whole_text", words.LEDE)
-    request, problems, go = show_fields(state)
+    request, problems, place = show_fields(state)
     state.choose(request)
-    session.show_work_button(
-        go,
-        state,
-        "Write it both ways",
-        "whole_text-write",
-        work.write_passage,
-        request,
-        type="primary",
-        width="stretch",
-        disabled=bool(problems),
-    )
+    button: dict[str, Any] = {"type": "primary", "width": "stretch", "disabled": bool(problems)}
+    session.show_work_button(place, state, "Write it both ways", "whole_text-write", work.write_passage, request, **button)
     show_notes(problems, "whole_text-notes-fields")
     session.sync_address(state)
     export_fold.show_export_fold("whole_text", lambda: export.build_offer(state))
@@ -53,18 +45,16 @@ def show_page() -> None:
     if one is None:
         st.caption("Both texts appear here once they have been written.")
         return
-    if one.read is None:
-        show_notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
-    else:
-        show_notes(
-            [describe_origin(state, one), *filter(None, [describe_draftable(one.models), words.describe_short_texts(one)])],
-            "whole_text-notes-from",
-        )
+    notes = ["Writing. Each clock counts only its own work."]
+    if one.read is not None:
+        more = describe_draftable(one.models), words.describe_short_texts(one)
+        notes = [describe_origin(state, one), *filter(None, more)]
+    show_notes(notes, "whole_text-notes-from")
     _component.draw("whole_text-lanes", {"payload": draw_cached(payload.build_lanes_payload, one, one.read is not None)})
     if one.read is not None:
         show_notes(words.list_cautions(one), "whole_text-notes-cautions")
         show_sentence(f"{words.describe_tokens(one)}\n\n{words.compare_texts(one)}", "whole_text-said-lanes", plain=True)
-        show_differences(one, session.get_theme())
+        show_differences(one, one.read, session.get_theme())
 
 
 def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
@@ -107,50 +97,40 @@ def describe_origin(state: WholeTextState, one: Passage) -> str:
     return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured}{whose} Press the button to write yours."
 
 
-def show_differences(one: Passage, kind: str) -> None:
+def show_differences(one: Passage, read: ScoredText, kind: str) -> None:
     """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
-    read = one.read
     st.container(key="whole_text-second").markdown(
         "### Where do the two models differ?\nWhere they differ, draft tokens are rejected. Here is the target-only text, token by token: how often would "
         "the draft have failed?"
     )
-    show_figure(
-        draw_cached(figures.plot_along_text, read, kind), "whole_text", "along", figures.describe_along_text(read), plain=True
-    )
+    _show_chart("along", draw_cached(figures.plot_along_text, read, kind), figures.describe_along_text(read))
     if forks := payload.build_forks_payload(one):
         _component.draw("whole_text-forks", {"payload": forks})
+    curves, recorded = draw_cached(compute_spread, read, one.settings.pair), load_recorded_profile(one.settings)
     fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
     if fold.open:
-        show_spread(one, kind, fold)
-    curves = draw_cached(compute_spread, read, one.settings.pair)
+        left, right = fold.columns(2, gap="large")
+        with left:
+            st.markdown("### At a few tokens, or everywhere?")
+            spread = draw_cached(plot_spread, read, one.settings.pair, kind)
+            _show_chart("lorenz", spread, figures.describe_lorenz(curves))
+        with right:
+            st.markdown("### At which words?")
+            own = curves[0][1]
+            kinds = draw_cached(figures.plot_kinds, recorded or own, own if recorded else None, kind)
+            _show_chart("kinds", kinds, figures.describe_kinds(recorded or own))
     show_tables(
         "The numbers behind the pictures",
         ("The target model’s text, read by both", payload.build_position_rows(one)),
         ("How the difference is spread over the tokens, with intervals", figures.build_share_rows(curves)),
-        ("Kinds of word", figures.build_kind_rows(load_recorded_profile(one.settings) or curves[0][1])),
+        ("Kinds of word", figures.build_kind_rows(recorded or curves[0][1])),
         ("Every token of both ways", payload.build_token_rows(one)),
     )
 
 
-def show_spread(one: Passage, kind: str, place: Any) -> None:
-    """Over how many tokens the difference is spread, and over which kinds of word: of this text and of the recorded ones."""
-    read = one.read
-    curves = draw_cached(compute_spread, read, one.settings.pair)
-    own, many = curves[0][1], load_recorded_profile(one.settings)
-    left, right = place.columns(2, gap="large")
-    with left:
-        st.markdown("### At a few tokens, or everywhere?")
-        show_figure(
-            draw_cached(plot_spread, read, one.settings.pair, kind),
-            "whole_text",
-            "lorenz",
-            figures.describe_lorenz(curves),
-            plain=True,
-        )
-    with right:
-        st.markdown("### At which words?")
-        shown = draw_cached(figures.plot_kinds, many or own, own if many else None, kind)
-        show_figure(shown, "whole_text", "kinds", figures.describe_kinds(many or own), plain=True)
+def _show_chart(key: str, figure: Any, conclusion: str) -> None:
+    """A picture with its sentence, which holds what a model wrote."""
+    show_figure(figure, "whole_text", key, conclusion, plain=True)
 
 
 def plot_spread(read: ScoredText, pair: str, kind: str) -> Any:
@@ -158,6 +138,6 @@ def plot_spread(read: ScoredText, pair: str, kind: str) -> Any:
     return figures.plot_lorenz(draw_cached(compute_spread, read, pair), kind)
 
 
-def compute_spread(read: Any, pair: str) -> Any:
-    """Of this text and of the recorded ones."""
+def compute_spread(read: ScoredText, pair: str) -> list[tuple[str, DivergenceProfile]]:
+    """The same as curves."""
     return figures.list_curves(read, load_surveys(pair))

@@ -31,8 +31,10 @@ def count_things(count: int, what: str, several: str = "") -> str:
 
 
 def explain_speed(one: Passage) -> list[dict[str, str]]:
-    """Why the speed is what it is: tokens per target pass, over how much longer a round takes than a pass for one token. By the clocks of
-    the run that is shown. Each has its value, its name, and where it comes from; no value before both ways have ended a round."""
+    """The speed as a quotient: tokens per target pass over the time of a round in one-token passes, by the clocks of the run on screen.
+
+    Each has its value, its name and its reasons; no value before both ways have ended a round.
+    """
     alone, drafted = one.target, one.speculative
     names = ("tokens per target pass", "times a pass is what a round takes", "times as fast")
     if not (alone.seconds and drafted.seconds):
@@ -71,7 +73,7 @@ def _describe_conditions(one: Passage) -> str:
 def describe_fork(read: ScoredText, place: int) -> str:
     """Both models' likeliest tokens there, and the one that was written."""
     probs = read.forks[place]
-    target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q))
+    target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q or probs.p))
     said = {token: name_token(read_piece(read.pieces, token), token) for token in probs.tokens}
     token = read.tokens[place]
     return (

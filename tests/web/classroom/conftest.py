@@ -40,7 +40,7 @@ def web(rooms) -> Iterator[TestClient]:
 
 @pytest.fixture
 def room(rooms) -> Room:
-    return rooms.open(SETTINGS, "somebody")
+    return rooms.open_room(SETTINGS, "somebody")
 
 
 @dataclass
@@ -81,7 +81,7 @@ def teacher(web, room):
     """teacher(do="show"): what the teacher asks, as JSON. teacher.begin("sample") begins the next task."""
 
     def ask(**sent: Any) -> Any:
-        answer = web.post(f"/room/{room.code}/steer", json=sent, headers={"Authorization": f"Bearer {room.steer}"})
+        answer = web.post(f"/room/{room.code}/steer", json=sent, headers={"Authorization": f"Bearer {room.teacher_code}"})
         assert answer.status_code == 200, answer.text
         return answer.json()
 

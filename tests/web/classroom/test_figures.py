@@ -31,12 +31,12 @@ def test_a_histogram_has_the_heaviest_cells_at_the_scale_of_its_axis():
     one = shares()
     html, end = wall.draw_histogram(one), compute_axis_end(one)
     names = re.findall(r'class="name">([^<]+)<', html)
-    assert names == [f"cell {place}" for place in range(wall.CELLS)]
+    assert names == [f"cell {place}" for place in range(wall.MAX_CELLS)]
     assert [width for _, width in parts(html, "share")] == pytest.approx(
-        [100 * one.shares[place] / end for place in range(wall.CELLS)], abs=0.01
+        [100 * one.shares[place] / end for place in range(wall.MAX_CELLS)], abs=0.01
     )
     assert [left for (left,) in parts(html, "exact")] == pytest.approx(
-        [100 * one.probs[place] / end for place in range(wall.CELLS)], abs=0.01
+        [100 * one.probs[place] / end for place in range(wall.MAX_CELLS)], abs=0.01
     )
     low, width = parts(html, "band")[0]
     assert (low, low + width) == pytest.approx((100 * one.low[0] / end, 100 * min(1.0, one.high[0] / end)), abs=0.02)
@@ -51,10 +51,10 @@ def test_a_text_that_a_mistake_makes_frequent_has_a_row_within_the_axis_and_the_
     wrong = CellShares.from_counts("the decoder", one.labels, one.whole, np.array(one.probs), counts, one.n)
     html = wall.draw_histogram(wrong)
     names, bars = re.findall(r'class="name">([^<]+)<', html), parts(html, "share")
-    assert names[-1] == "cell 19" and len(names) == wall.CELLS and 90 < bars[-1][1] < 100
+    assert names[-1] == "cell 19" and len(names) == wall.MAX_CELLS and 90 < bars[-1][1] < 100
     rest = [place for place in range(20) if f"cell {place}" not in names]
     assert f"All other texts together: 0.0% of the samples, exact {sum(one.probs[place] for place in rest):.1%}." in html
-    assert wall.describe_bars(one) == list(range(wall.CELLS)), "without a mistake the most likely texts, in their order"
+    assert wall.describe_bars(one) == list(range(wall.MAX_CELLS)), "without a mistake the most likely texts, in their order"
 
 
 def test_charts_for_print_have_the_numbers_of_the_wall():
@@ -79,7 +79,7 @@ def test_the_class_s_predictions_stand_where_they_were_said_and_outcomes_need_en
     dots = parts(html, "said")
     assert dots == [(25.0, 80.0), (95.0, 80.0)] and parts(html, "came") == [(25.0, 50.0)]
     sizes = [float(size) for size in re.findall(r"--size:([\d.]+)", html)]
-    assert sizes[0] == wall.DOTS and sizes[0] ** 2 / sizes[1] ** 2 == pytest.approx(6, rel=0.02), "areas are as the numbers"
+    assert sizes[0] == wall.MAX_DOT and sizes[0] ** 2 / sizes[1] ** 2 == pytest.approx(6, rel=0.02), "areas are as the numbers"
 
 
 def test_votes_and_races_show_every_count_and_mark_the_right_answer():

@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.classroom.records import GAMMA, KINDS, derive_task_seed
+from specviz.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
 from specviz.errors import SettingsError
 from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.settings import Settings
-from specviz.web.classroom import words, work
+from specviz.web.classroom import work
 from specviz.web.classroom.export import build_offer
-from specviz.web.classroom.host import SampleRequest, prepare_task
-from specviz.web.classroom.state import GONE, Lesson, find_root, fit_to_room, is_local_address
-from specviz.web.classroom.view import show_example
-from specviz.web.jobs import server_workers
+from specviz.web.classroom.host import SampleRequest
+from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local_address
+from specviz.web.classroom.view import load_example
+from specviz.web.classroom.words import TASKS, TEXTS
+from specviz.web.jobs import cache, server_workers
 from specviz.web.sampling.state import load_recorded_samples
 from tests.classroom.rooms import SETTINGS
 from tests.pages import FreeTicket, first_paint, settle
@@ -55,37 +56,41 @@ def test_the_page_opens_without_torch():
 def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
     app = opened(prompt="Once upon", gamma="2", max_new_tokens="2")
     app = pressed(app, "classroom-open")
-    steer = app.session_state["classroom"].question.steer
-    room = rooms.store.steered(steer)
+    steer = app.session_state["classroom"].question.teacher_code
+    room = rooms.store.find_by_teacher_code(steer)
     assert room.settings.prompt == "Once upon" and (room.settings.gamma, room.settings.max_new_tokens) == (2, 2)
-    assert "0 students in. No task yet." in said(app) and room.steer not in "".join(html(app))
-    short = rooms.store.room(room.code).short
+    assert "0 students in. No task yet." in said(app) and room.teacher_code not in "".join(html(app))
+    short = rooms.store.find_room(room.code).short_code
     assert short and any(short in one for one in html(app)), "the code is in sight as soon as the room is open"
-    assert all(words.BEGINS[kind] in said(app) for kind in KINDS)
+    assert all(TASKS[kind]["about"] in said(app) for kind in KINDS)
     app = pressed(app, "classroom-shut")
-    assert rooms.store.room(room.code).shut and words.DOOR in said(app) and not any("room-code" in one for one in html(app))
+    assert (
+        rooms.store.find_room(room.code).is_closed
+        and TEXTS["door"] in said(app)
+        and not any("room-code" in one for one in html(app))
+    )
     app = pressed(app, "classroom-unshut")
-    assert not rooms.store.room(room.code).shut and rooms.store.room(room.code).short not in ("", short)
-    rooms.store.show(room.code, "")
+    assert not rooms.store.find_room(room.code).is_closed and rooms.store.find_room(room.code).short_code not in ("", short)
+    rooms.store.show_short_code(room.code, "")
     app = pressed(app.run(), "classroom-show")
-    assert rooms.store.room(room.code).short in said(app)
+    assert rooms.store.find_room(room.code).short_code in said(app)
     for number, kind in enumerate(KINDS, start=1):
         app = pressed(app, f"classroom-begin-{kind}-{number}")
-        assert not app.exception and f"Task {number}: {words.TITLES[kind]}" in said(app)
-        while (phase := rooms.store.task(room.code).next_phase) is not None:
+        assert not app.exception and f"Task {number}: {TASKS[kind]['title']}" in said(app)
+        while (phase := rooms.store.find_current_task(room.code).next_phase) is not None:
             app = pressed(app, f"classroom-turn-{number}-{phase}")
     app = pressed(app, "classroom-end")
-    assert rooms.store.room(room.code).ended and not [one for one in app.button if one.key.startswith("classroom-begin")]
+    assert rooms.store.find_room(room.code).has_ended and not [one for one in app.button if one.key.startswith("classroom-begin")]
     app.checkbox[0].check().run()
     app = pressed(app, "classroom-delete")
-    assert rooms.store.room(room.code) is None and [one for one in app.button if one.key == "classroom-open"]
+    assert rooms.store.find_room(room.code) is None and [one for one in app.button if one.key == "classroom-open"]
 
 
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = opened()
     assert len(app.get("plotly_chart")) == 1
     known = load_recorded_samples().mistakes
-    shares, told = show_example()
+    shares, told = load_example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
     assert shares == known.result.arms[0] and told in said(app)
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
@@ -99,33 +104,38 @@ def test_an_address_that_leads_a_phone_to_itself_is_known_as_one(root, alone):
 
 
 def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(page_pair, rooms, room, phone, teacher):
-    hall, student = rooms.hall(room), phone()
-    assert build_offer(hall, room).names == () and "nothing to draw yet" in build_offer(hall, room).note
+    session, student = rooms.find_session(room), phone()
+    assert (
+        build_offer(session, room, cache.describe_pair).names == ()
+        and "nothing to draw yet" in build_offer(session, room, cache.describe_pair).note
+    )
     sent = {"predict": {"accepted": True, "chance": 0.7}, "vote": {"choice": 0}, "race": {"method": "draft", "gamma": 2}}
     for number, kind in enumerate(KINDS, start=1):
         teacher(do="begin", kind=kind, task=number)
         if kind == "sample":
             student.draw(0, 100, number)
         else:
-            student.post("answer", task=number, phase=rooms.store.task(room.code).phase, sent=sent[kind])
-        while (phase := rooms.store.task(room.code).next_phase) is not None:
+            student.post("answer", task=number, phase=rooms.store.find_current_task(room.code).phase, sent=sent[kind])
+        while (phase := rooms.store.find_current_task(room.code).next_phase) is not None:
             if kind in ("predict", "vote"):
-                assert not any(name.startswith(f"task-{number}-") for name in build_offer(hall, room).names)
+                assert not any(
+                    name.startswith(f"task-{number}-") for name in build_offer(session, room, cache.describe_pair).names
+                )
             teacher(do="turn", task=number, phase=phase)
-    made = build_offer(hall, room)
+    made = build_offer(session, room, cache.describe_pair)
     drawn = {"task-1-predictions", "task-2-samples", "task-3-votes", "task-3-samples", "task-4-race"}
     assert {name.removesuffix("-slide.svg") for name in made.names if name.endswith("-slide.svg")} == drawn
     assert {name.removesuffix(".csv") for name in made.names if name.endswith(".csv")} == drawn
     package = made.build()
     assert package.file("task-4-race-slide.svg").startswith(b"<?xml")
     said = json.dumps(dict(package.facts), default=str) + "".join(package.captions)
-    assert room.steer not in said and "Winner: " in said and str(derive_task_seed(room.seed, 2)) in said
+    assert room.teacher_code not in said and "Winner: " in said and str(derive_task_seed(room.seed, 2)) in said
     assert len(package.captions) == len(drawn)
 
 
 def test_a_link_of_a_room_that_is_gone_says_so_and_offers_a_new_one(rooms):
     app = opened(steer="x" * 16)
-    assert GONE in said(app) and [one for one in app.button if one.key == "classroom-open"]
+    assert TEXTS["gone"] in said(app) and [one for one in app.button if one.key == "classroom-open"]
 
 
 @pytest.mark.parametrize("code", ["x" * 16, "x" * 5000, "<script>"])
@@ -146,11 +156,11 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
             sent = {"predict": {"accepted": True, "chance": 0.7}, "vote": {"choice": 0}, "race": {"method": "draft", "gamma": 2}}[
                 kind
             ]
-            student.post("answer", task=number, phase=rooms.store.task(room.code).phase, sent=sent)
+            student.post("answer", task=number, phase=rooms.store.find_current_task(room.code).phase, sent=sent)
         app = opened(wall=room.code)
         shown = said(app)
-        assert not app.exception and not app.button and room.steer not in shown
-        assert f"{number}. {words.TITLES[kind]}" in shown and "1 student in, 1 has answered." in shown
+        assert not app.exception and not app.button and room.teacher_code not in shown
+        assert f"{number}. {TASKS[kind]['title']}" in shown and "1 student in, 1 has answered." in shown
         if kind == "sample":
             assert "100 samples" in shown and "200 samples" in shown
         if kind == "predict":
@@ -165,12 +175,12 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
 
 
 def test_a_prompt_with_markup_is_text_on_desk_and_wall(rooms):
-    room = rooms.open(replace(SETTINGS, prompt='<b onclick="x">:red[bold]</b> $x$'), "somebody")
-    hall = rooms.hall(room)
-    prepare_task(FreeTicket(), hall, room, "predict", 1)
+    room = rooms.open_room(replace(SETTINGS, prompt='<b onclick="x">:red[bold]</b> $x$'), "somebody")
+    session = rooms.find_session(room)
+    work.prepare_task(FreeTicket(), session, room, "predict", 1)
     app = opened(wall=room.code)
     assert not any("<b onclick" in one for one in html(app)) and any("&lt;b onclick" in one for one in html(app))
-    assert room.settings.prompt in [one.value for one in opened(steer=rooms.open(room.settings, "other").steer).text]
+    assert room.settings.prompt in [one.value for one in opened(steer=rooms.open_room(room.settings, "other").teacher_code).text]
 
 
 def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms, room, phone, teacher, tmp_path):
@@ -178,9 +188,9 @@ def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms,
     for number in (1, 2):
         student = phone(number)
         student.draw(0, 1), student.draw(1, 100)
-    hall = rooms.hall(room)
+    session = rooms.find_session(room)
     file = tmp_path / "report.json"
-    file.write_bytes(work.build_certificate_file(FreeTicket(), hall, hall.store.task(room.code)))
+    file.write_bytes(work.build_certificate_file(FreeTicket(), session, session.store.find_current_task(room.code)))
     record = read_certificate(file)
     assert record["answers"][0]["n"] == 100
     lines = [*check_certificate(record), *redraw_certificate(record, page_pair, lambda label: lambda *_: None)]
@@ -188,18 +198,18 @@ def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms,
 
 
 def test_the_worksheet_is_a_pdf_for_each_seed_and_its_answers_are_another():
-    sheets = [work.build_worksheet_file(seed, key) for seed, key in ((1, False), (2, False), (1, True))]
+    sheets = [work.build_worksheet_file(FreeTicket(), seed, key) for seed, key in ((1, False), (2, False), (1, True))]
     assert all(one.startswith(b"%PDF") for one in sheets) and len(set(sheets)) == 3
 
 
 def test_a_room_is_offered_under_settings_that_it_can_decode():
     wild = Settings(prompt="a", gamma=16, temperature=0.0, proposer="tree", max_new_tokens=400, uniforms={(0, "accept"): 0.5})
     near = fit_to_room(wild)
-    assert (near.gamma, near.temperature, near.proposer, near.uniforms) == (GAMMA, 1.0, "draft", {}) and Lesson(near)
+    assert (near.gamma, near.temperature, near.proposer, near.uniforms) == (MAX_GAMMA, 1.0, "draft", {}) and Lesson(near)
     with pytest.raises(SettingsError):
         Lesson(wild)
     lesson, left_out = Lesson.from_link({"prompt": "b", "gamma": "16"}, wild)
-    assert lesson.settings.gamma == GAMMA and any("gamma" in one for one in left_out)
+    assert lesson.settings.gamma == MAX_GAMMA and any("gamma" in one for one in left_out)
     again, left_out = Lesson.from_link(Lesson(replace(near, gamma=3, max_new_tokens=4)).link(), wild)
     assert (again.settings.gamma, again.settings.max_new_tokens, left_out) == (3, 4, [])
 
@@ -237,8 +247,8 @@ def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_rou
         if kind == "sample":
             student.draw(0, 1)
             assert stays.pop("samples of a class") == {True}
-            hall = rooms.hall(room)
-            hall._answered(FreeTicket(), [SampleRequest(1, 1, 1, 100), SampleRequest(1, 1, 101, 100)])
+            session = rooms.find_session(room)
+            session._run_batch(FreeTicket(), [SampleRequest(1, 1, 1, 100), SampleRequest(1, 1, 101, 100)])
     stays.pop("the exact distribution", None)  # computed by a test before, perhaps
     assert {words: first for words, (first,) in stays.items()} == {
         "samples of a class": False, "a decoder to vote on": False, "a race": False, "a situation": True,
@@ -247,7 +257,7 @@ def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_rou
 
 def test_a_link_of_another_replica_s_room_leads_there(serve, rooms):
     serve(replica="A")
-    room = rooms.open(SETTINGS, "somebody")
+    room = rooms.open_room(SETTINGS, "somebody")
     assert room.code.startswith("a") and "Come in" in said(opened(wall=room.code))
     for query, way in (({"wall": "b<x>"}, "wall"), ({"steer": "b<x>"}, "teach")):
         app = opened(**query)

@@ -11,10 +11,10 @@ from functools import partial
 import pytest
 
 from specviz.classroom import codes
-from specviz.classroom.records import GAMMA, HOURS, KINDS, MOST_EACH
+from specviz.classroom.records import KINDS, MAX_GAMMA, MAX_SAMPLES_EACH, ROOM_HOURS
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
-from specviz.web.classroom.host import HERE, JOINS, PER_SECOND, ClassroomHost
+from specviz.web.classroom.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_PER_SECOND, ClassroomHost
 from specviz.web.hosting import socket_filter
 from specviz.web.hosting.socket_filter import AT_ONCE
 from specviz.web.jobs import server_workers
@@ -64,13 +64,13 @@ def test_a_class_draws_votes_predicts_and_races(rooms, room, phone, teacher):
             teacher(do="turn", task=number, phase="closed")
             sentence(two.draw(10, 10, number), 409)
         elif kind == "race":
-            for each, method, gamma in ((one, "draft", 2), (two, "ngram", GAMMA)):
+            for each, method, gamma in ((one, "draft", 2), (two, "ngram", MAX_GAMMA)):
                 mine = each.post("answer", task=number, phase="open", sent={"method": method, "gamma": gamma}).json()["mine"][
                     "sent"
                 ]
                 assert mine["tokens"] >= mine["passes"] >= 1
             rows = one.now().json()["class"]["rows"]
-            assert sorted(row[1:3] for row in rows) == [[2, 1], [GAMMA, 1]]
+            assert sorted(row[1:3] for row in rows) == [[2, 1], [MAX_GAMMA, 1]]
         elif kind == "vote":
             one.post("answer", task=number, phase="before", sent={"choice": 3})
             said = one.now().json()
@@ -108,7 +108,7 @@ def test_what_is_sent_twice_counts_once_and_a_lost_answer_is_told_again(rooms, r
     ten = student.draw(1, 10).json()
     assert student.draw(1, 10).json()["mine"] == ten["mine"] and ten["mine"]["n"] == 11
     assert "first must be at most 11" in sentence(student.draw(12, 10), 409)
-    assert [(one.first, one.count) for one in rooms.store.draws(room.code, 1)] == [(0, 1), (1, 10)]
+    assert [(one.first, one.count) for one in rooms.store.list_samples(room.code, 1)] == [(0, 1), (1, 10)]
 
 
 def test_a_class_that_draws_at_once_is_served_in_batches_and_nobody_is_lost(rooms, room, phone, teacher):
@@ -118,9 +118,9 @@ def test_a_class_that_draws_at_once_is_served_in_batches_and_nobody_is_lost(room
         found = list(crowd.map(lambda one: one.draw(0, 10).json()["mine"]["n"], students))
         found += list(crowd.map(lambda one: one.draw(0, 10).json()["mine"]["n"], students))
     assert found == [10] * 48
-    drawn = rooms.store.draws(room.code, 1)
+    drawn = rooms.store.list_samples(room.code, 1)
     assert sorted(one.student for one in drawn) == list(range(1, 25)) and students[0].now().json()["class"]["n"] == 240
-    assert len(rooms.store.looks(room.code, 1)) == 1
+    assert len(rooms.store.list_test_results(room.code, 1)) == 1
 
 
 def test_a_server_that_is_started_anew_in_the_middle_goes_on_where_it_stood(web, rooms, room, phone, teacher):
@@ -135,7 +135,7 @@ def test_a_server_that_is_started_anew_in_the_middle_goes_on_where_it_stood(web,
     assert student.draw(0, 1).json()["walk"] == before[0]["walk"] and phone().said == student.said
     for first in (11, 111):
         assert student.draw(first, 100).json()["mine"]["n"] == first + 100
-    assert [one["n"] for one in hosts.open_host().store.looks(room.code, 1)] == [100]
+    assert [one["n"] for one in hosts.open_host().store.list_test_results(room.code, 1)] == [100]
 
 
 @pytest.mark.parametrize("path", ALL)
@@ -154,12 +154,12 @@ def test_forged_requests_get_a_sentence_and_no_traceback(web, room, phone, path,
 @pytest.mark.parametrize(
     "sent",
     [{"task": 1, "first": -1, "count": 1}, {"task": 1, "first": 0, "count": 10**9}, {"task": 1, "first": 1e3, "count": 1}, {"task": 1},
-     {"task": 1, "first": MOST_EACH, "count": 1}, {"task": "1", "first": 0, "count": 1}, {"task": 2, "first": 0, "count": 1}],
+     {"task": 1, "first": MAX_SAMPLES_EACH, "count": 1}, {"task": "1", "first": 0, "count": 1}, {"task": 2, "first": 0, "count": 1}],
 )  # fmt: skip
 def test_a_student_cannot_draw_what_is_not_theirs_to_draw(rooms, room, phone, teacher, sent):
     teacher(do="begin", kind="sample", task=1)
     assert phone().post("draw", **sent).status_code in (400, 409)
-    assert rooms.store.draws(room.code, 1) == []
+    assert rooms.store.list_samples(room.code, 1) == []
 
 
 @pytest.mark.parametrize("token", ["", "Bearer ", "Bearer 1.", "Bearer 1.{0}x", "Bearer 2.{0}", "Bearer 01.{0}x", "Basic 1.{0}", "Bearer ².{0}", "Bearer 1e0.{0}"])  # fmt: skip
@@ -175,7 +175,7 @@ def test_nobody_is_somebody_else(web, room, phone, token):
 def test_only_the_teachers_code_steers(web, room, given):
     headers = {"Authorization": given.format(room.code)}
     sentence(web.post(f"/room/{room.code}/steer", json={"do": "end"}, headers=headers), 401)
-    assert not hosts.open_host().store.room(room.code).ended
+    assert not hosts.open_host().store.find_room(room.code).has_ended
 
 
 def test_the_short_code_works_while_it_is_shown_and_wrong_ones_are_counted(web, room, teacher):
@@ -186,7 +186,7 @@ def test_the_short_code_works_while_it_is_shown_and_wrong_ones_are_counted(web, 
     assert web.post(f"/room/{other}/enter").json() == {"code": room.code}
     teacher(do="hide")
     sentence(web.post(f"/room/{other}/enter"), 400)
-    for _ in range(codes.TRIES):
+    for _ in range(codes.MAX_TRIES):
         said = sentence(web.post("/room/WRONG2/enter"), 400)
     assert said.startswith("Too many wrong codes")
     short = teacher(do="show")["short"]
@@ -195,40 +195,40 @@ def test_the_short_code_works_while_it_is_shown_and_wrong_ones_are_counted(web, 
 
 def test_a_second_click_of_the_teacher_changes_nothing(rooms, room, teacher):
     assert teacher(do="begin", kind="race", task=1) == teacher(do="begin", kind="predict", task=1) == {"task": 1}
-    assert [task.kind for task in rooms.store.tasks(room.code)] == ["race"]
+    assert [task.kind for task in rooms.store.list_tasks(room.code)] == ["race"]
     for _ in range(2):
         teacher(do="turn", task=1, phase="closed")
-    assert rooms.store.task(room.code).phase == "closed"
+    assert rooms.store.find_current_task(room.code).phase == "closed"
 
 
 def test_tasks_and_phases_that_do_not_exist_are_refused(web, room, teacher):
-    headers = {"Authorization": f"Bearer {room.steer}"}
+    headers = {"Authorization": f"Bearer {room.teacher_code}"}
     for sent in ({"do": "begin", "kind": "exam", "task": 1}, {"do": "turn", "task": 1, "phase": "shown"}, {"do": "begin", "kind": ["x"], "task": 1},
                  {"do": "begin", "kind": "race", "task": 0}, {"do": "sing"}, {}):  # fmt: skip
         sentence(web.post(f"/room/{room.code}/steer", json=sent, headers=headers), 400)
-    assert hosts.open_host().store.tasks(room.code) == []
+    assert hosts.open_host().store.list_tasks(room.code) == []
 
 
 def test_one_student_who_asks_without_end_is_slowed_down_and_others_are_not(phone):
     greedy, other = phone(1), phone(2)
-    answers = [greedy.now().status_code for _ in range(round(PER_SECOND * AT_ONCE) + 40)]
+    answers = [greedy.now().status_code for _ in range(round(REQUESTS_PER_SECOND * AT_ONCE) + 40)]
     assert 429 in answers and answers[0] == 200
     refused = greedy.now()
     if refused.status_code == 429:  # a slow machine may have let the next one in
         assert int(refused.headers["retry-after"]) >= 1
-    assert other.now().status_code == 200 and JOINS > PER_SECOND
+    assert other.now().status_code == 200 and JOINS_PER_SECOND > REQUESTS_PER_SECOND
 
 
 def test_a_flood_of_newcomers_makes_nobody_wait_long_and_those_who_are_known_not_at_all(web, rooms, room, phone):
-    known, hall = phone(1), rooms.hall(room)
+    known, session = phone(1), rooms.find_session(room)
     come = partial(web.post, f"/room/{room.code}/join")
     refused = [
         answer for one in range(400) if (answer := come(json={"ticket": f"a-flood-of-tickets-{one:05d}"})).status_code == 429
     ]
     assert refused and all(answer.json()["again"] <= 1 for answer in refused), "what is refused is not counted"
-    assert sentence(refused[0], 429) == "Many students are coming in." and rooms.store.room(room.code).students < 400
-    assert max(hall.joins.left, hall.joins_of("testclient").left) < 1
-    for _ in range(PER_SECOND * 2):
+    assert sentence(refused[0], 429) == "Many students are coming in." and rooms.store.find_room(room.code).students < 400
+    assert max(session.join_limiter.left, session.find_address_limiter("testclient").left) < 1
+    for _ in range(REQUESTS_PER_SECOND * 2):
         assert come(json={"ticket": known.ticket}).json() == known.said
     assert known.now().status_code == 200
 
@@ -238,12 +238,12 @@ def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(roo
     monkeypatch.setattr(
         hosts, "ActionRateLimiter", lambda per_second: socket_filter.ActionRateLimiter(per_second, lambda: now[0])
     )
-    rooms._halls.clear()
-    hall = rooms.hall(room)
+    rooms._sessions.clear()
+    session = rooms.find_session(room)
 
     def comes(address: str) -> bool:
         try:
-            routes._build_rate_error("", hall.joins_of(address), hall.joins)
+            routes._limit_rate("", session.find_address_limiter(address), session.join_limiter)
         except routes.RouteError:
             return False
         return True
@@ -257,7 +257,7 @@ def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(roo
 @pytest.mark.parametrize("again", [0.0, 3.0, 400.0])
 def test_no_refusal_sends_a_phone_away_for_long(again):
     found = json.loads(routes._build_refusal("Why.", 503, again).body)
-    assert found == {"error": "Why.", "again": min(again, routes.LATEST)} and routes.LATEST <= 15
+    assert found == {"error": "Why.", "again": min(again, routes.MAX_RETRY_AFTER)} and routes.MAX_RETRY_AFTER <= 15
 
 
 def test_who_is_not_heard_of_leaves_room_for_another(serve, web, rooms, room, phone, monkeypatch):
@@ -266,7 +266,7 @@ def test_who_is_not_heard_of_leaves_room_for_another(serve, web, rooms, room, ph
     come = partial(web.post, f"/room/{room.code}/join", json={"ticket": "the-third-ticket"})
     assert come().status_code == 503
     real = hosts.time.monotonic
-    monkeypatch.setattr(hosts.time, "monotonic", lambda: real() + HERE + 1)
+    monkeypatch.setattr(hosts.time, "monotonic", lambda: real() + ABSENT_AFTER + 1)
     assert come().json()["number"] == 3 and phone(1).now().status_code == 200, "and whoever was in stays in"
 
 
@@ -278,7 +278,7 @@ def test_the_teacher_closes_the_door_and_opens_it(web, rooms, room, phone, teach
     sentence(web.post(f"/room/{short}/enter"), 400)
     assert known.now().status_code == 200 and phone(1).said == known.said
     teacher(do="open")
-    assert newcomer().json()["number"] == 2 and rooms.store.room(room.code).short
+    assert newcomer().json()["number"] == 2 and rooms.store.find_room(room.code).short_code
 
 
 def test_a_full_line_is_asked_again_and_the_same_samples_come(rooms, room, phone, teacher, monkeypatch):
@@ -318,7 +318,7 @@ def test_a_race_whose_writing_failed_is_written_by_itself_and_says_so_where_it_n
 
 def test_a_room_is_not_there_after_its_day(web, rooms, room, phone, monkeypatch):
     student = phone()
-    monkeypatch.setattr(rooms.store, "clock", lambda: room.created + 3600 * HOURS)
+    monkeypatch.setattr(rooms.store, "clock", lambda: room.created + 3600 * ROOM_HOURS)
     assert "no such room" in sentence(student.now(), 404)
     assert "no such room" in sentence(web.post(f"/room/{room.code}/join", json={"ticket": "x" * 16}), 404)
     hosts.delete_expired_rooms()
@@ -331,26 +331,26 @@ def test_limits_of_a_host_are_said(serve, web, rooms, room, phone):
     full = web.post(f"/room/{room.code}/join", json={"ticket": "another-ticket-0"})
     assert "This room is full: 1 of 1 students" in sentence(full, 503) and full.json()["again"] > 0, "a phone asks again"
     with pytest.raises(Exception, match="You have 1 rooms open here"):
-        rooms.open(room.settings, "somebody")
-    rooms.open(room.settings, "another one")
+        rooms.open_room(room.settings, "somebody")
+    rooms.open_room(room.settings, "another one")
     with pytest.raises(Exception, match="2 of 2 rooms open"):
-        rooms.open(room.settings, "a third one")
-    rooms.store.end(room.code)
-    rooms.store.delete(room.code)
-    assert rooms.open(room.settings, "somebody")
+        rooms.open_room(room.settings, "a third one")
+    rooms.store.end_room(room.code)
+    rooms.store.delete_room(room.code)
+    assert rooms.open_room(room.settings, "somebody")
 
 
 def test_codes_name_the_replica_so_that_a_proxy_finds_the_room(serve, rooms, room):
     serve(replica="K")
-    mine = rooms.open(room.settings, "somebody")
-    assert mine.code[0] == mine.steer[0] == "k" and rooms.show(mine)[0] == "K"
+    mine = rooms.open_room(room.settings, "somebody")
+    assert mine.code[0] == mine.teacher_code[0] == "k" and rooms.show_short_code(mine)[0] == "K"
 
 
 def test_a_link_to_the_wall_or_to_the_teachers_page_leads_to_the_app(web, room):
     wall = web.get(f"/room/{room.code}/wall", follow_redirects=False)
-    steer = web.get(f"/room/{room.steer}/teach", follow_redirects=False)
+    steer = web.get(f"/room/{room.teacher_code}/teach", follow_redirects=False)
     assert (wall.status_code, wall.headers["location"]) == (303, f"../../classroom?wall={room.code}")
-    assert steer.headers["location"] == f"../../classroom?steer={room.steer}"
+    assert steer.headers["location"] == f"../../classroom?steer={room.teacher_code}"
     assert web.get("/room/a%26b=c/wall", follow_redirects=False).headers["location"] == "../../classroom?wall=a%26b%3Dc"
 
 
@@ -366,7 +366,7 @@ def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
 
 
 def test_a_request_that_is_too_long_is_not_read(web, room):
-    assert "at most 4,000 bytes" in sentence(web.post(f"/room/{room.code}/join", content=b" " * (routes.LONGEST + 1)), 413)
+    assert "at most 4,000 bytes" in sentence(web.post(f"/room/{room.code}/join", content=b" " * (routes.MAX_BYTES + 1)), 413)
 
 
 def test_a_race_is_shared_out_among_workers_and_like_choices_stay_together():

@@ -14,11 +14,11 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import SHAPE, Settings, read_tree_shape
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
-from specviz.web.drafting_methods import block_gain, export, method_icons, view, work
+from specviz.web.drafting_methods import block_gain, export, view, work
 from specviz.web.drafting_methods import method_figures as figures
 from specviz.web.drafting_methods import rule_matrix as figures_matrix
 from specviz.web.drafting_methods import state as web
-from specviz.web.drafting_methods.overview import FAMILIES, build_overview
+from specviz.web.drafting_methods.overview import FAMILIES, build_overview, load_icons
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
 from specviz.web.speed.state import load_recorded_plans as recorded_plans
 from tests.pages import PROMPT, FreeTicket, first_paint
@@ -383,7 +383,7 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
 
     parser = argparse.ArgumentParser()
     record.add_arguments(parser)
-    found = parser.parse_args(shlex.split(export.methods_command(shown))[4:])
+    found = parser.parse_args(shlex.split(export.build_methods_command(shown))[4:])
     assert (found.what, found.prompt, found.runs, found.samples) == (
         "methods",
         shown.settings.prompt,
@@ -393,14 +393,14 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
 
 
 def test_every_method_has_a_drawing_of_its_own_and_one_line():
-    drawn = {key: make() for key, make in method_icons.DRAWINGS.items()}
+    drawn = load_icons()
     assert list(drawn) == list(DRAFTING_METHODS) and len({repr(shapes) for shapes in drawn.values()}) == len(drawn)
+    classes = {attributes["class"] for shapes in drawn.values() for _, attributes in shapes}
     sheet = (ROOT / "assets" / "styles" / "drafting_methods_chart.css").read_text(encoding="utf-8")
     for shapes in drawn.values():
         assert len(shapes) >= 3 and {tag for tag, _ in shapes} <= {"rect", "path"}
-        assert {attributes["class"] for _, attributes in shapes} <= set(method_icons.KINDS)
     rules = [line for line in sheet.splitlines() if line.startswith(".drawing ")]
-    assert all(any(f".{kind}" in rule for rule in rules) for kind in method_icons.KINDS), "every kind of shape is painted"
+    assert all(any(f".{kind}" in rule for rule in rules) for kind in classes), "every kind of shape is painted"
     squares = {key: sum(one["class"] == "draft" for _, one in shapes) for key, shapes in drawn.items()}
     assert (squares["draft"], squares["target"], squares["oracle"]) == (4, 0, 0)
     lines = {line["key"]: line["line"] for line in build_overview(load_recorded_comparisons()["1"])["rows"]}

@@ -10,8 +10,17 @@ from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.speed.records.plan import PlanChoice
-from specviz.web.speed.state import SpeedQuestion, SpeedState, load_batches, load_example_text
-from specviz.web.speed.tab_state import follow_widgets, locate_pair, place_sliders, slider_key, tabs_key
+from specviz.web.speed.state import (
+    SpeedQuestion,
+    SpeedState,
+    build_slider_key,
+    build_tabs_key,
+    follow_widgets,
+    load_batches,
+    load_example_text,
+    locate_pair,
+    place_sliders,
+)
 from tests.pages import first_paint
 from tests.speed.test_plan import TEXT, planned
 
@@ -82,11 +91,15 @@ def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
     here = place_sliders(ask, plan, None)
     assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
     assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)
-    state = {slider_key("c", choice, 0): 0.7, slider_key("gamma", choice, 0): here.gamma, tabs_key(0): "The formula as a map"}
+    state = {
+        build_slider_key("c", choice, 0): 0.7,
+        build_slider_key("gamma", choice, 0): here.gamma,
+        build_tabs_key(0): "The formula as a map",
+    }
     moved = follow_widgets(ask, plan, None, state, 0)
     assert moved == replace(ask, c=0.7, tab="what-if"), "a slider that stands where it begins was not moved"
     assert place_sliders(moved, plan, None).spot == replace(here.spot, c=0.7)
-    assert follow_widgets(moved, plan, None, {slider_key("c", choice, 0): round(here.spot.c, 2)}, 0).c is None
+    assert follow_widgets(moved, plan, None, {build_slider_key("c", choice, 0): round(here.spot.c, 2)}, 0).c is None
     assert follow_widgets(moved, plan, None, {}, 0) == moved, "what was never drawn stays as the link had it"
     timeless = replace(plan, costs=None, best=None)
     assert locate_pair(choice, timeless, None, 2) is None, "nothing was timed"

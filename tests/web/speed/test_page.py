@@ -17,8 +17,15 @@ from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.speed import batch_figures, export, surface_figures, timeline_figures, view, work
 from specviz.web.speed import plan_figures as figures
 from specviz.web.speed import study_figures as fast_study
-from specviz.web.speed.state import SpeedQuestion, SpeedState, load_batches, load_example_text, load_recorded_plans, load_study
-from specviz.web.speed.tab_state import choose_rounds
+from specviz.web.speed.state import (
+    SpeedQuestion,
+    SpeedState,
+    choose_rounds,
+    load_batches,
+    load_example_text,
+    load_recorded_plans,
+    load_study,
+)
 from tests.pages import FreeTicket, first_paint
 from tests.speed.test_plan import TEXT, curve, planned
 
@@ -332,7 +339,7 @@ def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(
     assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
         PLAN_GAMMAS
     )
-    words = export.plan_command(shown).split()
+    words = export.build_plan_command(shown).split()
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
 
 

@@ -1,0 +1,102 @@
+"""Samples of several students: counted and tested as they come, and certified so that ``specviz check`` confirms them.
+
+The tests are those of *Is it exact?* (evidence/sequential.py): at 100, 1,000, ... samples of the class, in the order in which they came,
+each in cells and at a level that were fixed before the first. Who requests samples next may depend on the counts so far, but no sample's
+value does, so the order is no choice among values.
+
+A certificate holds the samples of the last test, which anyone can draw again from seed and student numbers. It is tested at that
+test's part of the false-alarm rate, so all certificates of a task together have the plan's rate, whenever they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from specviz.classroom.records import list_sample_numbers
+from specviz.classroom.store import SampleBlock, take_first_samples
+from specviz.decoding.samples import Samples
+from specviz.errors import EvidenceError
+from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.sequential import SCHEDULE, SequentialCells
+from specviz.evidence.session import SamplingPlan, Session, Tally
+from specviz.evidence.tests import TestPlan, TestReport
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback, scale_progress
+from specviz.settings import Settings
+
+MIN_TV = 0.01  # total variation distance to detect, where the samples can
+
+
+def restore_tally(cells: dict[str, Any], blocks: Iterable[SampleBlock]) -> Tally:
+    """The tally of a task from its stored samples. cells: as ``SequentialCells.to_record``."""
+    tally = Tally(SequentialCells.from_record(cells), "the class")
+    for block in blocks:
+        tally.restore(block.count, dict(block.cells))
+    return tally
+
+
+def count_blocks(
+    tally: Tally, requests: Sequence[tuple[int, int, int]], samples: Samples
+) -> tuple[tuple[SampleBlock, ...], dict[int, dict[str, Any]]]:
+    """Count the samples of several students.
+
+    Args:
+        tally: Of the task; it grows.
+        requests: (student, first, count) each.
+        samples: Theirs, one block after the other.
+
+    Returns:
+        The blocks to store, and the record of each test that fell due by its number.
+    """
+    blocks: list[SampleBlock] = []
+    results: dict[int, dict[str, Any]] = {}
+    start = 0
+    for student, first, count in requests:
+        added = tally.add(samples.part(start, start + count))
+        results |= {number: _dump_test(report) for number, report in added.due.items()}
+        blocks.append(SampleBlock(student, first, count, added.to_record()))
+        start += count
+    return tuple(blocks), results
+
+
+def _dump_test(report: TestReport) -> dict[str, Any]:
+    return {
+        "n": report.plan.n, "verdict": report.verdict, "sentence": report.sentence, "detectable_tv": report.detectable_tv,
+        "level": report.plan.level, "p_values": {test["name"]: test["p_value"] for test in map(asdict, report.tests)},
+        "pooled": report.partition.pooled_mass, "exercised": report.coverage and report.coverage.to_record(),
+    }  # fmt: skip
+
+
+def count_certified(n: int) -> int:
+    """How many of n samples a certificate holds: those of the last test that they reach. Raises EvidenceError before the first."""
+    test = SCHEDULE.due(n)
+    if test is None:
+        raise EvidenceError(f"A certificate needs at least {SCHEDULE.first} samples of the class, got {n}.")
+    return SCHEDULE.n(test)
+
+
+def build_certificate(
+    pair: LoadedPair, settings: Settings, blocks: Sequence[tuple[int, int, int]], on_progress: ProgressCallback
+) -> Mapping[str, Any]:
+    """The report, JSON-ready.
+
+    Args:
+        pair: Loaded models.
+        settings: Of the task, with its seed.
+        blocks: (student, first, count) in the order in which the samples came.
+        on_progress: Called with the share that is done.
+
+    Raises:
+        EvidenceError: For fewer samples than the first test has.
+    """
+    n = count_certified(sum(count for *_, count in blocks))
+    numbers = [list_sample_numbers(*block) for block in take_first_samples((SampleBlock(*one, {}) for one in blocks), n)]
+    session = Session(build_decoder("speculative", pair, settings), SamplingPlan("shared-distributions", n, MIN_TV))
+    samples = session.redraw(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
+    test = SCHEDULE.due(n)
+    assert test is not None
+    plan = TestPlan.for_samples(n, samples.tokens.shape[1], MIN_TV, SCHEDULE.level(test) * SCHEDULE.tests)
+    session.test(SHARED, scale_progress(on_progress, 0.3, 1.0), plan, blocks=numbers)
+    return session.report(numbers)
