@@ -147,27 +147,29 @@ def _link_within_edition(page: asked.PageLink) -> asked.PageLink:
     return page if page.name in PAGES else asked.PageLink("evidence", {}, PAGES["evidence"])
 
 
-def _name_distribution(one: MethodComparison) -> str:
-    return f"temperature {one.settings.temperature:g}" + (f", top-p {one.settings.top_p:g}" if one.settings.top_p else "")
+def _name_distribution(comparison: MethodComparison) -> str:
+    return f"temperature {comparison.settings.temperature:g}" + (
+        f", top-p {comparison.settings.top_p:g}" if comparison.settings.top_p else ""
+    )
 
 
-def _build_verdict(choice: str, one: MethodComparison) -> str:
+def _build_verdict(choice: str, comparison: MethodComparison) -> str:
     """The sentences above the chart of one distribution."""
     plans_ = read_file(TRACES / "plans.json", plan.load_plans).values()
-    few = methods_words.describe_sample_size(one, plans_).replace("*", "")
-    return f'<div class="said{_hide_unless_first(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.describe_comparison(one))}</p><p class="from">{escape(few)}</p></div>'
+    few = methods_words.describe_sample_size(comparison, plans_).replace("*", "")
+    return f'<div class="said{_hide_unless_first(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.describe_comparison(comparison))}</p><p class="from">{escape(few)}</p></div>'
 
 
-def _build_comparison(choice: str, one: MethodComparison) -> str:
+def _build_comparison(choice: str, comparison: MethodComparison) -> str:
     """The sentences and numbers below the chart of one distribution."""
-    first_tokens = methods_words.list_first_tokens(one)
+    first_tokens = methods_words.list_first_tokens(comparison)
     shown = [chart for chart in methods_words.FIRST_TOKEN_CHARTS if chart.row in first_tokens]
     first = "".join(f"<p>{escape(chart.describe(first_tokens[chart.row]))}</p>" for chart in shown)
-    when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.max_new_tokens} tokens. {_describe_machine(one.machine)}"
+    when = f"Recorded for the text “{comparison.settings.prompt}” on {comparison.date}; {comparison.runs} runs of {comparison.settings.max_new_tokens} tokens. {_describe_machine(comparison.machine)}"
     return (
         f'<section class="{_hide_unless_first(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
-        f"<details><summary>The numbers behind the chart</summary>{build_table(methods_words.build_detail_rows(one), 'methods')}"
-        f'<p class="from">{escape(methods_words.describe_positions(one))}</p></details></section>'
+        f"<details><summary>The numbers behind the chart</summary>{build_table(methods_words.build_detail_rows(comparison), 'methods')}"
+        f'<p class="from">{escape(methods_words.describe_positions(comparison))}</p></details></section>'
     )
 
 

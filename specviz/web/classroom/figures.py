@@ -17,9 +17,9 @@ ROW = 46  # pixels of a row of bars
 HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 7}
 
 
-def plot_calibration(found: Calibration, kind: str = "light") -> go.Figure:
+def plot_calibration(calibration: Calibration, kind: str = "light") -> go.Figure:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. ``kind``: light or dark page."""
-    dots = sorted(Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in found.points).items())
+    dots = sorted(Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in calibration.points).items())
     most = max(n for _, n in dots)
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": getattr(MEANINGS["target"], kind), "width": 2.5},
@@ -28,7 +28,7 @@ def plot_calibration(found: Calibration, kind: str = "light") -> go.Figure:
         size = max(LEAST, LARGEST * (n / most) ** 0.5)
         figure.add_scatter(x=[said], y=[truth], mode="markers", marker={"size": size, "color": GRAY[kind], "opacity": 0.7}, name="predictions",
                            legendgroup="predictions", showlegend=not first, hovertext=f"{n} said {said:.0%}", hoverinfo="text")  # fmt: skip
-    came = [(middle, share) for middle, n, share in found.bins if n >= MIN_BIN]
+    came = [(middle, share) for middle, n, share in calibration.bins if n >= MIN_BIN]
     if came:
         figure.add_scatter(x=[middle for middle, _ in came], y=[share for _, share in came], mode="markers",
                            marker={"symbol": "diamond-open", "size": 13, "color": GRAY[kind], "line": {"width": 2.5, "color": GRAY[kind]}},
@@ -41,7 +41,7 @@ def plot_calibration(found: Calibration, kind: str = "light") -> go.Figure:
     return figure
 
 
-def plot_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, kind: str = "light") -> go.Figure:
+def plot_votes(options: Sequence[Mapping[str, str]], votes: Votes, answer: int, kind: str = "light") -> go.Figure:
     """Votes before and after the discussion; the right answer is marked."""
     names = [
         f"{'✓ ' if place == answer else ''}{escape_label(shorten_label(option['name'], 44))}"
@@ -50,21 +50,21 @@ def plot_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int, 
     rows = list(range(len(names)))[::-1]
     figure = go.Figure()
     for name, counts, shift, pattern in (
-        ("before", found.before, 0.21, HATCHED),
-        ("after talking", found.after, -0.21, {"shape": ""}),
+        ("before", votes.before, 0.21, HATCHED),
+        ("after talking", votes.after, -0.21, {"shape": ""}),
     ):
         marker = {"color": GRAY[kind], "pattern": pattern}
         figure.add_bar(x=list(counts), y=[row + shift for row in rows], orientation="h", width=0.38, marker=marker, name=name,
                        hoverinfo="skip")  # fmt: skip
         _add_numbers(figure, counts, [row + shift for row in rows], [str(count) for count in counts], kind)
-    most = max(1, *found.before, *found.after)
+    most = max(1, *votes.before, *votes.after)
     figure.update_xaxes(range=[0, 1.15 * most], title="votes", dtick=max(1, round(most / 6)), gridcolor=GRID, zeroline=False, fixedrange=True)  # fmt: skip
     return _lay_out_rows(figure, rows, names)
 
 
-def plot_race(found: Sequence[RaceChoice], kind: str = "light") -> go.Figure:
+def plot_race(choices: Sequence[RaceChoice], kind: str = "light") -> go.Figure:
     """Tokens per target pass of each choice, the most first; a mark where nothing is drafted."""
-    shown = list(found)[:MAX_CHOICES]
+    shown = list(choices)[:MAX_CHOICES]
     rows = list(range(len(shown)))[::-1]
     values, blue = [one.per_pass for one in shown], getattr(MEANINGS["target"], kind)
     figure = go.Figure()

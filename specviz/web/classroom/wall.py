@@ -25,39 +25,39 @@ MAX_TICKS = 6  # of an axis
 MAX_DOT = 64  # size of the largest dot, in --u
 
 
-def draw_histogram(one: CellShares) -> str:
+def draw_histogram(shares: CellShares) -> str:
     """The samples over the exact distribution: share, mark of the exact probability, band of sampling noise; the other cells in a line."""
-    places = describe_bars(one)
-    end = min(1.05, max((max(1.35 * one.probs[place], 1.05 * one.shares[place]) for place in places), default=1.0))
+    places = describe_bars(shares)
+    end = min(1.05, max((max(1.35 * shares.probs[place], 1.05 * shares.shares[place]) for place in places), default=1.0))
     rows = []
     for place in places:
-        low, high = (min(end, edge[place]) for edge in (one.low, one.high))
-        band = _build_bar("band", low / end, (high - low) / end) if one.n else ""
-        bars = band + _build_bar("share", 0.0, one.shares[place] / end) + _build_mark(one.probs[place] / end)
-        rows.append((shorten_label(one.labels[place], MAX_NAME), bars))
+        low, high = (min(end, edge[place]) for edge in (shares.low, shares.high))
+        band = _build_bar("band", low / end, (high - low) / end) if shares.n else ""
+        bars = band + _build_bar("share", 0.0, shares.shares[place] / end) + _build_mark(shares.probs[place] / end)
+        rows.append((shorten_label(shares.labels[place], MAX_NAME), bars))
     step = next((step for step in TICK_STEPS if end / step <= MAX_TICKS), 0.5)
     ticks = [(place * step / end, f"{place * step:.4g}") for place in range(int(end / step) + 1)]
     ticks = [(where, f"{100 * float(value):g}%") for where, value in ticks]
     key = _build_key(("share", "share of the samples"), ("exact", "exact distribution"), ("band", "sampling noise, 99%"))
-    rest = f'<p class="wall-rest">{escape(sum_others(one, places))}</p>'
-    return _build_chart(one.conclusion, key + _build_rows(rows) + _build_axis(ticks, "share of all samples") + rest)
+    rest = f'<p class="wall-rest">{escape(sum_others(shares, places))}</p>'
+    return _build_chart(shares.conclusion, key + _build_rows(rows) + _build_axis(ticks, "share of all samples") + rest)
 
 
-def describe_bars(one: CellShares) -> list[int]:
+def describe_bars(shares: CellShares) -> list[int]:
     """Cells that get a row, heaviest first: the ones farthest outside sampling noise, however rare they should be, then the heaviest."""
-    far = [place for place in one.bars if one.n and not one.low[place] <= one.shares[place] <= one.high[place]]
-    far.sort(key=lambda place: -abs(one.shares[place] - one.probs[place]))
-    kept = set([*far[:MAX_CELLS], *(place for place in one.bars if place not in far)][:MAX_CELLS])
-    return [place for place in one.bars if place in kept]
+    far = [place for place in shares.bars if shares.n and not shares.low[place] <= shares.shares[place] <= shares.high[place]]
+    far.sort(key=lambda place: -abs(shares.shares[place] - shares.probs[place]))
+    kept = set([*far[:MAX_CELLS], *(place for place in shares.bars if place not in far)][:MAX_CELLS])
+    return [place for place in shares.bars if place in kept]
 
 
-def sum_others(one: CellShares, places: Sequence[int]) -> str:
+def sum_others(shares: CellShares, places: Sequence[int]) -> str:
     """What the cells without a row hold together."""
-    rest = set(range(len(one.probs))) - set(places)
+    rest = set(range(len(shares.probs))) - set(places)
     if not rest:
         return ""
-    exact = f"{sum(one.probs[place] for place in rest):.1%}"
-    share = f"{sum(one.shares[place] for place in rest):.1%} of the samples, exact " if one.n else "exact "
+    exact = f"{sum(shares.probs[place] for place in rest):.1%}"
+    share = f"{sum(shares.shares[place] for place in rest):.1%} of the samples, exact " if shares.n else "exact "
     return f"All other texts together: {share}{exact}."
 
 
@@ -84,17 +84,19 @@ def draw_situation(content: Mapping[str, Any]) -> str:
     )
 
 
-def draw_calibration(found: Calibration) -> str:
+def draw_calibration(calibration: Calibration) -> str:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. Who is right stands on the diagonal."""
-    dots = Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in found.points)
+    dots = Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in calibration.points)
     most = max(dots.values())
     inside = [_build_dot("said", said, truth, MAX_DOT * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
-    inside += [_build_dot("came", middle, share, 30) for middle, n, share in found.bins if n >= MIN_BIN]
-    came = [("came", f"share accepted, of {MIN_BIN} or more")] if any(n >= MIN_BIN for _, n, _ in found.bins) else []
+    inside += [_build_dot("came", middle, share, 30) for middle, n, share in calibration.bins if n >= MIN_BIN]
+    came = [("came", f"share accepted, of {MIN_BIN} or more")] if any(n >= MIN_BIN for _, n, _ in calibration.bins) else []
     key = _build_key(("said", "predictions"), *came, ("line", "predicted = min(1, p/q)"))
     ticks = "".join(f'<i style="bottom:{place}%">{place}%</i>' for place in (0, 50, 100))
     across = _build_axis([(place / 4, f"{25 * place}%") for place in range(5)], "across: predicted; upwards: min(1, p/q)")
-    alt = f"{found.n} predictions, on average {found.predicted:.0%}; min(1, p/q) is {found.truth:.0%} on average."
+    alt = (
+        f"{calibration.n} predictions, on average {calibration.predicted:.0%}; min(1, p/q) is {calibration.truth:.0%} on average."
+    )
     return _build_chart(
         alt,
         f'{key}<div class="square"><div class="ticks">{ticks}</div><div class="plane">{"".join(inside)}</div></div>{across}',
@@ -102,25 +104,25 @@ def draw_calibration(found: Calibration) -> str:
     )
 
 
-def draw_votes(options: Sequence[Mapping[str, str]], found: Votes, answer: int) -> str:
+def draw_votes(options: Sequence[Mapping[str, str]], votes: Votes, answer: int) -> str:
     """Votes before and after the discussion; the right answer is marked."""
-    end = 1.12 * max(1, *found.before, *found.after)
+    end = 1.12 * max(1, *votes.before, *votes.after)
     rows = [
         (f"{'✓ ' if place == answer else ''}{shorten_label(option['name'], 2 * MAX_NAME)}",
          "".join(_build_bar(f"{name} {side}", 0.0, counts[place] / end) + _build_value(side, counts[place] / end, f"{counts[place]}")
-                 for name, side, counts in (("before", "upper", found.before), ("after", "lower", found.after))),
+                 for name, side, counts in (("before", "upper", votes.before), ("after", "lower", votes.after))),
          place == answer)
         for place, option in enumerate(options)
     ]  # fmt: skip
     said = "; ".join(
-        f"{option['name']}: {a} before, {b} after" for option, a, b in zip(options, found.before, found.after, strict=True)
+        f"{option['name']}: {a} before, {b} after" for option, a, b in zip(options, votes.before, votes.after, strict=True)
     )
     return _build_chart(said, _build_key(("before", "before"), ("after", "after talking")) + _build_rows(rows, "two wide"))
 
 
-def draw_race(found: Sequence[RaceChoice]) -> str:
+def draw_race(choices: Sequence[RaceChoice]) -> str:
     """Tokens per target pass of each choice, the most first; a line where nothing is drafted."""
-    shown = list(found)[:MAX_CHOICES]
+    shown = list(choices)[:MAX_CHOICES]
     end = 1.5 * max(1.0, *(row.per_pass for row in shown))
     rows = [
         (f"{RACE_METHODS[row.method]}, γ = {row.gamma}",

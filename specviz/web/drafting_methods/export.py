@@ -34,17 +34,17 @@ def build_offer(state: MethodsState) -> ExportOffer:
     )
 
 
-def count_samples(one: MethodComparison) -> int:
+def count_samples(comparison: MethodComparison) -> int:
     """First tokens drawn of a row; 0 where no row could run."""
-    return max((row.first.n for row in one.rows if row.first), default=0)
+    return max((row.first.n for row in comparison.rows if row.first), default=0)
 
 
-def build_methods_command(one: MethodComparison) -> str:
+def build_methods_command(comparison: MethodComparison) -> str:
     """The command that measures the same rows without the page; its times are those of the machine it runs on."""
-    settings = one.settings
+    settings = comparison.settings
     words = ["python", "-m", "specviz", "record", "methods", *format_options(settings.pair), f"--prompt={settings.prompt}"]
     words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
-    words += ["--runs", str(one.runs), "--samples", str(max(1, count_samples(one))), "--out", "methods.json"]
+    words += ["--runs", str(comparison.runs), "--samples", str(max(1, count_samples(comparison))), "--out", "methods.json"]
     return shlex.join(words)
 
 
@@ -56,7 +56,7 @@ FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "
 
 
 def build_drafting_methods_package(
-    one: MethodComparison,
+    comparison: MethodComparison,
     choice: str,
     manifest: Mapping[str, Any],
     gain: SpeedPlan | None = None,
@@ -71,15 +71,22 @@ def build_drafting_methods_package(
         gain: The recorded plan under block verification.
         matrix: The record of ``matrix``.
     """
-    where, pictures = describe_conditions(one.settings, one.models), {}
-    sentences = figures.describe_comparison(one), figures.describe_sample_size(one), figures.describe_positions(one)
-    captions = [f"{' '.join(sentences)} {quote_text(one.settings.prompt)}. {where}"]
-    first_tokens = figures.list_first_tokens(one)
+    where, pictures = describe_conditions(comparison.settings, comparison.models), {}
+    sentences = (
+        figures.describe_comparison(comparison),
+        figures.describe_sample_size(comparison),
+        figures.describe_positions(comparison),
+    )
+    captions = [f"{' '.join(sentences)} {quote_text(comparison.settings.prompt)}. {where}"]
+    first_tokens = figures.list_first_tokens(comparison)
     for chart in figures.FIRST_TOKEN_CHARTS:
         if (first := first_tokens.get(chart.row)) is not None:
             pictures[chart.file] = Picture(partial(chart.plot, first), chart.title)
             captions.append(f"{chart.describe(first)} {where}")
-    tables = {"rows.csv": lambda: (ROWS, _method_rows(one)), "first-tokens.csv": lambda: (FIRST, _first_token_rows(one))}
+    tables = {
+        "rows.csv": lambda: (ROWS, _method_rows(comparison)),
+        "first-tokens.csv": lambda: (FIRST, _first_token_rows(comparison)),
+    }
     if gain is not None and (sentence := block_gain.describe_gain(gain)):
         tables["block-gain.csv"] = lambda: (GAIN, _gain_rows(gain))
         captions.append(f"{sentence} {describe_conditions(gain.settings, gain.models)}")
@@ -87,17 +94,17 @@ def build_drafting_methods_package(
         tables["matrix.csv"] = lambda: (CELLS, ([cell[name] for name in CELLS] for cell in matrix["cells"]))
         pair, prompt = matrix["settings"]["pair"], quote_text(matrix["settings"]["prompt"])
         captions.append(f"{rule_matrix.describe_matrix(matrix)} Recorded for the pair {pair} and the text {prompt}.")
-    data = {"methods.json": json.loads(dump_comparisons({choice: one}))}
+    data = {"methods.json": json.loads(dump_comparisons({choice: comparison}))}
     return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
 
 
-def _method_rows(one: MethodComparison) -> Iterator[list[Any]]:
-    for row in one.rows:
+def _method_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
+    for row in comparison.rows:
         measured: list[Any] = [None] * 12
         if row.ms:
             counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
             measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *list_interval(row.ms)]
-            measured += [*list_interval(figures.compute_speed(row, one)), figures.compare_with_target(row, one)]
+            measured += [*list_interval(figures.compute_speed(row, comparison)), figures.compare_with_target(row, comparison)]
         verdict = "" if row.reason else figures.name_verdict(row)
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 
@@ -110,8 +117,8 @@ def _gain_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
             yield [row.gamma, row.tokens.value, *list_interval(row.gain), *list_interval(measured.get(row.gamma))]
 
 
-def _first_token_rows(one: MethodComparison) -> Iterator[list[Any]]:
-    for row in one.rows:
+def _first_token_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
+    for row in comparison.rows:
         if (first := row.first) is None:
             continue
         for cell in range(len(first.probs)):

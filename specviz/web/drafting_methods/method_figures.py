@@ -28,51 +28,53 @@ def name_verdict(row: MethodRow) -> str:
     return "exact" if row.exact else "lossy, same text here" if row.coincides else "lossy"
 
 
-def compute_speed(row: MethodRow, one: MethodComparison) -> Estimate | None:
+def compute_speed(row: MethodRow, comparison: MethodComparison) -> Estimate | None:
     """Times the speed of target-only sampling, and the range that the intervals of both times allow; None where one is not timed.
 
     The range excludes 1 just where the two intervals do not meet.
     """
-    alone = one.row("target")
+    alone = comparison.row("target")
     if alone is None or alone.ms is None or row.ms is None:
         return None
-    return Estimate(alone.ms.value / row.ms.value, alone.ms.low / row.ms.high, alone.ms.high / row.ms.low, one.runs, "times")
+    return Estimate(
+        alone.ms.value / row.ms.value, alone.ms.low / row.ms.high, alone.ms.high / row.ms.low, comparison.runs, "times"
+    )
 
 
-def compare_with_target(row: MethodRow, one: MethodComparison) -> str:
+def compare_with_target(row: MethodRow, comparison: MethodComparison) -> str:
     """Whether it is faster than target-only sampling; empty for that itself, and for a single run, which has no interval."""
-    found = compute_speed(row, one)
-    if found is None or row.key == "target" or one.runs < 2:
+    found = compute_speed(row, comparison)
+    if found is None or row.key == "target" or comparison.runs < 2:
         return ""
     return FASTER if found.low > 1.0 else SLOWER if found.high < 1.0 else UNSURE
 
 
-def find_fastest(one: MethodComparison) -> MethodRow | None:
+def find_fastest(comparison: MethodComparison) -> MethodRow | None:
     """The exact method with the highest speed, target-only sampling aside."""
-    timed = [row for row in one.rows if row.exact and row.key != "target" and compute_speed(row, one) is not None]
-    return max(timed, key=lambda row: _get_speed(row, one).value, default=None)
+    timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison) is not None]
+    return max(timed, key=lambda row: _get_speed(row, comparison).value, default=None)
 
 
-def _get_speed(row: MethodRow, one: MethodComparison) -> Estimate:
-    speed = compute_speed(row, one)
+def _get_speed(row: MethodRow, comparison: MethodComparison) -> Estimate:
+    speed = compute_speed(row, comparison)
     assert speed is not None, "a row that was timed"
     return speed
 
 
-def format_estimate(found: Estimate) -> str:
+def format_estimate(estimate: Estimate) -> str:
     """1.26 (0.99 to 1.56)."""
-    return f"{found.value:.2f} ({format_range(found)})"
+    return f"{estimate.value:.2f} ({format_range(estimate)})"
 
 
-def format_range(found: Estimate) -> str:
+def format_range(estimate: Estimate) -> str:
     """0.99 to 1.56; an end beside 1 has the digits that tell it from 1."""
-    ends = (f"{end:.2f}" if f"{end:.2f}" != "1.00" else f"{end:.4g}" for end in (found.low, found.high))
+    ends = (f"{end:.2f}" if f"{end:.2f}" != "1.00" else f"{end:.4g}" for end in (estimate.low, estimate.high))
     return " to ".join(ends)
 
 
-def describe_comparison(one: MethodComparison) -> str:
+def describe_comparison(comparison: MethodComparison) -> str:
     """What the chart shows: which methods are exact, which is fastest, and that tokens per target pass alone do not make one fast."""
-    sampled = [row for row in one.rows if not row.reason and row.first is not None]
+    sampled = [row for row in comparison.rows if not row.reason and row.first is not None]
     lossy = [row for row in sampled if not row.exact and not row.coincides]
     said = []
     if lossy:
@@ -84,47 +86,49 @@ def describe_comparison(one: MethodComparison) -> str:
         said.append(f"All methods write the target’s distribution, except {named}.")
     elif sampled:
         said.append("All methods write the target’s distribution here.")
-    best = find_fastest(one)
+    best = find_fastest(comparison)
     if best is None:
-        running = any(not row.reason for row in one.rows)
-        said.append("Speeds follow with the timed runs." if running and not one.runs else "No method could run here.")
+        running = any(not row.reason for row in comparison.rows)
+        said.append("Speeds follow with the timed runs." if running and not comparison.runs else "No method could run here.")
         return " ".join(said)
     said.append(
-        _describe_speeds(one)
-        if one.runs > 1
-        else f"Fastest: {best.entry.name}, {format_estimate(_get_speed(best, one))} times as fast as target only."
+        _describe_speeds(comparison)
+        if comparison.runs > 1
+        else f"Fastest: {best.entry.name}, {format_estimate(_get_speed(best, comparison))} times as fast as target only."
     )
-    most = max((row for row in one.rows if row.exact and row.passes), key=lambda row: row.per_pass or 0.0)
-    if most is not best and compare_with_target(most, one) != FASTER:
-        yet = "and yet slower" if compare_with_target(most, one) == SLOWER else "without a gain that these runs show"
+    most = max((row for row in comparison.rows if row.exact and row.passes), key=lambda row: row.per_pass or 0.0)
+    if most is not best and compare_with_target(most, comparison) != FASTER:
+        yet = "and yet slower" if compare_with_target(most, comparison) == SLOWER else "without a gain that these runs show"
         said.append(f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, {yet}.")
     return " ".join(said)
 
 
-def _describe_speeds(one: MethodComparison) -> str:
+def _describe_speeds(comparison: MethodComparison) -> str:
     """Which methods are surely faster or slower than target-only sampling, the fastest first, and how many the runs cannot tell."""
-    exact = [row for row in one.rows if row.exact and compare_with_target(row, one)]
-    exact.sort(key=lambda row: _get_speed(row, one).value, reverse=True)
-    faster, slower, unsure = ([row for row in exact if compare_with_target(row, one) == way] for way in (FASTER, SLOWER, UNSURE))
-    said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {format_estimate(_get_speed(exact[0], one))} times as fast."
+    exact = [row for row in comparison.rows if row.exact and compare_with_target(row, comparison)]
+    exact.sort(key=lambda row: _get_speed(row, comparison).value, reverse=True)
+    faster, slower, unsure = (
+        [row for row in exact if compare_with_target(row, comparison) == way] for way in (FASTER, SLOWER, UNSURE)
+    )
+    said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {format_estimate(_get_speed(exact[0], comparison))} times as fast."
     if faster:
-        said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {format_estimate(_get_speed(row, one))} times' for row in faster)}."
+        said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {format_estimate(_get_speed(row, comparison))} times' for row in faster)}."
     for rows, what in ((slower, "Slower"), (unsure, "Not told apart")):
         if rows:
             said += f" {what}: {', '.join(row.entry.name for row in rows) if len(rows) <= FEW else f'{len(rows)} others'}."
     return said
 
 
-def describe_sample_size(one: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
+def describe_sample_size(comparison: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
     """How little was timed here, and what How fast? found on more texts for the same pair and distribution; empty before anything was timed.
 
     plans  those recorded for that page
     """
-    if not one.runs:
+    if not comparison.runs:
         return ""
-    gamma = one.settings.gamma
-    said = f"{one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
-    larger = next((plan for plan in plans if _has_same_distribution(plan.settings, one.settings)), None)
+    gamma = comparison.settings.gamma
+    said = f"{comparison.runs} run{'s' * (comparison.runs != 1)} of {comparison.settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
+    larger = next((plan for plan in plans if _has_same_distribution(plan.settings, comparison.settings)), None)
     timed = {row.gamma: row.factor for row in larger.checked if row.factor is not None} if larger is not None else {}
     if larger is None or gamma not in timed:
         return said
@@ -139,16 +143,16 @@ def _has_same_distribution(plan: Settings, one: Settings) -> bool:
     return same and plan.proposer == "draft"
 
 
-def is_certain(first: FirstToken) -> bool:
+def is_certain(first_token: FirstToken) -> bool:
     """Whether the target is certain of one token, so that nothing is random."""
-    return first.upper == 0.0
+    return first_token.upper == 0.0
 
 
-def build_detail_rows(one: MethodComparison) -> list[dict[str, object]]:
+def build_detail_rows(comparison: MethodComparison) -> list[dict[str, object]]:
     """What stands behind the chart, a line for each method: every count, the intervals, how exactness was shown."""
     rows: list[dict[str, object]] = []
-    for row in one.rows:
-        first, found = row.first, compute_speed(row, one)
+    for row in comparison.rows:
+        first, found = row.first, compute_speed(row, comparison)
         counts = ", ".join(f"{accepted} of {checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
         shown = "enumerated on small tables" if row.exact else "computed"
         rows.append(
@@ -157,9 +161,9 @@ def build_detail_rows(one: MethodComparison) -> list[dict[str, object]]:
                 "verdict": name_verdict(row),
                 "rule": row.rule,
                 "tokens per pass": None if row.per_pass is None else round(row.per_pass, 2),
-                f"ms per token, {describe_interval(one.runs)}": f"{row.ms.value:.2f} ({row.ms.low:.2f} to {row.ms.high:.2f})" if row.ms else "",
+                f"ms per token, {describe_interval(comparison.runs)}": f"{row.ms.value:.2f} ({row.ms.low:.2f} to {row.ms.high:.2f})" if row.ms else "",
                 "times target only": format_estimate(found) if found else "",
-                "speed": compare_with_target(row, one),
+                "speed": compare_with_target(row, comparison),
                 "draft tokens per pass": round(row.nodes, 1) if row.passes else None,
                 "accepted of checked, by position": counts,
                 "exactness": row.reason or (f"{shown}, sampled" if first else shown if row.exact else ""),
@@ -171,84 +175,86 @@ def build_detail_rows(one: MethodComparison) -> list[dict[str, object]]:
     return rows
 
 
-def describe_positions(one: MethodComparison) -> str:
+def describe_positions(comparison: MethodComparison) -> str:
     """What the shares by position mean, which differs between rules."""
     said = "Accepted, by position: a draft token is checked only if those before it were accepted; the share is of these checks."
-    if any(row.entry.settings.get("rule") == "block" and row.checked for row in one.rows):
+    if any(row.entry.settings.get("rule") == "block" and row.checked for row in comparison.rows):
         said += " Block verification checks all draft tokens of a round together; there the share is of rounds that accepted at least so many."
     return said
 
 
-def explain_tree_size(row: MethodRow, paying: NodeCountCurve | None) -> str:
+def explain_tree_size(row: MethodRow, curve: NodeCountCurve | None) -> str:
     """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
-    if not row.entry.size_from_curve or row.trace is None or paying is None:
+    if not row.entry.size_from_curve or row.trace is None or curve is None:
         return ""
     settings = Settings.from_record(row.trace.settings)
-    best = paying.find_best(settings.proposer, settings.temperature)
+    best = curve.find_best(settings.proposer, settings.temperature)
     if best is None or best.nodes != settings.tree_budget:
         return ""
-    tried = paying.list_points(settings.proposer, settings.temperature)
+    tried = curve.list_points(settings.proposer, settings.temperature)
     return (
-        f"At most {best.nodes} nodes, the fastest of {', '.join(str(point.nodes) for point in tried)} as measured on {paying.date} "
-        f"({paying.machine.get('processor', 'one machine')}): {best.speed:.2f} times the speed of target-only sampling. {tried[-1].nodes} nodes "
+        f"At most {best.nodes} nodes, the fastest of {', '.join(str(point.nodes) for point in tried)} as measured on {curve.date} "
+        f"({curve.machine.get('processor', 'one machine')}): {best.speed:.2f} times the speed of target-only sampling. {tried[-1].nodes} nodes "
         f"give {tried[-1].tokens_per_pass:.2f} tokens per target pass instead of {best.tokens_per_pass:.2f}, but run at {tried[-1].speed:.2f} times."
     )  # fmt: skip
 
 
-def name_first_token(first: FirstToken, cell: int) -> str:
+def name_first_token(first_token: FirstToken, cell: int) -> str:
     """A cell's token with its spaces shown."""
-    raw = first.labels[cell]
+    raw = first_token.labels[cell]
     return label_cell((0,), True, {0: raw}) if raw else REST
 
 
-def build_first_token_rows(first: FirstToken) -> list[dict[str, object]]:
+def build_first_token_rows(first_token: FirstToken) -> list[dict[str, object]]:
     """Every cell as a row of a table."""
     rows: list[dict[str, object]] = []
-    for cell, probs in enumerate(first.probs):
-        row: dict[str, object] = {"first token": name_first_token(first, cell), "target’s distribution": round(probs, 5), "samples": first.counts[cell],
-               "share": round(first.shares[cell], 5), "sampling noise, 99%": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
-        rows.append(row if first.written is None else row | {"what it writes": round(first.written[cell], 5)})
+    for cell, probs in enumerate(first_token.probs):
+        row: dict[str, object] = {"first token": name_first_token(first_token, cell), "target’s distribution": round(probs, 5), "samples": first_token.counts[cell],
+               "share": round(first_token.shares[cell], 5), "sampling noise, 99%": f"{first_token.low[cell]:.4f} to {first_token.high[cell]:.4f}"}  # fmt: skip
+        rows.append(row if first_token.written is None else row | {"what it writes": round(first_token.written[cell], 5)})
     return rows
 
 
-def describe_adversarial(first: FirstToken) -> str:
+def describe_adversarial(first_token: FirstToken) -> str:
     """What the samples with adversarial draft tokens show, as the figure's text."""
-    if is_certain(first) and first.tv == 0.0:
-        return f"All {first.n:,} first tokens written with adversarial draft tokens are the one that the target is certain of."
-    if first.tv <= first.upper:
+    if is_certain(first_token) and first_token.tv == 0.0:
         return (
-            f"{first.n:,} first tokens written with adversarial draft tokens have TV {format_probability(first.tv, 3)} from the target’s exact distribution, "
-            f"within sampling noise (up to {format_probability(first.upper, 3)}): the draft costs speed, not exactness."
+            f"All {first_token.n:,} first tokens written with adversarial draft tokens are the one that the target is certain of."
+        )
+    if first_token.tv <= first_token.upper:
+        return (
+            f"{first_token.n:,} first tokens written with adversarial draft tokens have TV {format_probability(first_token.tv, 3)} from the target’s exact distribution, "
+            f"within sampling noise (up to {format_probability(first_token.upper, 3)}): the draft costs speed, not exactness."
         )
     return (
-        f"{first.n:,} first tokens written with adversarial draft tokens have TV {format_probability(first.tv, 3)} from the target’s exact distribution. "
-        f"Sampling noise stays below {format_probability(first.upper, 3)} 99 times in 100."
+        f"{first_token.n:,} first tokens written with adversarial draft tokens have TV {format_probability(first_token.tv, 3)} from the target’s exact distribution. "
+        f"Sampling noise stays below {format_probability(first_token.upper, 3)} 99 times in 100."
     )
 
 
-def plot_adversarial(first: FirstToken, kind: str = "light") -> go.Figure:
+def plot_adversarial(first_token: FirstToken, kind: str = "light") -> go.Figure:
     """Samples as bars, the exact distribution as marks, and the band of sampling noise. All other tokens stand in the table."""
-    places = _choose_cells(first)
+    places = _choose_cells(first_token)
     figure = go.Figure()
-    wide = [first.high[cell] - first.low[cell] for cell in places]
+    wide = [first_token.high[cell] - first_token.low[cell] for cell in places]
     rows = _place_rows(places)
-    figure.add_bar(x=wide, base=[first.low[cell] for cell in places], y=rows, orientation="h", width=0.86, marker={"color": BAND},
+    figure.add_bar(x=wide, base=[first_token.low[cell] for cell in places], y=rows, orientation="h", width=0.86, marker={"color": BAND},
                    name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
-    figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": GRAY[kind]},
-                   name=f"{first.n:,} samples", hoverinfo="skip")  # fmt: skip
-    figure.add_scatter(x=[first.probs[cell] for cell in places], y=rows, mode="markers", name="target’s exact distribution", hoverinfo="skip",
+    figure.add_bar(x=[first_token.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": GRAY[kind]},
+                   name=f"{first_token.n:,} samples", hoverinfo="skip")  # fmt: skip
+    figure.add_scatter(x=[first_token.probs[cell] for cell in places], y=rows, mode="markers", name="target’s exact distribution", hoverinfo="skip",
                        marker=_build_marker(kind))  # fmt: skip
-    return _finish_figure(figure, first, places, "share of all first tokens")
+    return _finish_figure(figure, first_token, places, "share of all first tokens")
 
 
-def describe_typical(first: FirstToken) -> str:
+def describe_typical(first_token: FirstToken) -> str:
     """What typical acceptance does to the distribution, as its figure's text."""
-    written, moved, edge = first.written, first.written_tv, first.edge
+    written, moved, edge = first_token.written, first_token.written_tv, first_token.edge
     assert written is not None and moved is not None and edge is not None, "a lossy rule's distribution is computed"
     if moved < 1e-9:
         return "Typical acceptance follows the target’s distribution here: one token is certain."
-    known = [cell for cell, raw in enumerate(first.labels) if raw]
-    lost = sum(1 for cell in known if first.probs[cell] > 0.0 and written[cell] == 0.0)
+    known = [cell for cell, raw in enumerate(first_token.labels) if raw]
+    lost = sum(1 for cell in known if first_token.probs[cell] > 0.0 and written[cell] == 0.0)
     return (
         f"Typical acceptance keeps every draft token whose p is above {format_probability(edge, 3)}, however often the draft suggests it; in place of the others it "
         f"writes the likeliest token. That moves {format_probability(moved)} of the probability (TV). "
@@ -256,19 +262,19 @@ def describe_typical(first: FirstToken) -> str:
     )  # fmt: skip
 
 
-def plot_typical(first: FirstToken, kind: str = "light") -> go.Figure:
+def plot_typical(first_token: FirstToken, kind: str = "light") -> go.Figure:
     """What the shortcut writes as bars, the target’s distribution as marks, and the entropy threshold as a line over p."""
-    places, written, edge = _choose_cells(first), first.written, first.edge
+    places, written, edge = _choose_cells(first_token), first_token.written, first_token.edge
     assert written is not None and edge is not None, "a lossy rule's distribution is computed"
     figure = go.Figure()
     figure.add_bar(x=[written[cell] for cell in places], y=_place_rows(places), orientation="h", width=0.5, marker={"color": GRAY[kind]},
                    name="what it writes", hoverinfo="skip")  # fmt: skip
-    figure.add_scatter(x=[first.probs[cell] for cell in places], y=_place_rows(places), mode="markers", name="target’s exact distribution",
+    figure.add_scatter(x=[first_token.probs[cell] for cell in places], y=_place_rows(places), mode="markers", name="target’s exact distribution",
                        hoverinfo="skip", marker=_build_marker(kind))  # fmt: skip
     figure.add_vline(x=edge, line={"width": 1.5, "dash": "dot", "color": GRAY[kind]})
     figure.add_annotation(x=edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": GRAY[kind]},
                           text=f"accepted above {format_probability(edge, 3)}")  # fmt: skip
-    return _finish_figure(figure, first, places, "probability of the first token")
+    return _finish_figure(figure, first_token, places, "probability of the first token")
 
 
 class FirstTokenChart(NamedTuple):
@@ -295,15 +301,15 @@ FIRST_TOKEN_CHARTS = (
 )  # fmt: skip
 
 
-def list_first_tokens(one: MethodComparison) -> dict[str, FirstToken]:
+def list_first_tokens(comparison: MethodComparison) -> dict[str, FirstToken]:
     """First tokens of the methods of FIRST_TOKEN_CHARTS that were sampled, by method."""
-    rows = {chart.row: one.row(chart.row) for chart in FIRST_TOKEN_CHARTS}
+    rows = {chart.row: comparison.row(chart.row) for chart in FIRST_TOKEN_CHARTS}
     return {key: row.first for key, row in rows.items() if row is not None and row.first is not None}
 
 
-def _choose_cells(first: FirstToken) -> list[int]:
+def _choose_cells(first_token: FirstToken) -> list[int]:
     """Cells of single tokens, the likeliest first; the others stand in the table."""
-    return [cell for cell, raw in enumerate(first.labels) if raw][:SHOWN]
+    return [cell for cell, raw in enumerate(first_token.labels) if raw][:SHOWN]
 
 
 def _place_rows(places: list[int]) -> list[int]:
@@ -315,11 +321,15 @@ def _build_marker(kind: str) -> dict[str, object]:
     return {"symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": blue}, "color": blue}
 
 
-def _finish_figure(figure: go.Figure, first: FirstToken, places: list[int], title: str) -> go.Figure:
-    most = max(x for row in (first.probs, first.shares, first.written or (), first.high) for x in row[: len(places)])
+def _finish_figure(figure: go.Figure, first_token: FirstToken, places: list[int], title: str) -> go.Figure:
+    most = max(
+        x
+        for row in (first_token.probs, first_token.shares, first_token.written or (), first_token.high)
+        for x in row[: len(places)]
+    )
     rows = max(4, len(places))
     frame_chart(figure, 129 + 21 * rows, title, barmode="overlay")
-    ticks = [escape_label(shorten_label(name_first_token(first, cell))) for cell in places]
+    ticks = [escape_label(shorten_label(name_first_token(first_token, cell))) for cell in places]
     figure.update_yaxes(tickvals=_place_rows(places), ticktext=ticks, range=[-0.6, rows + 0.5], showgrid=False, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=PERCENT, nticks=6, tickfont={"size": 12})
     return figure

@@ -36,7 +36,7 @@ def load_icons() -> dict[str, list[Shape]]:
     return {key: list(list_shapes(key)) for key in groups if not key.startswith("part-")}
 
 
-def build_overview(one: MethodComparison) -> dict[str, Any]:
+def build_overview(comparison: MethodComparison) -> dict[str, Any]:
     """Payload of the component.
 
     Returns:
@@ -45,21 +45,21 @@ def build_overview(one: MethodComparison) -> dict[str, Any]:
         takes, in passes of target-only sampling. The speed has low, high, span (in words) and told (faster, slower or neither).
         ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``key`` and ``size`` of the drawings.
     """
-    found = {row.key: compute_speed(row, one) for row in one.rows}
+    found = {row.key: compute_speed(row, comparison) for row in comparison.rows}
     farthest = max((each.high for each in found.values() if each is not None), default=1.0)
     end = TICK_STEP * (int(max(farthest, 1.5) / TICK_STEP) + 1)
-    most = max((row.per_pass for row in one.rows if row.per_pass is not None), default=1.0)
-    best = find_fastest(one)
+    most = max((row.per_pass for row in comparison.rows if row.per_pass is not None), default=1.0)
+    best = find_fastest(comparison)
     rows = []
-    for row in one.rows:
+    for row in comparison.rows:
         times = found[row.key]
         said = None if times is None else {
-            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": compare_with_target(row, one),
-            "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, one) else "",
+            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": compare_with_target(row, comparison),
+            "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
         }  # fmt: skip
         rows.append({
             "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "family": FAMILY[row.key],
-            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "tag": tag_method(row),
+            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "tag": build_tag(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
@@ -67,7 +67,7 @@ def build_overview(one: MethodComparison) -> dict[str, Any]:
     return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": TEXTS["drawings"], "size": [132, 44]}
 
 
-def tag_method(row: MethodRow) -> str:
+def build_tag(row: MethodRow) -> str:
     """A word for a method that is left out or not exact; empty for the others."""
     if row.reason:
         return "left out"

@@ -60,27 +60,32 @@ def read_chosen_method() -> str | None:
     return row if row in DRAFTING_METHODS else None
 
 
-def show_overview(state: MethodsState, one: MethodComparison) -> None:
+def show_overview(state: MethodsState, comparison: MethodComparison) -> None:
     """The verdict, the methods as one chart, and where its numbers come from."""
     place = st.container(key="drafting_methods-said")
-    place.markdown(escape_markdown(figures.describe_comparison(one)))
+    place.markdown(escape_markdown(figures.describe_comparison(comparison)))
     place.caption(
-        escape_markdown(figures.describe_sample_size(one, () if state.own or state.partial_result else recorded_plans().values()))
+        escape_markdown(
+            figures.describe_sample_size(comparison, () if state.own or state.partial_result else recorded_plans().values())
+        )
     )
-    data = {"payload": draw_cached(build_overview, one), "chosen": state.question.row, "within": True}
+    data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
-    show_notes([describe_measurement(state, one), *filter(None, [describe_draftable(one.models)])], "drafting_methods-notes-from")
+    show_notes(
+        [describe_measurement(state, comparison), *filter(None, [describe_draftable(comparison.models)])],
+        "drafting_methods-notes-from",
+    )
 
 
-def describe_measurement(state: MethodsState, one: MethodComparison) -> str:
+def describe_measurement(state: MethodsState, comparison: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
-    when = f"measured {one.date} on {describe_machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.max_new_tokens} tokens."
+    when = f"measured {comparison.date} on {describe_machine(comparison.machine)}; {comparison.runs} run{'s' * (comparison.runs != 1)} of {comparison.settings.max_new_tokens} tokens."
     if state.own or state.partial_result:
-        return f"Your run, {when}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
-    other = describe_recorded_pair(one.settings.pair, state.pair)
-    if other or state.question.settings.prompt != one.settings.prompt:
+        return f"Your run, {when}{measurement_page.describe_missing_runs(state, comparison.runs, work.RUNS)}"
+    other = describe_recorded_pair(comparison.settings.pair, state.pair)
+    if other or state.question.settings.prompt != comparison.settings.prompt:
         when += f" {other}" if other else ""
-        return f"Recorded for the text “{one.settings.prompt}”, {when} Press the button to compare them on yours."
+        return f"Recorded for the text “{comparison.settings.prompt}”, {when} Press the button to compare them on yours."
     return f"Recorded, {when}"
 
 
@@ -101,9 +106,9 @@ def show_round(row: MethodRow) -> None:
             show_dataframe(gain_words.build_gain_rows(plan), alt=sentence)
 
 
-def show_first_tokens(one: MethodComparison, kind: str) -> None:
+def show_first_tokens(comparison: MethodComparison, kind: str) -> None:
     """Two distributions of the first token: that of the worst draft, and that of a lossy rule."""
-    first_tokens = figures.list_first_tokens(one)
+    first_tokens = figures.list_first_tokens(comparison)
     columns = st.container(key="drafting_methods-third").columns(2, gap="large")
     for column, chart in zip(columns, figures.FIRST_TOKEN_CHARTS, strict=True):
         if (first := first_tokens.get(chart.row)) is not None:
@@ -129,11 +134,11 @@ def show_matrix() -> None:
                 st.text(f"{why} Blank: {cells}.")
 
 
-def show_numbers(one: MethodComparison) -> None:
+def show_numbers(comparison: MethodComparison) -> None:
     """The tables behind the pictures."""
     with st.expander("The numbers behind the pictures"):
-        show_dataframe(figures.build_detail_rows(one), placeholder="")
-        st.caption(escape_markdown(figures.describe_positions(one)))
-        for key, first in figures.list_first_tokens(one).items():
+        show_dataframe(figures.build_detail_rows(comparison), placeholder="")
+        st.caption(escape_markdown(figures.describe_positions(comparison)))
+        for key, first in figures.list_first_tokens(comparison).items():
             st.caption(DRAFTING_METHODS[key].name)
             show_dataframe(figures.build_first_token_rows(first))

@@ -16,11 +16,11 @@ def compare_all_methods(state: MethodsState, ticket: Ticket, question: MethodsQu
     pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
     from specviz.speed.methods import compare_methods
 
-    def show(one: MethodComparison) -> None:
-        if one.runs:
-            state.keep(ticket, question, one)
+    def show(comparison: MethodComparison) -> None:
+        if comparison.runs:
+            state.keep(ticket, question, comparison)
         else:
-            state.stream(ticket, lambda: one)
+            state.stream(ticket, lambda: comparison)
 
     show(compare_methods(pair, settings, RUNS, SAMPLES, ticket.tick, expect=ticket.expect, show=show))
     ticket.tick(1.0)

@@ -12,31 +12,32 @@ from specviz.web.speed.plan_figures import PLAIN, add_band, add_line_names
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
-def plot_factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
+def plot_factors(batches: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over the number of texts: each gamma, and the best of them with its band."""
-    figure, places = go.Figure(), list(range(len(found.rows)))
-    lines = {gamma: [found.estimate_factor(key, rows, gamma).value for rows in found.rows] for gamma in found.gammas}
+    figure, places = go.Figure(), list(range(len(batches.rows)))
+    lines = {gamma: [batches.estimate_factor(key, rows, gamma).value for rows in batches.rows] for gamma in batches.gammas}
     for (gamma, values), dash in zip(lines.items(), DASHES, strict=False):
         figure.add_scatter(x=places, y=values, mode="lines", name=f"gamma {gamma}", line={"width": 1.3, "dash": dash, "color": PLAIN},
                            showlegend=False, hovertemplate=f"gamma {gamma}: %{{y:.2f}}<extra></extra>")  # fmt: skip
-    best = [found.find_best(key, rows)[1] for rows in found.rows]
+    best = [batches.find_best(key, rows)[1] for rows in batches.rows]
     add_band(figure, places, best, "the best gamma", kind)
     ends = [-0.15, places[-1] + 0.15]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GRAY[kind]},
                        hoverinfo="skip")  # fmt: skip
     frame_chart(figure, 340, "texts at once", "speed-up over target-only")
     add_line_names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
-    figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in found.rows], range=ends)
+    figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in batches.rows], range=ends)
     return figure
 
 
-def plot_pass_costs(found: BatchSpeeds, kind: str = "light") -> go.Figure:
+def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
     """Cost of a pass over more tokens of every text, in passes over one of each: a line for each number of texts."""
-    figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in found.gammas)]
+    figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in batches.gammas)]
     figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip")  # fmt: skip
     lines = {
-        _count_texts(rows): [1.0, *(found.estimate_cost(rows, gamma).value for gamma in found.gammas)] for rows in found.rows
+        _count_texts(rows): [1.0, *(batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)]
+        for rows in batches.rows
     }
     for place, (name, values) in enumerate(lines.items()):
         line = {"width": 1.0 + 0.25 * place, "color": GRAY[kind], "dash": "solid" if place else "dash"}
@@ -54,11 +55,11 @@ def plot_pass_costs(found: BatchSpeeds, kind: str = "light") -> go.Figure:
     return figure
 
 
-def describe_pass_costs(found: BatchSpeeds) -> str:
+def describe_pass_costs(batches: BatchSpeeds) -> str:
     """What the longest and a short pass cost, on one text and on the most."""
-    short, long = found.gammas[min(1, len(found.gammas) - 1)], found.gammas[-1]
-    one, many = found.rows[0], found.rows[-1]
-    cost = {(rows, gamma): f"{found.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many) for gamma in (short, long)}
+    short, long = batches.gammas[min(1, len(batches.gammas) - 1)], batches.gammas[-1]
+    one, many = batches.rows[0], batches.rows[-1]
+    cost = {(rows, gamma): f"{batches.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many) for gamma in (short, long)}
     return (
         f"With {_count_texts(one)}, a pass over {short + 1} tokens takes {cost[one, short]} times as long as over one, and over {long + 1} tokens "
         f"{cost[one, long]}. With {_count_texts(many)}, it takes {cost[many, short]} and {cost[many, long]} times as long. Batching uses compute "
@@ -66,25 +67,25 @@ def describe_pass_costs(found: BatchSpeeds) -> str:
     )
 
 
-def build_rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
+def build_rows(batches: BatchSpeeds, key: str) -> list[dict[str, object]]:
     """Every number of texts and every gamma as a row."""
     return [
-        {"texts": count, "gamma": gamma, "speed-up": found.estimate_factor(key, count, gamma).format(".3f"),
-         "cost, in passes over one token": found.estimate_cost(count, gamma).format(".3f"), "tokens per target pass": round(found.estimate_tokens(key, gamma).value, 3)}
-        for count in found.rows
-        for gamma in found.gammas
+        {"texts": count, "gamma": gamma, "speed-up": batches.estimate_factor(key, count, gamma).format(".3f"),
+         "cost, in passes over one token": batches.estimate_cost(count, gamma).format(".3f"), "tokens per target pass": round(batches.estimate_tokens(key, gamma).value, 3)}
+        for count in batches.rows
+        for gamma in batches.gammas
     ]  # fmt: skip
 
 
-def compare_with_plan(found: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
+def compare_with_plan(batches: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
     """Why the speed-up of one text is another one than in the plan of the same rounds, from the costs of both; empty without both."""
-    gamma, here = found.find_best(key, found.rows[0])
+    gamma, here = batches.find_best(key, batches.rows[0])
     row = plan.row(gamma) if plan else None
-    if plan is None or plan.costs is None or row is None or row.factor is None or found.rows[0] != 1:
+    if plan is None or plan.costs is None or row is None or row.factor is None or batches.rows[0] != 1:
         return ""
     return (
         f"For one text and gamma {gamma} this chart says {here.value:.2f}, the prediction above {row.factor.value:.2f}: two measurements. Here a round "
-        f"took {found.round_cost(1, gamma):.2f} target passes, with {found.cached_tokens} tokens in the cache, at {found.estimate_tokens(key, gamma).value:.2f} tokens per pass; "
+        f"took {batches.round_cost(1, gamma):.2f} target passes, with {batches.held} tokens in the cache, at {batches.estimate_tokens(key, gamma).value:.2f} tokens per pass; "
         f"above it took {plan.costs.compute_cost(gamma):.2f}, at {row.tokens.value:.2f} tokens per pass."
     )
 

@@ -134,10 +134,14 @@ def _gamma_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
         yield [row.gamma, *(x for span in spans for x in list_interval(span)), *plain]
 
 
-def _batch_rows(found: BatchSpeeds, key: str) -> Iterator[list[Any]]:
-    for rows in found.rows:
-        for gamma in found.gammas:
-            spans = (found.estimate_factor(key, rows, gamma), found.estimate_cost(rows, gamma), found.estimate_tokens(key, gamma))
+def _batch_rows(batches: BatchSpeeds, key: str) -> Iterator[list[Any]]:
+    for rows in batches.rows:
+        for gamma in batches.gammas:
+            spans = (
+                batches.estimate_factor(key, rows, gamma),
+                batches.estimate_cost(rows, gamma),
+                batches.estimate_tokens(key, gamma),
+            )
             yield [rows, gamma, *(x for span in spans for x in list_interval(span))]
 
 

@@ -166,12 +166,12 @@ def build_published_rows() -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def add_band(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
+def add_band(figure: go.Figure, x: Sequence[float], estimates: Sequence[Estimate], name: str, kind: str) -> None:
     """A line of estimates over the band of their intervals."""
     color = getattr(MEANINGS["target"], kind)
-    figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
+    figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in estimates), *(one.low for one in estimates[::-1])], mode="lines", fill="toself",
                        fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
-    figure.add_scatter(x=x, y=[one.value for one in found], mode="lines", name=name, line={"width": 2.6, "color": color},
+    figure.add_scatter(x=x, y=[one.value for one in estimates], mode="lines", name=name, line={"width": 2.6, "color": color},
                        hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
 
 

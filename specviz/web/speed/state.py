@@ -104,7 +104,7 @@ class SpeedQuestion:
         return self.choice.build_settings(Settings(pair=self.pair))
 
     @property
-    def own(self) -> bool:
+    def has_own_pair(self) -> bool:
         """Whether the pair is one of the visitor's own."""
         return self.pair not in PAIRS
 
@@ -118,7 +118,9 @@ class SpeedQuestion:
         query = {"draft": self.choice.draft, "temperature": self.choice.temperature}
         query |= {"tab": self.tab} if self.tab != next(iter(TABS)) else {}
         query |= {name: f"{value:g}" for name in NUMBERS if (value := getattr(self, name)) is not None}
-        query |= {"pair": self.pair} if self.own or (self.choice.draft == "ngram" and self.pair != Settings().pair) else {}
+        query |= (
+            {"pair": self.pair} if self.has_own_pair or (self.choice.draft == "ngram" and self.pair != Settings().pair) else {}
+        )
         if self.text == load_example_text() or len(self.text) > LINKED:
             return query
         return query | {"text": self.text} | ({"lines": "1"} if self.lines else {})
@@ -128,16 +130,16 @@ class SpeedQuestion:
         """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
         settings, said = links.read_prompt({"pair": query["pair"]} if "pair" in query else {}, Settings(pair=base.pair), base)
         question, left_out = links.read_values(
-            query, cls(load_example_text()).with_pair(settings.pair), {"text": _with_text} | PUT
+            query, cls(load_example_text()).with_pair(settings.pair), {"text": _set_text} | LINK_SETTERS
         )
         return question, said + left_out
 
 
-def _with_text(question: SpeedQuestion, text: str) -> SpeedQuestion:
+def _set_text(question: SpeedQuestion, text: str) -> SpeedQuestion:
     return replace(question, text=text.strip())
 
 
-def _with_number(name: str, question: SpeedQuestion, text: str) -> SpeedQuestion:
+def _set_number(name: str, question: SpeedQuestion, text: str) -> SpeedQuestion:
     try:
         value = round(NUMBERS[name](text), 2)  # the sliders' own steps
     except ValueError:
@@ -145,12 +147,14 @@ def _with_number(name: str, question: SpeedQuestion, text: str) -> SpeedQuestion
     return replace(question, **{name: value})
 
 
-PUT: dict[str, Callable[[SpeedQuestion, str], SpeedQuestion]] = {  # parameter of a link -> the question with its text as a value
+LINK_SETTERS: dict[
+    str, Callable[[SpeedQuestion, str], SpeedQuestion]
+] = {  # parameter of a link -> the question with its text as a value
     "draft": lambda one, text: replace(one, choice=replace(one.choice, draft=text)),
     "temperature": lambda one, text: replace(one, choice=replace(one.choice, temperature=text)),
     "lines": lambda one, text: replace(one, lines=text == "1"),
     "tab": lambda one, text: replace(one, tab=text),
-    **{name: partial(_with_number, name) for name in NUMBERS},
+    **{name: partial(_set_number, name) for name in NUMBERS},
 }
 
 
@@ -189,7 +193,7 @@ class Sliders:
         return Spot(self.alpha, self.c)
 
 
-def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, many: BatchSpeeds | None, gamma: int) -> Spot | None:
+def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, batches: BatchSpeeds | None, gamma: int) -> Spot | None:
     """The running pair on the surface: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
 
     Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
@@ -199,22 +203,22 @@ def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, many: BatchSpeeds | 
     row = min(plan.rows, key=lambda one: abs(one.gamma - gamma))
     if plan.costs is not None:
         return Spot(row.alpha, plan.costs.c)
-    return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
+    return Spot(row.alpha, batches.c) if batches is not None and choice.key in batches.rounds else None
 
 
-def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None) -> Sliders:
+def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> Sliders:
     """The sliders where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
     choice = question.choice
     planned = plan.row(int(plan.best.value)) if plan and plan.best else None
     unknown = Spot(plan.rows[0].alpha if plan else 0.5, DEFAULT_C)
-    here = locate_pair(choice, plan, many, planned.gamma if planned else 1) or unknown
+    here = locate_pair(choice, plan, batches, planned.gamma if planned else 1) or unknown
     gamma = question.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
     alpha = round(min(1.0, here.alpha), 2) if question.alpha is None else question.alpha
     return Sliders(alpha, round(min(1.0, here.c), 2) if question.c is None else question.c, gamma)
 
 
 def follow_widgets(
-    question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None, widgets: Mapping[Any, Any], turn: int
+    question: SpeedQuestion, plan: SpeedPlan | None, batches: BatchSpeeds | None, widgets: Mapping[Any, Any], turn: int
 ) -> SpeedQuestion:
     """The question after tabs and sliders were touched. widgets: their values in the session; those not drawn change nothing.
 
@@ -222,7 +226,7 @@ def follow_widgets(
     """
     title = widgets.get(build_tabs_key(turn))
     tab = next((name for name, one in TABS.items() if one == title), question.tab)
-    begin = place_sliders(SpeedQuestion(question.text, question.choice), plan, many)
+    begin = place_sliders(SpeedQuestion(question.text, question.choice), plan, batches)
     moved: dict[str, Any] = {}
     for name in NUMBERS:
         value = widgets.get(build_slider_key(name, question.choice, turn))
@@ -244,14 +248,14 @@ def build_slider_key(name: str, choice: PlanChoice, turn: int) -> str:
     return f"speed-what-{name}-{choice.key}-{turn}"
 
 
-def choose_rounds(found: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
+def choose_rounds(batches: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
     """Key of the rounds that are shown beside the passes of the shipped pair, and a sentence with their origin."""
-    key = choice.key if choice.key in found.rounds else PlanChoice(temperature=choice.temperature).key
+    key = choice.key if choice.key in batches.rounds else PlanChoice(temperature=choice.temperature).key
     whose = f"rounds of {PLAN_DRAFTS[key.split(' ')[0]][1]}"
     more = "" if key == choice.key else f"; there is no record of {(PLAN_DRAFTS | OWN_PAIR_DRAFTS)[choice.draft][1]}"
-    machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
+    machine, texts = batches.machine, len(next(iter(batches.rounds.values()))[0])
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
     return key, (
-        f"Recorded {found.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {found.held} tokens in the cache, "
-        f"and {whose} over {texts} texts of {found.length} tokens at temperature {choice.temperature}{more}."
+        f"Recorded {batches.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {batches.held} tokens in the cache, "
+        f"and {whose} over {texts} texts of {batches.length} tokens at temperature {choice.temperature}{more}."
     )

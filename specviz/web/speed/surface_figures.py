@@ -34,7 +34,7 @@ class Spot:
         return {gamma: wall_clock_factor(self.alpha, gamma, self.c) for gamma in range(1, GAMMA_MAX + 1)}
 
 
-def plot_surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light") -> go.Figure:
+def plot_surface(gamma: int, spot: Spot, pair_spot: Spot | None, kind: str = "light") -> go.Figure:
     """The factor as shade and as lines, c to the right, alpha upwards; at the line of 1 drafting stops paying."""
     axis = np.linspace(0.0, 1.0, STEPS)
     figure = go.Figure(
@@ -52,10 +52,10 @@ def plot_surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "li
         place = int(0.6 * len(c))
         figure.add_annotation(x=c[place], y=alpha[place], text=f"{reached:g}", showarrow=False, font={"size": 11.5, "color": INK[kind]},
                               bgcolor=SHADES[kind][1][1], opacity=0.9, borderpad=1)  # fmt: skip
-    if running is not None:
-        figure.add_scatter(x=[running.c], y=[running.alpha], mode="markers", name="the chosen pair", hovertemplate="the chosen pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
+    if pair_spot is not None:
+        figure.add_scatter(x=[pair_spot.c], y=[pair_spot.alpha], mode="markers", name="the chosen pair", hovertemplate="the chosen pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
                            marker={"size": 13, "symbol": "diamond", "color": INK[kind], "line": {"color": SHADES[kind][1][1], "width": 1.4}})  # fmt: skip
-    figure.add_scatter(x=[chosen.c], y=[chosen.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
+    figure.add_scatter(x=[spot.c], y=[spot.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
                        marker={"size": 19, "symbol": "circle-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
     frame_chart(figure, 400, ACROSS, UP, xaxis_range=[0, 1], yaxis_range=[0, 1])
     return figure
@@ -75,17 +75,17 @@ def compute_levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
     return found
 
 
-def describe_spot(gamma: int, chosen: Spot) -> str:
+def describe_spot(gamma: int, spot: Spot) -> str:
     """What the formula says at a point: this gamma, the best one, or that none pays."""
-    here = wall_clock_factor(chosen.alpha, gamma, chosen.c)
-    return f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. {advise_gamma(gamma, chosen)}"
+    here = wall_clock_factor(spot.alpha, gamma, spot.c)
+    return f"At alpha {spot.alpha:.2f} and c {spot.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. {advise_gamma(gamma, spot)}"
 
 
-def advise_gamma(gamma: int, chosen: Spot) -> str:
+def advise_gamma(gamma: int, spot: Spot) -> str:
     """The gamma to take at a point by the formula: this one, another one, or none."""
-    if not is_worthwhile(chosen.alpha, chosen.c):
+    if not is_worthwhile(spot.alpha, spot.c):
         return "Do not draft: where alpha is not above c, no gamma pays."
-    factors = chosen.factors()
+    factors = spot.factors()
     best = best_gamma(factors)
     if best == gamma:
         return "No other gamma is better."
@@ -93,13 +93,13 @@ def advise_gamma(gamma: int, chosen: Spot) -> str:
     return f"The best gamma is {best}{last}: a speed-up of {factors[best]:.2f}."
 
 
-def describe_pair(gamma: int, running: Spot | None, counted: float | None) -> str:
+def describe_pair(gamma: int, pair_spot: Spot | None, counted: float | None) -> str:
     """Where the chosen pair is, and what the formula leaves out there. counted: speed-up predicted from accepted draft tokens and measured rounds."""
-    if running is None:
+    if pair_spot is None:
         return "The chosen pair is not marked: its draft was not timed, so its c is unknown."
-    formula = wall_clock_factor(running.alpha, gamma, running.c)
-    beyond = "" if running.c <= 1.0 else ", beyond the right edge"
-    said = f"The chosen pair (diamond) is at alpha {running.alpha:.2f} and c {running.c:.2f}{beyond}. The formula gives a speed-up of {formula:.2f}"
+    formula = wall_clock_factor(pair_spot.alpha, gamma, pair_spot.c)
+    beyond = "" if pair_spot.c <= 1.0 else ", beyond the right edge"
+    said = f"The chosen pair (diamond) is at alpha {pair_spot.alpha:.2f} and c {pair_spot.c:.2f}{beyond}. The formula gives a speed-up of {formula:.2f}"
     return (
         f"{said}; the prediction from accepted draft tokens and measured rounds is {counted:.2f}."
         if counted is not None
@@ -107,10 +107,10 @@ def describe_pair(gamma: int, running: Spot | None, counted: float | None) -> st
     )
 
 
-def build_rows(running: Spot | None, chosen: Spot) -> list[dict[str, object]]:
+def build_rows(pair_spot: Spot | None, spot: Spot) -> list[dict[str, object]]:
     """The factor of every gamma at both points."""
-    pair = running.factors() if running else {}
+    pair = pair_spot.factors() if pair_spot else {}
     return [
         {"gamma": gamma, "what if": round(value, 3), "the chosen pair": round(pair[gamma], 3) if pair else None}
-        for gamma, value in chosen.factors().items()
+        for gamma, value in spot.factors().items()
     ]

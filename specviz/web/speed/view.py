@@ -71,7 +71,7 @@ def show_page() -> None:
     else:
         with gain:
             show_gains(state, plan, kind)
-        if not state.own and not state.question.own:
+        if not state.own and not state.question.has_own_pair:
             show_other_drafts(state.question.choice.temperature)
         show_server_lines(state, plan)
         show_prediction(plan, kind)
@@ -92,7 +92,7 @@ def show_fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     text = left.text_area(label, value=question.text, height=120, **form.key("text"))
     kinds = {"text": "one text", "prompts": "prompts, one per line"}
     lines = form.choice(right, "lines", "Read it as", kinds, "prompts" if question.lines else "text") == "prompts"
-    draft = form.choice(right, "draft", "Drafting method", OWN_DRAFTS if question.own else DRAFTS, question.choice.draft)
+    draft = form.choice(right, "draft", "Drafting method", OWN_DRAFTS if question.has_own_pair else DRAFTS, question.choice.draft)
     heat = form.choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
     problems = read_prompt_file(state, left) if lines else []
     choice = PlanChoice(draft, heat)
@@ -159,7 +159,7 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     if state.own:
         return f"Your prediction: {under}; {size}"
     more = "" if state.question.text == load_example_text() else " Press the button to predict it for yours."
-    if state.question.own:
+    if state.question.has_own_pair:
         more = f" {describe_recorded_pair(plan.settings.pair, state.pair)} Press the button to predict yours."
     return f"Recorded: {under}; {size}{more}"
 

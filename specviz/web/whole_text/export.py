@@ -26,14 +26,14 @@ def build_offer(state: WholeTextState) -> ExportOffer:
     return ExportOffer.from_package(build_shown_package(one, recorded=not state.own), said)
 
 
-def build_shown_package(one: Passage, recorded: bool) -> Package:
+def build_shown_package(passage: Passage, recorded: bool) -> Package:
     """The passage on screen as a package with its manifest."""
     said = build_facts(
-        one.settings, one.models, "whole_text", PassageRequest(one.settings).link(), [build_decode_command(one.settings, one.models)],
-        n=len(one.speculative.trace.output_ids), turns=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
-        warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.describe_speed(one),
+        passage.settings, passage.models, "whole_text", PassageRequest(passage.settings).link(), [build_decode_command(passage.settings, passage.models)],
+        n=len(passage.speculative.trace.output_ids), turns=passage.runs, rates={"target": list(passage.target.rates), "speculative": list(passage.speculative.rates)},
+        warm_up_seconds=passage.warm, machine=dict(passage.machine), measured=passage.date, recorded=recorded, sentence=words.describe_speed(passage),
     )  # fmt: skip
-    return build_passage_package(one, load_surveys(one.settings.pair), load_recorded_profile(one.settings), said)
+    return build_passage_package(passage, load_surveys(passage.settings.pair), load_recorded_profile(passage.settings), said)
 
 
 TOKENS = ("way", "token", "id", "text", "origin", "round", "seconds")
@@ -44,7 +44,10 @@ KINDS = ("kind", "tokens", "share_of_tokens", "mean_rejection_probability", "low
 
 
 def build_passage_package(
-    one: Passage, surveys: Mapping[str, Sequence[ScoredText]], recorded: DivergenceProfile | None, manifest: Mapping[str, Any]
+    passage: Passage,
+    surveys: Mapping[str, Sequence[ScoredText]],
+    own_profile: DivergenceProfile | None,
+    manifest: Mapping[str, Any],
 ) -> Package:
     """What the page shows, as a package.
 
@@ -54,43 +57,45 @@ def build_passage_package(
         recorded: Those under the distribution of this text.
         manifest: Settings, models, versions, permalink and commands.
     """
-    where, read = describe_conditions(one.settings, one.models), one.read
+    where, read = describe_conditions(passage.settings, passage.models), passage.read
     assert read is not None, "a complete passage was read by both models"
     curves = figures.list_curves(read, surveys)
     own = curves[0][1]
     pictures = {
         "along": Picture(partial(figures.plot_along_text, read), "Where the two models differ"),
         "lorenz": Picture(partial(figures.plot_lorenz, curves), "At a few tokens, or everywhere?"),
-        "kinds": Picture(partial(figures.plot_kinds, recorded or own, own if recorded else None), "At which words?"),
+        "kinds": Picture(partial(figures.plot_kinds, own_profile or own, own if own_profile else None), "At which words?"),
     }
     captions = (
-        f"{words.describe_tokens(one)} {words.describe_speed(one)} {quote_text(one.settings.prompt)}. {where}",
+        f"{words.describe_tokens(passage)} {words.describe_speed(passage)} {quote_text(passage.settings.prompt)}. {where}",
         f"{figures.describe_along_text(read)} {where}",
         f"{figures.describe_lorenz(curves)} {where}",
-        f"{figures.describe_kinds(recorded or own)} {where}",
+        f"{figures.describe_kinds(own_profile or own)} {where}",
     )
     tables = {
-        "tokens.csv": lambda: (TOKENS, _token_rows(one)),
+        "tokens.csv": lambda: (TOKENS, _token_rows(passage)),
         "places.csv": lambda: (PLACES, _position_rows(read)),
         "lorenz.csv": lambda: (SHARES, _share_rows(curves)),
-        "kinds.csv": lambda: (KINDS, _kind_rows(recorded or own)),
+        "kinds.csv": lambda: (KINDS, _kind_rows(own_profile or own)),
     }
-    data = {"passage.json": json.loads(dump_passages({"this text": one}))}
+    data = {"passage.json": json.loads(dump_passages({"this text": passage}))}
     return Package("whole-text", "Whole text", data, tables, pictures, captions, manifest)
 
 
-def _token_rows(one: Passage) -> Iterator[list[Any]]:
+def _token_rows(passage: Passage) -> Iterator[list[Any]]:
     for key in LANES:
-        lane = getattr(one, key)
+        lane = getattr(passage, key)
         for place, token in enumerate(lane.tokens):
             text = quote_text(format_token(lane.trace.pieces, token.token))
             yield [key, place + 1, token.token, text, token.origin, token.round + 1, token.at]
 
 
-def _position_rows(read: ScoredText) -> Iterator[list[Any]]:
-    for place, columns in enumerate(zip(read.tokens, read.kinds, read.p, read.q, read.beta, strict=True), 1):
+def _position_rows(scored_text: ScoredText) -> Iterator[list[Any]]:
+    for place, columns in enumerate(
+        zip(scored_text.tokens, scored_text.kinds, scored_text.p, scored_text.q, scored_text.beta, strict=True), 1
+    ):
         token, *scores = columns
-        yield [place, token, quote_text(format_token(read.pieces, token)), *scores]
+        yield [place, token, quote_text(format_token(scored_text.pieces, token)), *scores]
 
 
 def _share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
@@ -99,8 +104,8 @@ def _share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[lis
             yield [name, one.count, top, *_list_share(share)]
 
 
-def _kind_rows(one: DivergenceProfile) -> Iterator[list[Any]]:
-    for row in one.kinds:
+def _kind_rows(profile: DivergenceProfile) -> Iterator[list[Any]]:
+    for row in profile.kinds:
         yield [row.name, row.count, row.tokens, *_list_share(row.apart), *_list_share(row.divergence)]
 
 

@@ -23,14 +23,14 @@ AROUND = 4  # tokens before one that its label shows
 FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 
-def plot_along_text(read: ScoredText, kind: str = "light") -> go.Figure:
+def plot_along_text(scored_text: ScoredText, kind: str = "light") -> go.Figure:
     """The rejection probability at each token as a bar, dark where the models differ most."""
-    forks, apart = set(read.forks), read.distances
-    labels = [_label_position(read, place) for place in range(len(read.beta))]
+    forks, apart = set(scored_text.forks), scored_text.apart
+    labels = [_label_position(scored_text, place) for place in range(len(scored_text.beta))]
     figure = go.Figure()
     for chosen, name, marker in (
         (False, "all tokens", {"color": FADED[kind]}),
-        (True, f"the {len(forks)} largest", {"color": _ink(kind)}),
+        (True, f"the {len(forks)} largest", {"color": _choose_ink(kind)}),
     ):
         places = [place for place in range(len(apart)) if (place in forks) == chosen]
         figure.add_bar(x=[place + 1 for place in places], y=[float(apart[place]) for place in places], name=name, marker=marker,
@@ -45,21 +45,22 @@ def plot_along_text(read: ScoredText, kind: str = "light") -> go.Figure:
     return figure
 
 
-def _label_position(read: ScoredText, place: int) -> str:
+def _label_position(scored_text: ScoredText, place: int) -> str:
     """The token with some of what stands before it."""
     first = max(0, place - AROUND)
-    shown = [format_token(read.pieces, token) for token in read.tokens[first : place + 1]]
+    shown = [format_token(scored_text.pieces, token) for token in scored_text.tokens[first : place + 1]]
     return escape_label("".join(shown[:-1])) + f"<b>{escape_label(shown[-1])}</b>"
 
 
-def describe_along_text(read: ScoredText) -> str:
+def describe_along_text(scored_text: ScoredText) -> str:
     """How often draft tokens are rejected on average, and where most often."""
-    apart = read.distances
+    apart = scored_text.apart
     if not apart.any():
         return "Both models have the same distribution at every token: a draft token is never rejected."
     most = int(apart.argmax())
     shown = "".join(
-        glyph["t"] for glyph in build_glyphs(read_piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most])
+        glyph["t"]
+        for glyph in build_glyphs(read_piece(scored_text.pieces, scored_text.tokens[most]).lstrip(b" "), scored_text.tokens[most])
     )
     return (
         "This is the target-only text, written without a draft. At each of its places, a token suggested by the draft model would be rejected with "
@@ -81,16 +82,16 @@ def plot_lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "li
         line = {
             "width": 3 - 0.7 * min(n, 2),
             "dash": ("solid", "dash", "dashdot")[min(n, 2)],
-            "color": _ink(kind) if n == 0 else GRAY[kind],
+            "color": _choose_ink(kind) if n == 0 else GRAY[kind],
         }
         figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=escape_label(name.rpartition(", ")[2]), line=line,
                            hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
     tops = list(zip(TOP_SHARES, (share.value for share in curves[0][1].tops), strict=True))
     figure.add_scatter(x=[top for top, _ in tops], y=[held for _, held in tops], mode="markers", showlegend=False,
-                       marker={"size": 8, "color": _ink(kind)}, hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
+                       marker={"size": 8, "color": _choose_ink(kind)}, hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
     top, held = tops[-1]
-    figure.add_annotation(x=top, y=held, ax=0.3, ay=0.1, axref="x", ayref="y", xanchor="left", align="left", arrowcolor=_ink(kind), arrowwidth=1,
-                          arrowhead=0, standoff=6, text=f"{top:.0%} of the tokens<br>hold {held:.0%}", font={"size": 12, "color": _ink(kind)})  # fmt: skip
+    figure.add_annotation(x=top, y=held, ax=0.3, ay=0.1, axref="x", ayref="y", xanchor="left", align="left", arrowcolor=_choose_ink(kind), arrowwidth=1,
+                          arrowhead=0, standoff=6, text=f"{top:.0%} of the tokens<br>hold {held:.0%}", font={"size": 12, "color": _choose_ink(kind)})  # fmt: skip
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
     figure.update_xaxes(title="share of the tokens, most often rejected first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
@@ -100,7 +101,7 @@ def plot_lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "li
     return figure
 
 
-def _ink(kind: str) -> str:
+def _choose_ink(kind: str) -> str:
     return "#1a1f26" if kind == "light" else "#e8ecf1"
 
 
@@ -120,10 +121,10 @@ def describe_lorenz(curves: Sequence[tuple[str, DivergenceProfile]]) -> str:
     return said + _count_half(one)
 
 
-def _count_half(one: DivergenceProfile) -> str:
+def _count_half(profile: DivergenceProfile) -> str:
     """How few tokens hold half of the divergence, and at how many there is none."""
-    few = next(x for x, y in zip(one.x, one.y, strict=True) if y >= 0.5)
-    same = 1.0 - next(x for x, y in zip(one.x, one.y, strict=True) if y >= 1.0 - 1e-9)
+    few = next(x for x, y in zip(profile.x, profile.y, strict=True) if y >= 0.5)
+    same = 1.0 - next(x for x, y in zip(profile.x, profile.y, strict=True) if y >= 1.0 - 1e-9)
     said = f"Half of this text’s divergence is in {few:.0%} of its tokens; spread evenly it would be in 50%."
     return said + (f" At {same:.0%} of them both models have the same distribution." if same >= 0.05 else "")
 
@@ -134,14 +135,22 @@ def _describe_interval(share: Estimate) -> str:
     return f" ({share.low:.0%} to {share.high:.0%})"
 
 
-def plot_kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
+def plot_kinds(profile: DivergenceProfile, own_profile: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
     """Mean rejection probability of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
-    order = sorted(one.kinds, key=lambda row: row.distance.value)
+    order = sorted(profile.kinds, key=lambda row: row.apart.value)
     figure = go.Figure()
     places = {row.name: place for place, row in enumerate(order)}
-    _add_dots(figure, order, places, "circle", _ink(kind), f"{one.texts} recorded texts" if own else "these tokens", 0.0)
-    if own is not None:
-        mine = [row for row in own.kinds if row.name in places and row.count >= FEW]
+    _add_dots(
+        figure,
+        order,
+        places,
+        "circle",
+        _choose_ink(kind),
+        f"{profile.texts} recorded texts" if own_profile else "these tokens",
+        0.0,
+    )
+    if own_profile is not None:
+        mine = [row for row in own_profile.kinds if row.name in places and row.count >= FEW]
         _add_dots(figure, mine, places, "circle-open", GRAY[kind], "this text", -0.26)
     ticks = [f"{row.name} ({row.count})" for row in order]
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
@@ -165,34 +174,34 @@ def _add_dots(
                        hovertemplate="%{customdata}<br>rejected with probability %{x:.3f}<extra></extra>")  # fmt: skip
 
 
-def describe_kinds(one: DivergenceProfile) -> str:
+def describe_kinds(profile: DivergenceProfile) -> str:
     """At which kind of word the models differ most and least, where the intervals do not overlap."""
-    rows = sorted((row for row in one.kinds if row.count >= FEW), key=lambda row: row.distance.value)
+    rows = sorted((row for row in profile.kinds if row.count >= FEW), key=lambda row: row.apart.value)
     if len(rows) < 2:
         return "There are too few words here to compare their kinds."
     least, most = rows[0], rows[-1]
-    what = f"{one.texts} texts" if one.by_text else f"{one.count} tokens"
-    if least.distance.n < 2 or most.distance.n < 2 or least.distance.high >= most.distance.low:
+    what = f"{profile.texts} texts" if profile.by_text else f"{profile.count} tokens"
+    if least.apart.n < 2 or most.apart.n < 2 or least.apart.high >= most.apart.low:
         return f"No kind of word stands out in these {what}: the {CONFIDENCE:.0%} intervals overlap."
     return (
-        f"The models differ most at “{most.name}”: a draft token is rejected with probability {_mean(most)}. They differ least at “{least.name}”, {_mean(least)}. "
-        f"“{_most(rows).name}” holds the largest part of all divergence, {_most(rows).divergence.value:.0%}, with {_most(rows).tokens:.0%} of the tokens. "
+        f"The models differ most at “{most.name}”: a draft token is rejected with probability {_format_mean(most)}. They differ least at “{least.name}”, {_format_mean(least)}. "
+        f"“{_find_largest(rows).name}” holds the largest part of all divergence, {_find_largest(rows).divergence.value:.0%}, with {_find_largest(rows).tokens:.0%} of the tokens. "
         f"{CONFIDENCE:.0%} intervals, from resampling {what}."
     )
 
 
-def _most(rows: Sequence[WordKind]) -> WordKind:
+def _find_largest(rows: Sequence[WordKind]) -> WordKind:
     return max(rows, key=lambda row: row.divergence.value)
 
 
-def _mean(row: WordKind) -> str:
-    return f"{format_probability(row.distance.value)} ({format_probability(row.distance.low)} to {format_probability(row.distance.high)})"
+def _format_mean(row: WordKind) -> str:
+    return f"{format_probability(row.apart.value)} ({format_probability(row.apart.low)} to {format_probability(row.apart.high)})"
 
 
-def build_kind_rows(one: DivergenceProfile) -> list[dict[str, object]]:
+def build_kind_rows(profile: DivergenceProfile) -> list[dict[str, object]]:
     """Each kind with its counts, means and intervals."""
     rows = []
-    for row in one.kinds:
+    for row in profile.kinds:
         rows.append({"kind": row.name, "what it is": DESCRIPTIONS[row.name], "tokens": row.count, "share of tokens": f"{row.tokens:.1%}",
                      "mean rejection probability": _format_share(row.distance), "share of divergence": _format_share(row.divergence)})  # fmt: skip
     return rows
@@ -212,9 +221,9 @@ def _format_share(share: Estimate) -> str:
     return said if share.n < 2 else f"{said} ({share.low:.3f} to {share.high:.3f})"
 
 
-def list_curves(own: ScoredText, surveys: Mapping[str, Sequence[ScoredText]]) -> list[tuple[str, DivergenceProfile]]:
+def list_curves(scored_text: ScoredText, surveys: Mapping[str, Sequence[ScoredText]]) -> list[tuple[str, DivergenceProfile]]:
     """This text's spread first, then that of each recorded set of texts. surveys: name of a distribution -> readings."""
-    found = [("this text", compute_divergence_profile((own,)))]
+    found = [("this text", compute_divergence_profile((scored_text,)))]
     return found + [
         (f"{len(reads)} recorded texts, {name}", compute_divergence_profile(tuple(reads)))
         for name, reads in surveys.items()

@@ -38,7 +38,7 @@ LASTS = 9.0  # seconds that a replay should take
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
 
 
-def build_lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
+def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
     """Payload of the component.
 
     Args:
@@ -52,32 +52,32 @@ def build_lanes_payload(one: Passage, done: bool = True, app: str | None = HERE)
         per target pass, time of a round, speed, each with its reasons. ``end``: seconds at the right end of both tracks. ``pace``: how
         many times slower than the decoding a replay runs.
     """
-    end = max(_compute_end(one, getattr(one, lane), done) for lane in LANES)
+    end = max(_compute_end(passage, getattr(passage, lane), done) for lane in LANES)
     return {
-        "id": f"{one.settings.to_query()}",
+        "id": f"{passage.settings.to_query()}",
         "done": done,
-        "prompt": one.settings.prompt,
-        "lanes": [_build_lane(one, key, app) for key in LANES],
+        "prompt": passage.settings.prompt,
+        "lanes": [_build_lane(passage, key, app) for key in LANES],
         "origins": {key: {"sign": words.SIGNS[key], "name": words.SAID[key]} for key in words.SAID},
-        "legend": _build_legend(one),
-        "sums": words.explain_speed(one),
-        "hint": _describe_clicks(one, app),
+        "legend": _build_legend(passage),
+        "sums": words.explain_speed(passage),
+        "hint": _describe_clicks(passage, app),
         "ask": PAGES["whole_text"].ask,
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
     }
 
 
-def _compute_end(one: Passage, lane: Lane, done: bool) -> float:
+def _compute_end(passage: Passage, lane: Lane, done: bool) -> float:
     """Seconds that a lane takes; while it is being written, what it will take at its speed so far."""
     tokens = len(lane.trace.output_ids)
-    return lane.seconds * one.settings.max_new_tokens / tokens if tokens and not done else lane.seconds
+    return lane.seconds * passage.settings.max_new_tokens / tokens if tokens and not done else lane.seconds
 
 
-def _build_lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
-    lane = getattr(one, key)
-    pieces = {**one.target.trace.pieces, **lane.trace.pieces}
-    forks = one.read.forks if key == TARGET_ONLY and one.read else {}
+def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
+    lane = getattr(passage, key)
+    pieces = {**passage.target.trace.pieces, **lane.trace.pieces}
+    forks = passage.read.forks if key == TARGET_ONLY and passage.read else {}
     made = _find_joint_characters(lane)
     tokens = [
         _build_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)
@@ -85,7 +85,7 @@ def _build_lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
     if key == SPECULATIVE and app is not None:
         links = [
-            link_round(one.settings, n, app, step)
+            link_round(passage.settings, n, app, step)
             for n, round_ in enumerate(lane.trace.rounds)
             for step in _find_deciding_steps(lane.trace, round_)
         ]
@@ -106,9 +106,9 @@ def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
     return [*checks, told["bonus", None] if rejected is None else told["uniform", rejected]]
 
 
-def _build_legend(one: Passage) -> list[dict[str, Any]]:
+def _build_legend(passage: Passage) -> list[dict[str, Any]]:
     """Each origin with its sign, and how many tokens of the second text have it; those of target-only sampling last."""
-    counts = one.speculative.counts | {WRITTEN: one.speculative.counts.get(WRITTEN, 0)}
+    counts = passage.speculative.counts | {WRITTEN: passage.speculative.counts.get(WRITTEN, 0)}
     return [
         {"is": key, "sign": words.SIGNS[key], "said": words.count_things(counts[key], words.SAID[key]), "meant": words.MEANT[key]}
         for key in words.SAID
@@ -116,12 +116,12 @@ def _build_legend(one: Passage) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_clicks(one: Passage, app: str | None) -> str:
+def _describe_clicks(passage: Passage, app: str | None) -> str:
     """What a click on a token does, and what the clocks count."""
     parts = ["Click a token of speculative decoding: its round opens in a new tab."] if app is not None else []
     parts += (
         ["Click a token with a dashed line, where the models differ most: both distributions there stand below."]
-        if one.read and one.read.forks
+        if passage.read and passage.read.forks
         else []
     )
     return " ".join([*parts, "Both ways alternate on one machine; each clock counts only its own work."])
@@ -150,35 +150,40 @@ def link_round(settings: Settings, round_: int, app: str = HERE, step: int = 0) 
     return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, step)})
 
 
-def build_forks_payload(one: Passage) -> dict[str, Any] | None:
+def build_forks_payload(passage: Passage) -> dict[str, Any] | None:
     """The places where the models differ most, with both distributions; None where nothing was read."""
-    read = one.read
+    read = passage.read
     if read is None or not read.forks:
         return None
-    given = [read_piece(one.target.trace.pieces, token) for token in one.target.trace.prompt_ids]
+    given = [read_piece(passage.target.trace.pieces, token) for token in passage.target.trace.prompt_ids]
     before = b"".join(raw for raw in given if not is_special(raw))
     raws = [read_piece(read.pieces, token) for token in read.tokens]
     rows = [
         _build_fork(read, place) | {"before": _cut_to_end(decode_whole(before + b"".join(raws[:place])))}
         for place in read.fork_places
     ]
-    return {"id": f"{one.settings.to_query()}", "forks": rows}
+    return {"id": f"{passage.settings.to_query()}", "forks": rows}
 
 
-def _build_fork(read: ScoredText, place: int) -> dict[str, Any]:
-    probs, raw = read.forks[place], read_piece(read.pieces, read.tokens[place])
+def _build_fork(scored_text: ScoredText, place: int) -> dict[str, Any]:
+    probs, raw = scored_text.forks[place], read_piece(scored_text.pieces, scored_text.tokens[place])
     bars = [
-        {"glyphs": build_glyphs(read_piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
+        {
+            "glyphs": build_glyphs(read_piece(scored_text.pieces, token), token),
+            "p": p,
+            "q": q,
+            "mine": token == scored_text.tokens[place],
+        }
         for token, p, q in zip(probs.tokens, probs.p, probs.q or probs.p, strict=True)
         if p > 0.0 or q > 0.0
     ]
     return {
         "place": place,
-        "glyphs": build_glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
-        "rejected": 1.0 - read.beta[place],
+        "glyphs": build_glyphs(raw.lstrip(b" ") or raw, scored_text.tokens[place]),
+        "rejected": 1.0 - scored_text.beta[place],
         "bars": bars,
         "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
-        "sentence": words.describe_fork(read, place),
+        "sentence": words.describe_fork(scored_text, place),
     }
 
 
@@ -188,11 +193,11 @@ def _cut_to_end(text: str, most: int = 44) -> str:
     return flat if len(flat) <= most else "… " + flat[-most:].split(" ", 1)[-1]
 
 
-def build_token_rows(one: Passage) -> list[dict[str, object]]:
+def build_token_rows(passage: Passage) -> list[dict[str, object]]:
     """Every token of both lanes as a row."""
     rows = []
     for key in LANES:
-        lane = getattr(one, key)
+        lane = getattr(passage, key)
         for place, token in enumerate(lane.tokens):
             shown = format_token(lane.trace.pieces, token.token)
             rows.append({"way": words.TITLES[key], "token": place + 1, "text": shown, "origin": words.SAID[token.origin], "round": token.round + 1,
@@ -200,9 +205,9 @@ def build_token_rows(one: Passage) -> list[dict[str, object]]:
     return rows
 
 
-def build_position_rows(one: Passage) -> list[dict[str, object]]:
+def build_position_rows(passage: Passage) -> list[dict[str, object]]:
     """Every token of the target's text with what both models gave it."""
-    read: ScoredText | None = one.read
+    read: ScoredText | None = passage.read
     if read is None:
         return []
     return [

@@ -84,35 +84,35 @@ def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     return request, problems, place
 
 
-def describe_origin(state: WholeTextState, one: Passage) -> str:
+def describe_origin(state: WholeTextState, passage: Passage) -> str:
     """Where the text and its times come from; for a recorded one that answers another question, of which."""
-    measured = words.describe_measurement(one)
+    measured = words.describe_measurement(passage)
     measured = f"{measured[:1].upper()}{measured[1:]}"
     if state.own:
-        return f"Your run. {measured}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
-    if state.question.settings == one.settings:
+        return f"Your run. {measured}{measurement_page.describe_missing_runs(state, passage.runs, work.RUNS)}"
+    if state.question.settings == passage.settings:
         return f"Recorded. {measured}"
-    other = describe_recorded_pair(one.settings.pair, state.pair)
+    other = describe_recorded_pair(passage.settings.pair, state.pair)
     whose = f" {other}" if other else ""
-    return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured}{whose} Press the button to write yours."
+    return f"Recorded for “{passage.settings.prompt}” at temperature {passage.settings.temperature:g}. {measured}{whose} Press the button to write yours."
 
 
-def show_differences(one: Passage, read: ScoredText, kind: str) -> None:
+def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> None:
     """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
     st.container(key="whole_text-second").markdown(
         "### Where do the two models differ?\nWhere they differ, draft tokens are rejected. Here is the target-only text, token by token: how often would "
         "the draft have failed?"
     )
-    _show_chart("along", draw_cached(figures.plot_along_text, read, kind), figures.describe_along_text(read))
-    if forks := payload.build_forks_payload(one):
+    _show_chart("along", draw_cached(figures.plot_along_text, scored_text, kind), figures.describe_along_text(scored_text))
+    if forks := payload.build_forks_payload(passage):
         _component.draw("whole_text-forks", {"payload": forks})
-    curves, recorded = draw_cached(compute_spread, read, one.settings.pair), load_recorded_profile(one.settings)
+    curves, recorded = draw_cached(compute_spread, scored_text, passage.settings.pair), load_recorded_profile(passage.settings)
     fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
     if fold.open:
         left, right = fold.columns(2, gap="large")
         with left:
             st.markdown("### At a few tokens, or everywhere?")
-            spread = draw_cached(plot_spread, read, one.settings.pair, kind)
+            spread = draw_cached(plot_spread, scored_text, passage.settings.pair, kind)
             _show_chart("lorenz", spread, figures.describe_lorenz(curves))
         with right:
             st.markdown("### At which words?")
@@ -121,10 +121,10 @@ def show_differences(one: Passage, read: ScoredText, kind: str) -> None:
             _show_chart("kinds", kinds, figures.describe_kinds(recorded or own))
     show_tables(
         "The numbers behind the pictures",
-        ("The target model’s text, read by both", payload.build_position_rows(one)),
+        ("The target model’s text, read by both", payload.build_position_rows(passage)),
         ("How the difference is spread over the tokens, with intervals", figures.build_share_rows(curves)),
         ("Kinds of word", figures.build_kind_rows(recorded or curves[0][1])),
-        ("Every token of both ways", payload.build_token_rows(one)),
+        ("Every token of both ways", payload.build_token_rows(passage)),
     )
 
 
@@ -133,11 +133,11 @@ def _show_chart(key: str, figure: Any, conclusion: str) -> None:
     show_figure(figure, "whole_text", key, conclusion, plain=True)
 
 
-def plot_spread(read: ScoredText, pair: str, kind: str) -> Any:
+def plot_spread(scored_text: ScoredText, pair: str, kind: str) -> Any:
     """How the difference is spread over the tokens, of this text and of the recorded ones."""
-    return figures.plot_lorenz(draw_cached(compute_spread, read, pair), kind)
+    return figures.plot_lorenz(draw_cached(compute_spread, scored_text, pair), kind)
 
 
-def compute_spread(read: ScoredText, pair: str) -> list[tuple[str, DivergenceProfile]]:
+def compute_spread(scored_text: ScoredText, pair: str) -> list[tuple[str, DivergenceProfile]]:
     """The same as curves."""
-    return figures.list_curves(read, load_surveys(pair))
+    return figures.list_curves(scored_text, load_surveys(pair))

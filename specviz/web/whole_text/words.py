@@ -30,23 +30,23 @@ def count_things(count: int, what: str, several: str = "") -> str:
     return what if count == 0 else f"{count} {what if count == 1 else several or f'{what}s'}"
 
 
-def explain_speed(one: Passage) -> list[dict[str, str]]:
+def explain_speed(passage: Passage) -> list[dict[str, str]]:
     """The speed as a quotient: tokens per target pass over the time of a round in one-token passes, by the clocks of the run on screen.
 
     Each has its value, its name and its reasons; no value before both ways have ended a round.
     """
-    alone, drafted = one.target, one.speculative
+    alone, drafted = passage.target, passage.speculative
     names = ("tokens per target pass", "times a pass is what a round takes", "times as fast")
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
     tokens = count_things(len(drafted.trace.output_ids), "token")
     why = (
-        f"{tokens} in {count_things(len(drafted.clock), 'round')}, each with one target pass and up to {count_things(one.settings.gamma, 'draft token')}. Target-only "
+        f"{tokens} in {count_things(len(drafted.clock), 'round')}, each with one target pass and up to {count_things(passage.settings.gamma, 'draft token')}. Target-only "
         "sampling takes a pass for each token.",
-        f"A round takes {_format_seconds(drafted.per_round)}: the draft model runs {count_things(one.settings.gamma, 'time')}, then the target reads "
-        f"{one.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_format_seconds(alone.per_round)}.",
-        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(one)}. {_describe_conditions(one)}.",
+        f"A round takes {_format_seconds(drafted.per_round)}: the draft model runs {count_things(passage.settings.gamma, 'time')}, then the target reads "
+        f"{passage.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_format_seconds(alone.per_round)}.",
+        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(passage)}. {_describe_conditions(passage)}.",
     )
     return [{"value": f"{value:.2f}", "name": name, "said": said} for value, name, said in zip(values, names, why, strict=True)]
 
@@ -56,9 +56,9 @@ def _format_seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1000 * seconds:#.3g} ms".replace(". ms", " ms")
 
 
-def _describe_conditions(one: Passage) -> str:
+def _describe_conditions(passage: Passage) -> str:
     """What the speed depends on besides the models and the kind of machine."""
-    settings, machine = one.settings, one.machine
+    settings, machine = passage.settings, passage.machine
     cuts = [f"{name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
     said = [
         f"One text at temperature {settings.temperature:g}",
@@ -70,34 +70,34 @@ def _describe_conditions(one: Passage) -> str:
     )
 
 
-def describe_fork(read: ScoredText, place: int) -> str:
+def describe_fork(scored_text: ScoredText, place: int) -> str:
     """Both models' likeliest tokens there, and the one that was written."""
-    probs = read.forks[place]
+    probs = scored_text.forks[place]
     target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q or probs.p))
-    said = {token: name_token(read_piece(read.pieces, token), token) for token in probs.tokens}
-    token = read.tokens[place]
+    said = {token: name_token(read_piece(scored_text.pieces, token), token) for token in probs.tokens}
+    token = scored_text.tokens[place]
     return (
         f"The target’s likeliest token is {said[target[1]]} ({format_probability(target[0])}), the draft’s {said[draft[1]]} ({format_probability(draft[0])}). "
-        f"The distributions overlap by {format_probability(read.beta[place])}, so a draft token here is rejected {1.0 - read.beta[place]:.0%} of the time. "
-        f"The text has {said[token]}: p = {format_probability(read.p[place])}, q = {format_probability(read.q[place])}."
+        f"The distributions overlap by {format_probability(scored_text.beta[place])}, so a draft token here is rejected {1.0 - scored_text.beta[place]:.0%} of the time. "
+        f"The text has {said[token]}: p = {format_probability(scored_text.p[place])}, q = {format_probability(scored_text.q[place])}."
     )
 
 
-def describe_tokens(one: Passage) -> str:
+def describe_tokens(passage: Passage) -> str:
     """Where the tokens came from, counted."""
-    counts, total = one.speculative.counts, len(one.speculative.trace.output_ids)
+    counts, total = passage.speculative.counts, len(passage.speculative.trace.output_ids)
     accepted = counts.get(ACCEPTED, 0)
     drawn = [
         f"{counts.get(REPLACED, 0)} as replacement{'s' if counts.get(REPLACED, 0) != 1 else ''} of rejected draft tokens",
         f"{counts.get(BONUS, 0)} as bonus token{'s' if counts.get(BONUS, 0) != 1 else ''} of rounds without a rejection",
     ]
     drawn += [f"{counts[WRITTEN]} without a draft, as no more was left to write"] if WRITTEN in counts else []
-    suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
+    suggested = sum(len(round_.proposals) for round_ in passage.speculative.trace.rounds)
     return (
         f"Of the {total} tokens of speculative decoding, {accepted} {'is an accepted draft token' if accepted == 1 else 'are accepted draft tokens'}, "
         f"of {suggested} that the draft model suggested{_describe_not_accepted(suggested, accepted, counts.get(REPLACED, 0))}. "
         f"The other {total - accepted} were drawn, one at the end of a round: {', '.join(drawn)}. "
-        f"That took {len(one.speculative.trace.rounds)} target passes; target-only sampling took {len(one.target.trace.rounds)}. "
+        f"That took {len(passage.speculative.trace.rounds)} target passes; target-only sampling took {len(passage.target.trace.rounds)}. "
         "Every token, accepted or drawn, follows exactly the target’s distribution."
     )
 
@@ -114,11 +114,11 @@ def _describe_not_accepted(suggested: int, accepted: int, rejected: int) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def compare_texts(one: Passage) -> str:
+def compare_texts(passage: Passage) -> str:
     """Why the two texts are the same, or not."""
-    if one.same_text:
+    if passage.same_text:
         return "Both ways wrote the same text, token for token." + (
-            " At temperature 0 nothing is random." if one.settings.temperature == 0.0 else ""
+            " At temperature 0 nothing is random." if passage.settings.temperature == 0.0 else ""
         )
     return (
         "The texts differ, as any two samples do, and neither is the better one: what is clumsy in them is the target’s own. Even the same random numbers would give different texts, because here they also decide about draft "
@@ -126,58 +126,58 @@ def compare_texts(one: Passage) -> str:
     )
 
 
-def describe_short_texts(one: Passage) -> str:
+def describe_short_texts(passage: Passage) -> str:
     """Where a text is shorter than was asked for, and why; empty where both have their length."""
-    asked, counts = one.settings.max_new_tokens, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
+    asked, counts = passage.settings.max_new_tokens, {key: len(getattr(passage, key).trace.output_ids) for key in LANES}
     short = {key: count for key, count in counts.items() if count < asked}
     if len(short) == 2 and counts[TARGET_ONLY] == counts[SPECULATIVE]:
-        return f"Both texts end after {counts[TARGET_ONLY]} of {asked} tokens, {_explain_end(one, TARGET_ONLY)}."
+        return f"Both texts end after {counts[TARGET_ONLY]} of {asked} tokens, {_explain_end(passage, TARGET_ONLY)}."
     whose = {TARGET_ONLY: "The text of target-only sampling", SPECULATIVE: "The text of speculative decoding"}
     return " ".join(
-        f"{whose[key]} ends after {count} of {asked} tokens, {_explain_end(one, key)}." for key, count in short.items()
+        f"{whose[key]} ends after {count} of {asked} tokens, {_explain_end(passage, key)}." for key, count in short.items()
     )
 
 
-def _explain_end(one: Passage, key: str) -> str:
-    trace = getattr(one, key).trace
+def _explain_end(passage: Passage, key: str) -> str:
+    trace = getattr(passage, key).trace
     last = read_piece(trace.pieces, trace.output_ids[-1]) if trace.output_ids else b""
     return f"with {last.decode()}, which ends a text" if is_special(last) else "because a token ended it or the context was full"
 
 
-def describe_speed(one: Passage) -> str:
+def describe_speed(passage: Passage) -> str:
     """The two clocks compared, with their spread."""
-    if (gain := one.gain) is None:
+    if (gain := passage.gain) is None:
         return ""
     verdict = "" if gain.value >= 1.0 else "Drafting does not pay here. "
-    return f"{verdict}Speculative decoding runs at {gain.value:.2f} times the speed of target-only sampling ({_describe_spread(one)})."
+    return f"{verdict}Speculative decoding runs at {gain.value:.2f} times the speed of target-only sampling ({_describe_spread(passage)})."
 
 
-def _describe_spread(one: Passage) -> str:
+def _describe_spread(passage: Passage) -> str:
     """Between what the factors of the runs lie."""
-    if (gain := one.gain) is None:
+    if (gain := passage.gain) is None:
         return "First run"
-    return f"{gain.low:.2f} to {gain.high:.2f}, {describe_interval(gain.n)}" if one.runs > 1 else "One run"
+    return f"{gain.low:.2f} to {gain.high:.2f}, {describe_interval(gain.n)}" if passage.runs > 1 else "One run"
 
 
-def list_cautions(one: Passage) -> list[str]:
+def list_cautions(passage: Passage) -> list[str]:
     """What the reader of these times must know about the machine."""
-    said, machine = [], one.machine
+    said, machine = [], passage.machine
     load, cores = machine.get("load", 0.0), machine.get("cores") or 1
-    uneven = max((max(lane.rates) / min(lane.rates) for lane in (one.target, one.speculative) if lane.rates), default=1.0)
+    uneven = max((max(lane.rates) / min(lane.rates) for lane in (passage.target, passage.speculative) if lane.rates), default=1.0)
     if load > BUSY * cores:
         said.append(
             f"The machine was busy at the start (load {load:.1f} on {cores} cores). An idle one is faster, and the ratio may differ there."
         )
     elif uneven > UNEVEN:
         said.append(f"The runs differ by a factor of {uneven:.1f}: the machine was doing other work as well.")
-    if one.target.rates and max(one.target.rates) < SLOW:
+    if passage.target.rates and max(passage.target.rates) < SLOW:
         said.append("On this machine these models write no faster than people read.")
     return said
 
 
-def describe_measurement(one: Passage) -> str:
+def describe_measurement(passage: Passage) -> str:
     """What the times were measured on, and how."""
-    machine = one.machine
+    machine = passage.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
-    runs = f"{one.runs} runs" if one.runs != 1 else "one run"
-    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s.{' The clocks show the run of median speed.' if one.runs > 1 else ''}"
+    runs = f"{passage.runs} runs" if passage.runs != 1 else "one run"
+    return f"measured {passage.date} on {where}; {runs} after a warm-up of {passage.warm:.1f} s.{' The clocks show the run of median speed.' if passage.runs > 1 else ''}"
