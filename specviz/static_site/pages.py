@@ -35,7 +35,7 @@ from specviz.web.whole_text import words as text_words
 TRACES = ASSETS / "traces"
 KEYS = [field.name for field in fields(Settings)] + list(OLD_NAMES)  # of a link that asks for a run
 FIRST = {"distribution": "1", "row": "tree-wide"}  # what Drafting methods shows first
-NOTICES = '<div id="notices" class="notices" role="status"></div>'
+TEXTS = load_toml("texts/static_site")
 
 
 def build_contents(live: str | None) -> dict[str, PageContent]:
@@ -58,52 +58,38 @@ def load_opening() -> Trace:
     return read_file(TRACES / "opening.json", Trace.from_json)
 
 
-def build_one_round(trace: Trace | None = None, shown: int = 0) -> PageContent:
-    """The run of ``trace``, by default the recorded one, from its round ``shown`` on; the first is 0."""
+def build_one_round(trace: Trace | None = None, first_round: int = 0) -> PageContent:
+    """The run of ``trace``, by default the recorded one, from ``first_round`` on; the first is 0."""
     trace = trace or load_opening()
     data = {
-        "payload": build_round_payload(trace, more=False), **select_texts(trace.settings.get("rule", "token")), "cursor": {"round": shown, "step": 0}, "mode": "recorded",
-        "busy": None, "alone": True,
+        "payload": build_round_payload(trace, more=False), **select_texts(trace.settings.get("rule", "token")),
+        "cursor": {"round": first_round, "step": 0}, "mode": "recorded", "busy": None, "alone": True,
     }  # fmt: skip
-    about = "One round of exact speculative decoding on real language models, step by step."
-    body = f'<h1 class="unseen">One round</h1>\n{NOTICES}\n<div id="one_round" class="component"></div>'
-    return PageContent(about, body, "one_round", _build_data("one_round", data=data, own=_build_query(trace.settings)))
+    return _fill_page("one_round", _build_data("one_round", data=data, own=_build_query(trace.settings)))
 
 
 def build_one_token() -> PageContent:
     """Why it is exact, for the first draft token of the recorded run."""
     data = {"payload": build_token_payload(load_opening()), "asked": 0}
-    about = "Two distributions to drag: why the output of speculative decoding follows the target model exactly."
-    body = '<h1 class="unseen">Why it is exact</h1>\n<div id="one_token" class="component"></div>'
-    return PageContent(about, body, "one_token", _build_data("one_token", data=data))
+    return _fill_page("one_token", _build_data("one_token", data=data))
 
 
 def build_whole_text(live: str | None) -> PageContent:
     """The recorded passages, one for each temperature."""
-    found = []
-    for one in read_file(TRACES / "passage.json", passage.load_passages).values():
-        measured = text_words.describe_measurement(one)
-        found.append(
-            {
-                "temperature": one.settings.temperature,
-                "own": {"temperature": f"{one.settings.temperature:g}"} | _build_query(one.settings.to_record()),
-                "from": f"Recorded, {measured}",
-                "conclusion": [text_words.describe_tokens(one), text_words.compare_texts(one)],
-                "lanes": text_payload.build_lanes_payload(one, app=live),
-                "forks": text_payload.build_forks_payload(one),
-            }
-        )
-    links = "".join(
-        f'<a href="?temperature={one["temperature"]:g}" data-temperature="{one["temperature"]:g}">temperature {one["temperature"]:g}</a>'
-        for one in found
-    )
-    body = (
-        f'<h1>Whole text</h1>\n<p>{escape(text_words.LEDE)}</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
-        '<p id="from" class="from"></p>\n<div id="whole_text" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
-        '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
-    )
-    about = "The same text from target-only sampling and from speculative decoding, replayed token by token."
-    return PageContent(about, body, "whole_text", _build_data("whole_text", passages=found))
+    passages = [
+        {
+            "temperature": one.settings.temperature,
+            "own": {"temperature": f"{one.settings.temperature:g}"} | _build_query(one.settings.to_record()),
+            "from": f"Recorded, {text_words.describe_measurement(one)}",
+            "conclusion": [text_words.describe_tokens(one), text_words.compare_texts(one)],
+            "lanes": text_payload.build_lanes_payload(one, app=live),
+            "forks": text_payload.build_forks_payload(one),
+        }
+        for one in read_file(TRACES / "passage.json", passage.load_passages).values()
+    ]
+    heats = [f"{one['temperature']:g}" for one in passages]
+    links = "".join(f'<a href="?temperature={heat}" data-temperature="{heat}">temperature {heat}</a>' for heat in heats)
+    return _fill_page("whole_text", _build_data("whole_text", passages=passages), lede=escape(text_words.LEDE), links=links)
 
 
 def build_drafting_methods() -> PageContent:
@@ -113,34 +99,22 @@ def build_drafting_methods() -> PageContent:
         f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_name_distribution(one))}</a>'
         for choice, one in known.items()
     )
-    verdicts = "\n".join(_build_verdict(choice, one) for choice, one in known.items())
-    body = (
-        "<h1>Drafting methods</h1>\n<p>Anything may draft: the acceptance rule verifies every token. A bad draft costs speed, never "
-        f'correctness.</p>\n<nav class="choices" aria-label="Sampling">{links}</nav>\n{NOTICES}\n{verdicts}\n'
-        '<div id="chart" class="component"></div>\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>\n'
-        + "\n".join(_build_comparison(choice, one) for choice, one in known.items())
-    )
     comparisons = {
         choice: {"overview": build_overview(one), "rows": {row.key: _build_method(row) for row in one.rows}}
         for choice, one in known.items()
     }
-    about = "Chains, trees, heads and copied text as drafts: tokens per target pass and evidence of exactness, as recorded."
-    return PageContent(
-        about,
-        body,
-        "drafting_methods",
-        _build_data(
-            "drafting_methods/tree", comparisons=comparisons, first=FIRST, chart=load_component("drafting_methods/chart")["css"]
-        ),
+    css = load_component("drafting_methods/chart")["css"]
+    data = _build_data("drafting_methods/tree", comparisons=comparisons, first=FIRST, chart=css)
+    verdicts, sections = (
+        "\n".join(build(choice, one) for choice, one in known.items()) for build in (_build_verdict, _build_comparison)
     )
+    return _fill_page("drafting_methods", data, links=links, verdicts=verdicts, comparisons=sections)
 
 
 def build_questions() -> PageContent:
     """The eight questions."""
     data = {"payload": asked.build_questions_payload(asked.load_recorded_runs(), _link_within_edition, SHARED)}
-    about = "Eight situations from recorded runs of speculative decoding: answer before you look."
-    body = '<h1 class="unseen">Eight questions</h1>\n<div id="questions" class="component"></div>'
-    return PageContent(about, body, "questions", _build_data("questions", data=data))
+    return _fill_page("questions", _build_data("questions", data=data))
 
 
 def _link_within_edition(page: asked.PageLink) -> asked.PageLink:
@@ -148,33 +122,42 @@ def _link_within_edition(page: asked.PageLink) -> asked.PageLink:
 
 
 def _name_distribution(comparison: MethodComparison) -> str:
-    return f"temperature {comparison.settings.temperature:g}" + (
-        f", top-p {comparison.settings.top_p:g}" if comparison.settings.top_p else ""
-    )
+    settings = comparison.settings
+    return f"temperature {settings.temperature:g}" + (f", top-p {settings.top_p:g}" if settings.top_p else "")
 
 
 def _build_verdict(choice: str, comparison: MethodComparison) -> str:
     """The sentences above the chart of one distribution."""
-    plans_ = read_file(TRACES / "plans.json", plan.load_plans).values()
-    few = methods_words.describe_sample_size(comparison, plans_).replace("*", "")
-    return f'<div class="said{_hide_unless_first(choice)}" data-distribution="{escape(choice)}"><p>{escape(methods_words.describe_comparison(comparison))}</p><p class="from">{escape(few)}</p></div>'
+    plans = read_file(TRACES / "plans.json", plan.load_plans).values()
+    texts = {
+        "sentence": methods_words.describe_comparison(comparison),
+        "size": methods_words.describe_sample_size(comparison, plans),
+    }
+    texts = {name: escape(text.replace("*", "") if name == "size" else text) for name, text in texts.items()}
+    hidden = "" if choice == FIRST["distribution"] else " off"
+    return TEXTS["drafting_methods"]["verdict"].format(hidden=hidden, choice=escape(choice), **texts)
 
 
 def _build_comparison(choice: str, comparison: MethodComparison) -> str:
     """The sentences and numbers below the chart of one distribution."""
-    first_tokens = methods_words.list_first_tokens(comparison)
-    shown = [chart for chart in methods_words.FIRST_TOKEN_CHARTS if chart.row in first_tokens]
-    first = "".join(f"<p>{escape(chart.describe(first_tokens[chart.row]))}</p>" for chart in shown)
-    when = f"Recorded for the text “{comparison.settings.prompt}” on {comparison.date}; {comparison.runs} runs of {comparison.settings.max_new_tokens} tokens. {_describe_machine(comparison.machine)}"
-    return (
-        f'<section class="{_hide_unless_first(choice).strip()}" data-distribution="{escape(choice)}"><div class="said">{first}</div><p class="from">{escape(when)}</p>'
-        f"<details><summary>The numbers behind the chart</summary>{build_table(methods_words.build_detail_rows(comparison), 'methods')}"
-        f'<p class="from">{escape(methods_words.describe_positions(comparison))}</p></details></section>'
+    first_tokens, settings = methods_words.list_first_tokens(comparison), comparison.settings
+    charts = [chart for chart in methods_words.FIRST_TOKEN_CHARTS if chart.row in first_tokens]
+    origin = (
+        f"Recorded for the text “{settings.prompt}” on {comparison.date}; {comparison.runs} runs of {settings.max_new_tokens} tokens. "
+        f"{_describe_machine(comparison.machine)}"
     )
-
-
-def _hide_unless_first(choice: str) -> str:
-    return "" if choice == FIRST["distribution"] else " off"
+    return (
+        TEXTS["drafting_methods"]["comparison"]
+        .lstrip()
+        .format(
+            hidden="" if choice == FIRST["distribution"] else "off",
+            choice=escape(choice),
+            first_tokens="".join(f"<p>{escape(chart.describe(first_tokens[chart.row]))}</p>" for chart in charts),
+            origin=escape(origin),
+            table=build_table(methods_words.build_detail_rows(comparison), "methods"),
+            positions=escape(methods_words.describe_positions(comparison)),
+        )
+    )
 
 
 def _build_method(row: MethodRow) -> dict[str, Any]:
@@ -187,50 +170,46 @@ def _build_method(row: MethodRow) -> dict[str, Any]:
 
 def build_evidence() -> PageContent:
     """Tables of the recorded evidence."""
-    cells = read_file(TRACES / "matrix.json", rule_matrix.read_matrix)
-    served = read_file(TRACES / "setups.json", records.load_setups)
-    kinds = read_file(TRACES / "study.json", Study.from_json)
+    matrix = read_file(TRACES / "matrix.json", rule_matrix.read_matrix)
+    setups = read_file(TRACES / "setups.json", records.load_setups)
+    study = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plan.load_plans).values()))
-    setups_rows = [
-        dict(zip((*setups_words.COLUMNS, "what it is"), (*row, meaning), strict=True))
-        for row, meaning in setups_words.build_setup_table(served)
-    ]
-    blank = "".join(
-        f"<li>{escape(row['blank because'])} Blank: {escape(row['cells'])}.</li>" for row in rule_matrix.list_blanks(cells)
+    columns = (*setups_words.COLUMNS, "what it is")
+    setups_rows = [dict(zip(columns, (*row, what), strict=True)) for row, what in setups_words.build_setup_table(setups)]
+    blanks = (f"{row['blank because']} Blank: {row['cells']}." for row in rule_matrix.list_blanks(matrix))
+    return _fill_page(
+        "evidence",
+        prompt=escape(matrix["settings"]["prompt"]),
+        min_tv=matrix["tv"],
+        matrix=rule_matrix.build_matrix_html(matrix),
+        matrix_sentence=escape(rule_matrix.describe_matrix(matrix)),
+        blanks="".join(f"<li>{escape(blank)}</li>" for blank in blanks),
+        setups_machine=escape(_describe_machine(setups.machine)),
+        setups=build_table(setups_rows),
+        setups_sentence=escape(setups_words.describe_setups(setups)),
+        plan=build_table(plan_words.build_rows(predicted)),
+        plan_sentence=escape(plan_words.describe_tokens(predicted)),
+        scores=build_table(study_words.build_score_rows(study)),
+        published=build_table(plan_words.build_published_rows()),
     )
-    parts = (
-        "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
-        f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
-        f"<code>specviz matrix --min-tv {cells['tv']:g}</code> draws the samples again.</p>\n{rule_matrix.build_matrix_html(cells)}\n"
-        f"<p class=said>{escape(rule_matrix.describe_matrix(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
-        f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_describe_machine(served.machine))}</p>\n"
-        f"{build_table(setups_rows)}\n<p class=said>{escape(setups_words.describe_setups(served))}</p>",
-        f"<h2>Can the speed be known before it is run?</h2>\n{build_table(plan_words.build_rows(predicted))}\n"
-        f"<p class=said>{escape(plan_words.describe_tokens(predicted))}</p>",
-        f"<h2>Which statistic of two models predicts the acceptance rate?</h2>\n{build_table(study_words.build_score_rows(kinds))}",
-        f"<h2>The published speed-ups, and their formula</h2>\n{build_table(plan_words.build_published_rows())}",
-    )
-    about = "Recorded evidence that speculative decoding is exact, what it does not cover, and what it gains."
-    return PageContent(about, "\n".join(parts))
 
 
 def build_glossary() -> PageContent:
-    """The glossary."""
+    """The glossary, in alphabetical order."""
     rows = sorted(GLOSSARY.items(), key=lambda item: item[0].lower())
-    words = "".join(f"<dt>{escape(term)}</dt><dd>{escape(means)}</dd>" for term, means in rows)
-    return PageContent("The words of speculative decoding, each in a sentence or two.", f"<h1>Glossary</h1>\n<dl>{words}</dl>")
+    return _fill_page("glossary", terms="".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in rows))
 
 
 def build_sources() -> PageContent:
     """The papers, from assets/sources.toml."""
-    papers = load_toml("sources")["source"]
-    rows = "".join(
-        f'<li><p>{escape(one["authors"])}: <a href="{escape(one["url"])}" rel="noopener"><cite>{escape(one["title"])}</cite></a>, '
-        f"{escape(one['where'])}.</p><p>{escape(one['what'])}</p><p>It reports: {escape(one['claims'])}</p><p>Here: {escape(one['here'])}</p></li>"
-        for one in papers
-    )
-    said = "The runs on these pages were recorded with the shipped pair of models, which was trained on public-domain books."
-    return PageContent("The papers behind specviz.", f'<h1>Sources</h1>\n<ul class="papers">{rows}</ul>\n<p>{said}</p>')
+    papers = [{name: escape(str(text)) for name, text in paper.items()} for paper in load_toml("sources")["source"]]
+    return _fill_page("sources", papers="".join(TEXTS["sources"]["paper"].format(**paper) for paper in papers))
+
+
+def _fill_page(page: str, data: Mapping[str, Any] | None = None, **values: Any) -> PageContent:
+    """A page of TEXTS with values in it, which are markup or escaped. data: for the page's script, if it has one."""
+    body = TEXTS[page]["body"].lstrip().format(**values)
+    return PageContent(TEXTS[page]["about"], body, "words" if data is None else page, data)
 
 
 def build_table(rows: Sequence[Mapping[str, Any]], kind: str = "") -> str:

@@ -65,7 +65,7 @@ def build_drafting_methods_package(
     """What the page shows, as a package.
 
     Args:
-        one: The comparison.
+        comparison: The comparison.
         choice: Name of its distribution.
         manifest: Settings, models, versions, permalink and commands.
         gain: The recorded plan under block verification.

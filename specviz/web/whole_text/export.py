@@ -52,7 +52,7 @@ def build_passage_package(
     """What the page shows, as a package.
 
     Args:
-        one: A complete passage.
+        passage: A complete passage.
         surveys: Recorded texts by distribution.
         recorded: Those under the distribution of this text.
         manifest: Settings, models, versions, permalink and commands.

@@ -136,7 +136,7 @@ def _describe_interval(share: Estimate) -> str:
 
 
 def plot_kinds(profile: DivergenceProfile, own_profile: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
-    """Mean rejection probability of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
+    """Mean rejection probability of each kind of word with its interval, the largest on top; ``own_profile``: of one text, as open circles."""
     order = sorted(profile.kinds, key=lambda row: row.apart.value)
     figure = go.Figure()
     places = {row.name: place for place, row in enumerate(order)}

@@ -42,7 +42,7 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
     """Payload of the component.
 
     Args:
-        one: The passage as far as it is written.
+        passage: As far as it is written.
         done: Whether it is complete.
         app: Address of the app, whose page One round opens a round; None: no round can be opened.
 
