@@ -85,7 +85,7 @@ def compare_with_plan(batches: BatchSpeeds, key: str, plan: SpeedPlan | None) ->
         return ""
     return (
         f"For one text and gamma {gamma} this chart says {here.value:.2f}, the prediction above {row.factor.value:.2f}: two measurements. Here a round "
-        f"took {batches.round_cost(1, gamma):.2f} target passes, with {batches.held} tokens in the cache, at {batches.estimate_tokens(key, gamma).value:.2f} tokens per pass; "
+        f"took {batches.round_cost(1, gamma):.2f} target passes, with {batches.cached_tokens} tokens in the cache, at {batches.estimate_tokens(key, gamma).value:.2f} tokens per pass; "
         f"above it took {plan.costs.compute_cost(gamma):.2f}, at {row.tokens.value:.2f} tokens per pass."
     )
 

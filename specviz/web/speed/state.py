@@ -256,6 +256,6 @@ def choose_rounds(batches: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:
     machine, texts = batches.machine, len(next(iter(batches.rounds.values()))[0])
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
     return key, (
-        f"Recorded {batches.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {batches.held} tokens in the cache, "
+        f"Recorded {batches.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {batches.cached_tokens} tokens in the cache, "
         f"and {whose} over {texts} texts of {batches.length} tokens at temperature {choice.temperature}{more}."
     )

@@ -106,7 +106,7 @@ def _share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[lis
 
 def _kind_rows(profile: DivergenceProfile) -> Iterator[list[Any]]:
     for row in profile.kinds:
-        yield [row.name, row.count, row.tokens, *_list_share(row.apart), *_list_share(row.divergence)]
+        yield [row.name, row.count, row.tokens, *_list_share(row.distance), *_list_share(row.divergence)]
 
 
 def _list_share(share: Estimate) -> list[Any]:

@@ -25,7 +25,7 @@ FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 def plot_along_text(scored_text: ScoredText, kind: str = "light") -> go.Figure:
     """The rejection probability at each token as a bar, dark where the models differ most."""
-    forks, apart = set(scored_text.forks), scored_text.apart
+    forks, apart = set(scored_text.forks), scored_text.distances
     labels = [_label_position(scored_text, place) for place in range(len(scored_text.beta))]
     figure = go.Figure()
     for chosen, name, marker in (
@@ -54,7 +54,7 @@ def _label_position(scored_text: ScoredText, place: int) -> str:
 
 def describe_along_text(scored_text: ScoredText) -> str:
     """How often draft tokens are rejected on average, and where most often."""
-    apart = scored_text.apart
+    apart = scored_text.distances
     if not apart.any():
         return "Both models have the same distribution at every token: a draft token is never rejected."
     most = int(apart.argmax())
@@ -137,7 +137,7 @@ def _describe_interval(share: Estimate) -> str:
 
 def plot_kinds(profile: DivergenceProfile, own_profile: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
     """Mean rejection probability of each kind of word with its interval, the largest on top; ``own_profile``: of one text, as open circles."""
-    order = sorted(profile.kinds, key=lambda row: row.apart.value)
+    order = sorted(profile.kinds, key=lambda row: row.distance.value)
     figure = go.Figure()
     places = {row.name: place for place, row in enumerate(order)}
     _add_dots(
@@ -176,12 +176,12 @@ def _add_dots(
 
 def describe_kinds(profile: DivergenceProfile) -> str:
     """At which kind of word the models differ most and least, where the intervals do not overlap."""
-    rows = sorted((row for row in profile.kinds if row.count >= FEW), key=lambda row: row.apart.value)
+    rows = sorted((row for row in profile.kinds if row.count >= FEW), key=lambda row: row.distance.value)
     if len(rows) < 2:
         return "There are too few words here to compare their kinds."
     least, most = rows[0], rows[-1]
     what = f"{profile.texts} texts" if profile.by_text else f"{profile.count} tokens"
-    if least.apart.n < 2 or most.apart.n < 2 or least.apart.high >= most.apart.low:
+    if least.distance.n < 2 or most.distance.n < 2 or least.distance.high >= most.distance.low:
         return f"No kind of word stands out in these {what}: the {CONFIDENCE:.0%} intervals overlap."
     return (
         f"The models differ most at “{most.name}”: a draft token is rejected with probability {_format_mean(most)}. They differ least at “{least.name}”, {_format_mean(least)}. "
@@ -195,7 +195,7 @@ def _find_largest(rows: Sequence[WordKind]) -> WordKind:
 
 
 def _format_mean(row: WordKind) -> str:
-    return f"{format_probability(row.apart.value)} ({format_probability(row.apart.low)} to {format_probability(row.apart.high)})"
+    return f"{format_probability(row.distance.value)} ({format_probability(row.distance.low)} to {format_probability(row.distance.high)})"
 
 
 def build_kind_rows(profile: DivergenceProfile) -> list[dict[str, object]]:
