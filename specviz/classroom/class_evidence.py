@@ -71,7 +71,7 @@ def _dump_test(report: TestReport) -> dict[str, Any]:
 
 def count_certified(n: int) -> int:
     """How many of n samples a certificate holds: those of the last test that they reach. Raises EvidenceError before the first."""
-    test = SCHEDULE.due(n)
+    test = SCHEDULE.find_due_look(n)
     if test is None:
         raise EvidenceError(f"A certificate needs at least {SCHEDULE.first} samples of the class, got {n}.")
     return SCHEDULE.n(test)
@@ -95,7 +95,7 @@ def build_certificate(
     numbers = [list_sample_numbers(*block) for block in take_first_samples((SampleBlock(*one, {}) for one in blocks), n)]
     session = Session(build_decoder("speculative", pair, settings), SamplingPlan("shared-distributions", n, MIN_TV))
     samples = session.redraw(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
-    test = SCHEDULE.due(n)
+    test = SCHEDULE.find_due_look(n)
     assert test is not None
     plan = TestPlan.for_samples(n, samples.tokens.shape[1], MIN_TV, SCHEDULE.level(test) * SCHEDULE.tests)
     session.test(SHARED, scale_progress(on_progress, 0.3, 1.0), plan, blocks=numbers)

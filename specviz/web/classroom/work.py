@@ -46,9 +46,9 @@ def _prepare_prediction(ticket: Ticket, pair: LoadedPair, settings: Settings, se
 
 
 def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[str, Any]:
-    from specviz.web.sampling.work import exact_cells
+    from specviz.web.sampling.work import compute_exact_cells
 
-    exact = exact_cells(pair, settings, ticket)
+    exact = compute_exact_cells(pair, settings, ticket)
     return {"labels": list(exact.labels), "cells": exact.cells.to_record()}
 
 
@@ -57,14 +57,14 @@ def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[
     from specviz.classroom import drawing
     from specviz.evidence.bugs.published import PUBLISHED_BUGS
     from specviz.web.mistakes.state import GAME, HIDEABLE
-    from specviz.web.sampling.work import exact_cells
+    from specviz.web.sampling.work import compute_exact_cells
 
     random = secrets.SystemRandom()
     offered = sorted(random.sample(HIDEABLE, 3))
     answer = random.randrange(len(offered) + 1)
     bug = offered[answer] if answer < len(offered) else None
     settings = replace(settings, **GAME)
-    exact = exact_cells(pair, settings, ticket)
+    exact = compute_exact_cells(pair, settings, ticket)
     samples = run_in_worker(ticket, drawing.draw_for_vote, pair, settings, (settings, bug, exact.ids), "a decoder to vote on")
     options = [{"name": PUBLISHED_BUGS[one].name, "wrong": PUBLISHED_BUGS[one].description} for one in offered]
     options.append({"name": "no mistake", "wrong": "The decoder is exact."})

@@ -22,6 +22,7 @@ LINE, ROW, GAP = 0.19, 0.26, 0.11  # inches of a line of text, of a table's row,
 LETTERS, BOLD_LETTERS = 96, 84  # in a line of text, and of bold text
 WIDE = 2.75  # inches of a first column of sentences
 TEXTS = load_toml("texts/worksheet")
+Rows = Sequence[Sequence[str]]  # of a table: name and cells
 
 
 def build_pdf(sheets: Sequence[Worksheet], key: bool = False) -> bytes:
@@ -44,7 +45,7 @@ def draw_front(sheet: Worksheet, key: bool = False) -> Figure:
     page.draw_table(guesses, (("digits", *(f"{digits:02d}" for digits in sheet.draft_digits)), ("word", *drawn)), answers=(1,))
     page.draw_section(texts["head_2"], texts["text_2"])
     checked = [one for one in sheet.round.proposals if one.accepted is not None]
-    rows = (
+    rows: Rows = (
         ("q", *(_format_decimal(one.q) for one in checked)),
         ("p", *(_format_decimal(one.p) for one in checked)),
         ("p/q, at most 1", *(_format_quotient(one.p, one.q) for one in checked)),
@@ -72,7 +73,7 @@ def draw_back(sheet: Worksheet, key: bool = False) -> Figure:
     accepted, replaced = [min(a, b) for a, b in zip(p, q, strict=True)], compute_residual(p, q)
     columns = ("", *WORDS, "sum")
     page.draw_section(texts["head_4"], texts["text_4"].format(start=start))
-    rows = (
+    rows: Rows = (
         ("guessed and accepted: min(p, q)", *(_format_decimal(one / 10) for one in (*accepted, sum(accepted)))),
         ("replaced: (1 − sum of min) × residual", *(_format_decimal(one / 10) for one in (*replaced, sum(replaced)))),
         ("together", *(_format_decimal((a + b) / 10) for a, b in zip(accepted, replaced, strict=True)), "1"),

@@ -37,7 +37,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
         batches=(batches, choose_rounds(batches, choice)[0]) if batches else None,
         what_if=(sliders.gamma, sliders.spot, locate_pair(choice, plan, batches, sliders.gamma)),
     )
-    return ExportOffer.of(package, "" if state.own else f"This is the recorded plan, of the text {plan.text['name']}.")
+    return ExportOffer.from_package(package, "" if state.own else f"This is the recorded plan, of the text {plan.text['name']}.")
 
 
 def build_plan_command(plan: SpeedPlan) -> str:
