@@ -11,30 +11,22 @@ k, level alpha / ((k + 1)(k + 2)), and the last look gets the rest. Three reason
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.errors import EvidenceError
-from specviz.statistics.finding import ALPHA, POWER
-from specviz.statistics.power import correct_level, find_detectable_tv
+from specviz.statistics.finding import ALPHA
+from specviz.statistics.power import correct_level
 
 
 @dataclass(frozen=True, slots=True)
 class InterimSchedule:
-    """When accumulating draws are tested, and at what level each time. Fixed before the first draw.
+    """When accumulating draws are tested, and at what level each time. Fixed before the first draw."""
 
-    first   draws at look 0, at least 1; look k has first * factor^k
-    looks   number of looks, at least 1
-    alpha   false-alarm rate of all looks together
-    tests   tests made at each look; they share its level equally
-    factor  ratio of draws between a look and the one before, at least 2
-    """
-
-    first: int
-    looks: int
-    alpha: float = ALPHA
-    tests: int = 1
-    factor: int = 2
+    first: int  # draws at look 0, at least 1; look k has first * factor^k
+    looks: int  # at least 1
+    alpha: float = ALPHA  # false-alarm rate of all looks together
+    tests: int = 1  # made at each look; they share its level equally
+    factor: int = 2  # draws at a look over those at the one before
 
     def __post_init__(self) -> None:
         if self.first < 1 or self.looks < 1:
@@ -44,11 +36,6 @@ class InterimSchedule:
     def n(self, look: int) -> int:
         """Draws at a look."""
         return self.first * self.factor**look
-
-    @property
-    def last(self) -> int:
-        """Draws at the last look."""
-        return self.n(self.looks - 1)
 
     def level(self, look: int) -> float:
         """Level of each test at a look. All levels sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
@@ -61,11 +48,3 @@ class InterimSchedule:
         if n_drawn < self.first:
             return None
         return max(look for look in range(self.looks) if self.n(look) <= n_drawn)
-
-    def detectable_tv(self, look: int, df: float, power: float = POWER) -> float:
-        """Smallest distance that a chi-square test with df degrees of freedom detects at a look, at its level."""
-        return find_detectable_tv(df, self.n(look), self.level(look), power)
-
-    def adjusted(self, p_values: Sequence[float]) -> float:
-        """One p-value for all looks so far, one test each; compare it with alpha. The least p / (fraction of alpha spent)."""
-        return min(1.0, min(p * self.alpha / (self.level(look) * self.tests) for look, p in enumerate(p_values)))

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
 from specviz.__main__ import main
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate import ALTERED, CONFIRMED, SELF_CONSISTENT, check_certificate, read_certificate
-from specviz.evidence.report import seal
-from specviz.evidence.tests import TestPlan
+from specviz.evidence.certificate import (
+    ALTERED,
+    CONFIRMED,
+    SELF_CONSISTENT,
+    check_certificate,
+    read_certificate,
+    read_test_report,
+)
+from specviz.evidence.report import build_answer, seal
+from specviz.evidence.tests import TestPlan, run_joint_tests
 from tests.certified import altered, first_answer, first_test, states
 
 
@@ -199,3 +207,21 @@ def test_a_field_that_is_missing_or_of_another_kind_is_unreadable_or_altered_nev
             assert altered(read_certificate(path))
         except EvidenceError as error:
             assert "damaged" in str(error)
+
+
+def test_a_statistic_that_is_not_installed_is_left_and_named(record):
+    """Another package's test lowers the level of all tests. Without the package the rest is recomputed all the same."""
+    made = copy.deepcopy(record)
+    for one in made["answers"]:
+        stored = read_test_report(one)
+        extra = replace(stored.tests[1], name="of another package")
+        plan = TestPlan.for_distance(stored.plan.n, stored.plan.length, stored.plan.tv, stored.plan.alpha, 1)
+        joint = run_joint_tests(plan, stored.partition, stored.counts)
+        others = [replace(test, alpha=plan.level) for test in (extra, *stored.tests[2:])]
+        one |= build_answer(replace(stored, plan=plan, tests=(*joint, *others)))
+    made |= {name: value for name, value in first_answer(made).items() if name in made and name != "cells"}
+    assert not altered(seal(made))
+    found = {line.field: line for line in check_certificate(seal(made))}
+    line = found["1 shared distributions: of another package"]
+    assert line.state == SELF_CONSISTENT and "'of another package' is not installed here" in line.why
+    assert found["1 shared distributions: chi-square"].state == CONFIRMED

@@ -274,3 +274,8 @@ def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
     places = cut_openings(pair, BOOK, 6, 5, 2)
     *_, (_, fields, spread) = time_setups(pair, ways, replace(SETTINGS, max_new_tokens=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0
+
+
+def test_the_names_of_setups_hold_the_numbers_that_are_served():
+    assert SETUPS["top-k"].name == f"top-k {targets.TOP_K}" and f" {targets.TOP_K} most likely" in SETUPS["top-k"].description
+    assert targets.WORD in SETUPS["ban"].name and SETUPS["penalty"].name.endswith(f" {targets.PENALTY:g}")

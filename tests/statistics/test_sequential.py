@@ -26,9 +26,8 @@ def test_three_looks_by_hand():
     """Half, a sixth, and the third that is left."""
     plan = InterimSchedule(100, 3, alpha=0.06)
     assert [plan.level(look) for look in range(3)] == pytest.approx([0.03, 0.01, 0.02])
-    assert [plan.n(look) for look in range(3)] == [100, 200, 400] and plan.last == 400
-    assert [plan.due(n) for n in (0, 99, 100, 199, 200, 399, 400, 10_000)] == [None, None, 0, 0, 1, 1, 2, 2]
-    assert plan.adjusted([0.9, 0.01]) == pytest.approx(0.06), "rejected at its look means at most alpha in all"
+    assert [plan.n(look) for look in range(3)] == [100, 200, 400]
+    assert [plan.find_due_look(n) for n in (0, 99, 100, 199, 200, 399, 400, 10_000)] == [None, None, 0, 0, 1, 1, 2, 2]
 
 
 def p_values(counts, probs):
@@ -48,7 +47,8 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
     steps = [plan.n(0), *(plan.n(look) for look in range(plan.looks - 1))]
     totals = accumulate(rng.multinomial(step, probs, size=repeats) for step in steps)
     runs = np.stack([p_values(counts, probs) for counts in totals], axis=1)
-    alarms = sum(plan.adjusted(run) <= plan.alpha for run in runs.tolist())
+    levels = [plan.level(look) for look in range(plan.looks)]
+    alarms = int((runs <= levels).any(axis=1).sum())
     assert stats.binom.ppf(5e-5, repeats, 0.05) <= alarms <= stats.binom.ppf(1 - 5e-5, repeats, 0.1)
     assert (runs.min(axis=1) <= 0.1).sum() > 2 * alarms
 
@@ -56,14 +56,15 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
 def test_the_power_stated_at_a_look_is_reached_there():
     """Look 4 of 8, alpha 0.001, 1,500 repeats at the least favorable alternative: look 4 alone rejects with 0.99."""
     rng, probs, plan = np.random.default_rng(SEED + 1), zipf(12), InterimSchedule(2000, 8)
-    other = least_favorable(probs, plan.detectable_tv(4, 11))
+    other = least_favorable(probs, find_detectable_tv(11, plan.n(4), plan.level(4)))
     draws = rng.multinomial(plan.n(4), other, size=1500)
     assert in_band((p_values(draws, probs) <= plan.level(4)).sum(), 1500, 0.99)
 
 
 def test_the_price_of_looking_is_an_eighth():
     """Tenth look, 50 degrees of freedom: the detectable distance against one test with the same draws, 0.001 each."""
-    assert InterimSchedule(500, 14).detectable_tv(9, 50) / find_detectable_tv(50, 500 * 2**9) == pytest.approx(1.135, abs=0.01)
+    plan = InterimSchedule(500, 14)
+    assert find_detectable_tv(50, plan.n(9), plan.level(9)) / find_detectable_tv(50, plan.n(9)) == pytest.approx(1.135, abs=0.01)
 
 
 @pytest.mark.parametrize(

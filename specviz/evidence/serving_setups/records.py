@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from specviz.records import Schema, build, to_json_value
+from specviz.records import Schema, build, load_toml, to_json_value
 from specviz.settings import Settings
 from specviz.speed.clock import explain_spread
 from specviz.speed.estimate import Estimate
@@ -31,19 +31,8 @@ class GreedyComparison:
     draft_tokens: bool = False
 
 
-COMPARISONS = {
-    one.key: one
-    for one in (
-        GreedyComparison("bf16", "float32 and bfloat16", "float32", "bfloat16"),
-        GreedyComparison("int8", "float32 and int8", "float32", "int8"),
-        GreedyComparison(
-            "bf16-blocks", "bfloat16 without and with draft", "bfloat16 without a draft", "bfloat16 with a draft", True
-        ),
-        GreedyComparison(
-            "fp32-blocks", "float32 without and with draft", "float32 without a draft", "float32 with a draft", True
-        ),
-    )
-}
+_TABLES = load_toml("texts/setups")
+COMPARISONS = {key: GreedyComparison(key, **table) for key, table in _TABLES["comparisons"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +153,6 @@ class NearTieSummary:
 
 
 SCHEMA = Schema("setups", 2, "The record of setups")
-TOP_K, PENALTY, WORD = 20, 1.3, "the"
 EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
 REFERENCE = "fp32"
 TOLERANCE = 5e-6  # as in evidence/analytic/along_text.py, which says why; a test compares them
@@ -186,24 +174,7 @@ class Setup:
     reference_key: str
 
 
-_SETUP_ROWS: tuple[Any, ...] = (
-    (REFERENCE, "float32", EXACT, "The published weights: the reference here."),
-    ("bf16", "bfloat16", ROUNDING, "A pass over several tokens rounds a little differently from a pass over one."),
-    ("int8", "int8, a scale for each token", EXACT, "The quantized target is another model. Draft tokens keep that model’s distribution."),
-    ("int8-pass", "int8, one scale for a pass", LOSSY, "Activations, which go from layer to layer, are divided by a scale and rounded. Mistake: a whole pass shares one scale, so draft tokens change how the others are rounded.", "int8"),
-    ("top-k", f"top-k {TOP_K}", EXACT, f"Only the {TOP_K} most likely tokens may be drawn. The draft does not need the same cut."),
-    ("ban", f"“{WORD}” banned", EXACT, "The word has probability 0 in verification and in every draw."),
-    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "Mistake: only replacements and bonus tokens leave the word out. A draft token may still be it, and be accepted.", "ban"),
-    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "Every token of the prefix is penalized, draft tokens before it included."),
-    ("penalty-once", "penalty set once a round", LOSSY, "Mistake: repetitions among the draft tokens of a round are not penalized.", "penalty"),
-)  # fmt: skip
-
-
-def _build_setup(key: str, name: str, kind: str, description: str, reference_key: str = "") -> Setup:
-    return Setup(key, name, kind, description, reference_key or key)
-
-
-SETUPS = {row[0]: _build_setup(*row) for row in _SETUP_ROWS}
+SETUPS = {key: Setup(key, **{"reference_key": key} | table) for key, table in _TABLES["setups"].items()}
 
 
 @dataclass(frozen=True, slots=True)

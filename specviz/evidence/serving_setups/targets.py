@@ -15,7 +15,6 @@ from transformers import (
 )
 
 from specviz.errors import ModelError, UnsupportedModelError
-from specviz.evidence.serving_setups.records import PENALTY, TOP_K, WORD
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.int8 import Int8Linear, quantize_model
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
@@ -26,6 +25,7 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
+TOP_K, PENALTY, WORD = 20, 1.3, "the"  # assets/texts/setups.toml names them
 Source = CachedModel | ProcessedModel
 Ids = tuple[int, ...]
 TextExcerpt = tuple[Ids, Ids]  # a text: its opening and its continuation
