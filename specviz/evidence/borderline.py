@@ -21,8 +21,8 @@ NEAR = 2e-6  # between the passes of the shipped pair, distributions differ by a
 def find_borderline(shard: Shard, beginnings: Collection[tuple[int, ...]]) -> np.ndarray:
     """Which samples of a shard may fall into another cell if distributions round in another way, (count,) bool.
 
-    shard       one that ``shared_distributions`` can sample
-    beginnings  beginnings of texts that tell cells apart, each together with all of its own beginnings
+    ``shard``: one that ``shared_distributions`` can sample. ``beginnings``: beginnings of texts that tell cells apart, each
+    together with all of its own beginnings.
 
     A sample is marked if one of its random numbers, moved by NEAR, would have given another of the beginnings or ended a round
     elsewhere. Samples are followed only as long as their text is one of the beginnings, so this is little work.

@@ -301,7 +301,7 @@ def _has_models(name: str) -> bool:
 def load_models(record: dict[str, Any], pair: str | None = None) -> LoadedPair:
     """Load the pair that the certificate was made with. Raises ModelsUnavailableError with the reason.
 
-    pair  name of the pair on this machine; None: as in the certificate. A model is never downloaded from the hub for this.
+    ``pair``: name of the pair on this machine; None: as in the certificate. A model is never downloaded from the hub for this.
     """
     if record.get("files"):
         raise ModelsUnavailableError("its samples came from a file")
@@ -326,7 +326,7 @@ def redraw_certificate(
 ) -> Iterator[FieldResult]:
     """Draw the samples of every report again and compare all its fields.
 
-    on_progress  label -> what is called with the fraction done, in [0, 1]
+    ``on_progress``: label -> what is called with the fraction done, in [0, 1].
 
     Settings and seed are confirmed by the counts, because other settings give other samples.
     """
@@ -377,7 +377,7 @@ def redraw_report(
 ) -> TestReport | str:
     """One report from new samples, in the stored cells with recomputed masses; or the reason why the stored cells are wrong.
 
-    blocks  which samples of the seed they are; empty: the first ones
+    ``blocks``: which samples of the seed they are; empty: the first ones.
 
     Raises ModelNotFoundError for samples that cannot be drawn here.
     """

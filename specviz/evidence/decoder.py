@@ -85,12 +85,6 @@ def sampling_modes(name: str, settings: Settings, mode: str = "both") -> tuple[s
 class Decoder:
     """A decoder under fixed settings and after a fixed prompt. ``build_decoder`` makes it.
 
-    components   target, proposer, rule and random numbers; None for assisted generation, which brings its own
-    prompt       token ids
-    engine_only  why it cannot be sampled on shared distributions; '' if it can
-    label        name of the samples' source
-    reopen       gives the components with empty caches. Models stay open
-
     Samples ``first`` to ``first + count - 1`` are a pure function of decoder, mode, first and count, because each shard begins with
     empty caches: in float32 a distribution depends on the pass that it was read in.
     """
@@ -98,11 +92,11 @@ class Decoder:
     name: str
     pair: LoadedPair
     settings: Settings
-    prompt: tuple[int, ...]
-    components: Components | None
-    engine_only: str
-    label: str
-    reopen: Callable[[], Components]
+    prompt: tuple[int, ...]  # token ids
+    components: Components | None  # target, proposer, rule and random numbers; None for assisted generation, which brings its own
+    engine_only: str  # why it cannot be sampled on shared distributions; '' if it can
+    label: str  # name of the samples' source
+    reopen: Callable[[], Components]  # gives the components with empty caches. Models stay open
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
@@ -182,7 +176,7 @@ class Decoder:
     def count_borderline(self, partition: Partition, count: int, blocks: Blocks = ()) -> int | None:
         """How many of the first ``count`` samples may fall into another cell on another machine; None: unknown.
 
-        blocks  where the samples are, if they are not the first ones of the seed
+        ``blocks``: where the samples are, if they are not the first ones of the seed.
 
         Shared distributions give the samples of the engine, so both modes have the same edges. With coarse distributions (half
         precision, 8 bits) the window would be so wide that the number means nothing.

@@ -63,9 +63,8 @@ class EdgeHitError(Exception):
 class BoxRandomness:
     """Random numbers for a batch: those of row ``draw`` lie inside spaces[draw], or inside ``known``. Records their comparisons.
 
-    spans   per row, the interval of each number that gives the same answers, inside its space
-    edges   per row, all edges that each number was compared with
-    others  values that were compared and had not been handed out here
+    ``spans``: per row, the interval of each number that gives the same answers, inside its space. ``edges``: per row, all edges
+    that each number was compared with. ``others``: values that were compared and had not been handed out here.
     """
 
     def __init__(self, spaces: Sequence[Box], known: Box, dice: random.Random):
@@ -147,8 +146,8 @@ class Execution:
 class BoxCutter:
     """Cuts the random numbers of a round into boxes, for one decoder: the arguments of ``step``.
 
-    randomness  what is done to the seed's random numbers; the identity for a decoder without a mistake
-    seed        of the points that are executed; no result depends on it
+    ``randomness``: what is done to the seed's random numbers; the identity for a decoder without a mistake. ``seed``: of the
+    points that are executed; no result depends on it.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class BoxCutter:
     def cut_round(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
         """Round and box of every outcome, and the share of the numbers that was not looked into, in [0, 1].
 
-        known  the intervals of numbers met before. The boxes do not overlap; with what was missed they fill the cube.
+        ``known``: the intervals of numbers met before. The boxes do not overlap; with what was missed they fill the cube.
 
         Raises EnumerationError where numbers are used in another way than by comparisons that are reported.
         """
@@ -298,9 +297,8 @@ def enumerate_output(
 ) -> dict[Text, float]:
     """Distribution of what ``engine.decode`` writes after ``prompt``: ``length`` tokens at most, fewer where a stop token comes first.
 
-    randomness  as in BoxCutter
-    returns     text -> probability; all of them together are wrong by 1e-12 at most. Cost grows with V to the power of
-                length + gamma: V of 3 to 5, length to 4
+    ``randomness``: as in BoxCutter. Returns text -> probability; all of them together are wrong by 1e-12 at most. Cost grows with
+    V to the power of length + gamma: V of 3 to 5, length to 4.
     """
     return Enumerator(target, proposer, rule, eos_token_ids, randomness).enumerate_texts(_build_opening(target, prompt, length))
 

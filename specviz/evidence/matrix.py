@@ -59,28 +59,22 @@ CERTAIN = 1e-9  # probability that rounding explains
 class MatrixCell:
     """One decoder and its result.
 
-    verdict   consistent, rejected, coincides (a lossy rule where the target is certain of one text), blank, too few samples, or nothing tested
-    right     whether the verdict is the expected one
-    said      the result in a sentence; for a blank cell, why the combination makes no sense
-    n         number of samples
-    seen      smallest total variation that they would have shown
-    distance  total variation between samples and distribution on the cells
-    p_value   smallest p-value, corrected for all tests of the cell; None: nothing was tested
-    lost      for a lossy rule, the target's mass of the texts that it never writes, whatever is proposed
     exercised what the samples exercised; None: not sampled
     """
 
     line: str
     rule: str
     column: str
+    # consistent, rejected, coincides (a lossy rule where the target is certain of one text), blank, too few samples, or nothing
+    # tested
     verdict: str
-    right: bool
-    said: str
-    n: int = 0
-    seen: float | None = None
-    distance: float | None = None
-    p_value: float | None = None
-    lost: float | None = None
+    right: bool  # whether the verdict is the expected one
+    said: str  # the result in a sentence; for a blank cell, why the combination makes no sense
+    n: int = 0  # number of samples
+    seen: float | None = None  # smallest total variation that they would have shown
+    distance: float | None = None  # total variation between samples and distribution on the cells
+    p_value: float | None = None  # smallest p-value, corrected for all tests of the cell; None: nothing was tested
+    lost: float | None = None  # for a lossy rule, the target's mass of the texts that it never writes, whatever is proposed
     exercised: Coverage | None = None
 
 
@@ -90,18 +84,15 @@ class MatrixColumn:
 
     remembering
                the pair; it keeps the distributions after the first tokens
-    partition  cells of the target's distribution, for samples of an exact rule
-    certain    the only possible text, if there is only one
-    lost       as in Cell, for each lossy rule
     """
 
     name: str
     settings: Settings
     remembering: MemoizedPair
     plan: TestPlan
-    partition: Partition
-    certain: tuple[int, ...] | None
-    lost: dict[str, float]
+    partition: Partition  # cells of the target's distribution, for samples of an exact rule
+    certain: tuple[int, ...] | None  # the only possible text, if there is only one
+    lost: dict[str, float]  # as in Cell, for each lossy rule
 
 
 def evaluate_cell(
@@ -349,11 +340,9 @@ def evaluate_matrix(
 ) -> Matrix:
     """All cells, or the chosen ones. The samples do not depend on who draws them.
 
-    settings   prompt and seed; for workers also the pair, which each of them loads by name
-    tv         total variation that exact cells must detect
-    only       names, as in ``chosen``
-    on_progress  told the fraction of the work done, in [0, 1], and the last cell
-    executor   workers that compute the cells; None: this process
+    ``settings``: prompt and seed; for workers also the pair, which each of them loads by name. ``tv``: total variation that exact
+    cells must detect. ``only``: names, as in ``chosen``. ``on_progress``: told the fraction of the work done, in [0, 1], and the
+    last cell. ``executor``: workers that compute the cells; None: this process.
     """
     names, rules = choose_lines_and_rules(only)
     jobs = [MatrixCellKey(column, line, rule) for column in COLUMNS for line in names for rule in rules]

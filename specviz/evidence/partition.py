@@ -22,18 +22,13 @@ EMPTY = 1e-12  # mass of a cell that rounding explains, after all of its continu
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Cells named by prefixes. A cell holds all continuations with its prefix that do not belong to a longer named prefix.
+    """Cells named by prefixes. A cell holds all continuations with its prefix that do not belong to a longer named prefix."""
 
-    names   (C) prefixes, the empty one first; every continuation falls into the cell of its longest named prefix
-    masses  (C,) float64, the target's probability of each cell; they sum to 1 up to rounding
-    length  L: continuations are truncated to L tokens
-    whole   (C,) bool: the cell is a single continuation, so differences cannot hide in it
-    """
-
+    # (C) prefixes, the empty one first; every continuation falls into the cell of its longest named prefix
     names: tuple[Beginning, ...]
-    masses: np.ndarray
-    length: int
-    whole: np.ndarray
+    masses: np.ndarray  # (C,) float64, the target's probability of each cell; they sum to 1 up to rounding
+    length: int  # L: continuations are truncated to L tokens
+    whole: np.ndarray  # (C,) bool: the cell is a single continuation, so differences cannot hide in it
 
     @property
     def pooled_mass(self) -> float:

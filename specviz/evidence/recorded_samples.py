@@ -16,15 +16,12 @@ SCHEMA = Schema("samples", 1, "The record of samples")
 
 @dataclass(frozen=True, slots=True)
 class DecoderSamplesRecord:
-    """Samples of Is it exact?
+    """Samples of Is it exact?"""
 
-    settings  under which they were drawn; source  the decoder; models  as an export names them; date  when
-    """
-
-    settings: Settings
-    source: str
-    models: Mapping[str, Any]
-    date: str
+    settings: Settings  # under which they were drawn
+    source: str  # the decoder
+    models: Mapping[str, Any]  # as an export names them
+    date: str  # when
     result: ExactnessResult
 
 

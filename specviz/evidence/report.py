@@ -35,11 +35,10 @@ def build_report(
 ) -> dict[str, Any]:
     """One record for all sampled modes. Its verdict is that of the first rejected answer, or of the first answer if none was.
 
-    answers      at least one, in order of precedence
-    analytic_tv  largest total variation between the decoder's own distribution and an uncached pass; None: not computed
-    files        descriptions of the sample files, if there are any
-    file_note    a sentence about these files
-    blocks       which samples of the seed were tested, (first, count) each in their order; empty: the first ones
+    ``answers``: at least one, in order of precedence. ``analytic_tv``: largest total variation between the decoder's own
+    distribution and an uncached pass; None: not computed. ``files``: descriptions of the sample files, if there are any.
+    ``file_note``: a sentence about these files. ``blocks``: which samples of the seed were tested, (first, count) each in their
+    order; empty: the first ones.
     """
     spoken = build_answer(next((one for one in answers if one.verdict == "rejected"), answers[0]))
     note = file_note or make_note(spoken["verdict"], [one.mode for one in answers])

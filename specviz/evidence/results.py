@@ -46,22 +46,16 @@ CellRow = tuple[str, bool, float, int, float, float]  # of one cell: label, whol
 
 @dataclass(frozen=True, slots=True)
 class CellShares:
-    """Samples of one decoder in cells that were chosen before any sample was drawn.
-
-    labels     (C,) a beginning each; whole  (C,) whether the cell is one single continuation
-    probs      (C,) exact probability; counts  (C,) samples
-    low, high  (C,) the band of each share
-    n          samples so far, 0 before the first
-    """
+    """Samples of one decoder in cells that were chosen before any sample was drawn."""
 
     name: str
-    labels: tuple[str, ...]
-    whole: tuple[bool, ...]
-    probs: tuple[float, ...]
-    counts: tuple[int, ...]
-    low: tuple[float, ...]
+    labels: tuple[str, ...]  # (C,) a beginning each
+    whole: tuple[bool, ...]  # (C,) whether the cell is one single continuation
+    probs: tuple[float, ...]  # (C,) exact probability
+    counts: tuple[int, ...]  # (C,) samples
+    low: tuple[float, ...]  # low, high: (C,) the band of each share
     high: tuple[float, ...]
-    n: int
+    n: int  # samples so far, 0 before the first
 
     @classmethod
     def from_counts(
@@ -263,26 +257,17 @@ def describe_coverage(coverage: Coverage) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InterimTest:
-    """What one of several tests of accumulating samples found, in plain numbers.
+    """What one of several tests of accumulating samples found, in plain numbers."""
 
-    n              samples; verdict  one of VERDICTS
-    tests          its findings, chi-square first
-    detectable_tv  the total variation distance on the cells that it detects 99 times in 100, in (0, 1]
-    pooled         probability of the cells that hold several texts, in [0, 1]
-    cells          how many cells can occur; can_show_difference  whether they can show a difference
-    counts         samples in each cell, (C,)
-    exercised      what the samples exercised; None: not counted, in an earlier record
-    """
-
-    n: int
-    verdict: str
-    tests: tuple[Finding, ...]
-    detectable_tv: float
-    pooled: float
-    cells: int
-    can_show_difference: bool = field(metadata=record_key("tells"))
-    counts: tuple[int, ...]
-    exercised: Coverage | None = None
+    n: int  # samples
+    verdict: str  # one of VERDICTS
+    tests: tuple[Finding, ...]  # its findings, chi-square first
+    detectable_tv: float  # the total variation distance on the cells that it detects 99 times in 100, in (0, 1]
+    pooled: float  # probability of the cells that hold several texts, in [0, 1]
+    cells: int  # how many cells can occur
+    can_show_difference: bool = field(metadata=record_key("tells"))  # whether they can show a difference
+    counts: tuple[int, ...]  # samples in each cell, (C,)
+    exercised: Coverage | None = None  # what the samples exercised; None: not counted, in an earlier record
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> InterimTest:
@@ -292,16 +277,12 @@ class InterimTest:
 
 @dataclass(frozen=True, slots=True)
 class SamplingResult:
-    """What was found so far.
+    """What was found so far."""
 
-    arms   the samples of both decoders; None until the exact distribution is known
-    looks  what each test found, in the order of the plan: one entry for each decoder that is tested
-    notes  sentences about what is unusual here
-    """
-
-    arms: tuple[CellShares, CellShares] | None = None
+    arms: tuple[CellShares, CellShares] | None = None  # the samples of both decoders; None until the exact distribution is known
+    # what each test found, in the order of the plan: one entry for each decoder that is tested
     looks: tuple[tuple[InterimTest, ...], ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences about what is unusual here
 
     @property
     def n(self) -> int:
@@ -310,16 +291,12 @@ class SamplingResult:
 
 @dataclass(frozen=True, slots=True)
 class ExactnessResult(SamplingResult):
-    """What was found so far; the second decoder is target-only sampling under another seed, which is not tested.
+    """What was found so far; the second decoder is target-only sampling under another seed, which is not tested."""
 
-    texts     (number of the sample from 1, text of the source, target-only text), the latest that differ
-    p_values  of many seeds, once they were asked for
-    engine    samples that ran through the engine and its caches; the others were drawn on shared distributions
-    """
-
+    # (number of the sample from 1, text of the source, target-only text), the latest that differ
     texts: tuple[int, str, str] | None = None
-    p_values: SeedPValues | None = None
-    engine: int = 0
+    p_values: SeedPValues | None = None  # of many seeds, once they were asked for
+    engine: int = 0  # samples that ran through the engine and its caches; the others were drawn on shared distributions
 
 
 def label_cells(cells: Partition, pieces: Callable[[set[int]], Mapping[int, str]]) -> tuple[str, ...]:
@@ -331,7 +308,7 @@ def label_cells(cells: Partition, pieces: Callable[[set[int]], Mapping[int, str]
 def find_latest_difference(decode: Callable[[list[int]], str], arms: Sequence[Samples]) -> tuple[int, str, str] | None:
     """The latest sample of which two decoders wrote different texts; None where the last TEXTS are the same.
 
-    decode  token ids -> text
+    ``decode``: token ids -> text.
     """
     for back in range(1, min(TEXTS, len(arms[0])) + 1):
         left, right = (samples.tokens[-back].tolist() for samples in arms)

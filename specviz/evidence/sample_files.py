@@ -39,22 +39,15 @@ Sample = tuple[int, ...] | str
 
 @dataclass(frozen=True, slots=True)
 class SampleFile:
-    """The samples of one file.
-
-    samples       tuples of ids, or texts; at most TOKENS_MAX and TEXT_MAX long
-    lengths       tokens (characters) of each sample as it was written
-    stop_reasons  stop reason of each; '' if there is none
-    lines         line number of each, for error messages
-    settings      sampling settings named in the file, without the seed
-    """
+    """The samples of one file."""
 
     name: str
     prompt: str
-    samples: tuple[Sample, ...]
-    lengths: tuple[int, ...]
-    stop_reasons: tuple[str, ...]
-    lines: tuple[int, ...]
-    settings: dict[str, Any]
+    samples: tuple[Sample, ...]  # tuples of ids, or texts; at most TOKENS_MAX and TEXT_MAX long
+    lengths: tuple[int, ...]  # tokens (characters) of each sample as it was written
+    stop_reasons: tuple[str, ...]  # stop reason of each; '' if there is none
+    lines: tuple[int, ...]  # line number of each, for error messages
+    settings: dict[str, Any]  # sampling settings named in the file, without the seed
     sha256: str
 
     @property
@@ -246,7 +239,7 @@ def find_period(samples: Sequence[Sample]) -> int:
 def refuse_repeats(file: SampleFile, log_chance: Sequence[float] | None = None) -> str:
     """Raise EvidenceError if one sample, or a sequence of samples, repeats again and again: they are not independent.
 
-    log_chance  log probability of each sample under the exact distribution; None: estimated by its frequency in the file
+    ``log_chance``: log probability of each sample under the exact distribution; None: estimated by its frequency in the file.
 
     Returns a sentence if every sample is the same and this may be chance, else ''.
     """

@@ -36,15 +36,13 @@ def add_coverage(one: Coverage | None, other: Coverage | None) -> Coverage | Non
 
 @dataclass(slots=True)
 class ModeSamples:
-    """The samples of one mode: their final number, the complete ones from the first on, and a shard that is half done.
-
-    coverage  what the complete ones exercised; None: not counted, in a file of an earlier version
-    """
+    """The samples of one mode: their final number, the complete ones from the first on, and a shard that is half done."""
 
     n: int
     source: str
     tokens: np.ndarray
     half: ShardState | None = None
+    # what the complete ones exercised; None: not counted, in a file of an earlier version
     coverage: Coverage | None = field(default_factory=Coverage)
 
     @property
@@ -61,16 +59,11 @@ class ModeSamples:
 
 @dataclass(slots=True)
 class SavedSamples:
-    """The file and its content.
+    """The file and its content."""
 
-    path   None: nothing is saved
-    fingerprint  everything that determines the samples, JSON-ready; a file with another value is rejected
-    parts  samples by mode
-    """
-
-    path: Path | None
-    fingerprint: dict[str, Any]
-    parts: dict[str, ModeSamples] = field(default_factory=dict)
+    path: Path | None  # None: nothing is saved
+    fingerprint: dict[str, Any]  # everything that determines the samples, JSON-ready; a file with another value is rejected
+    parts: dict[str, ModeSamples] = field(default_factory=dict)  # samples by mode
     _written: float = 0.0
     _due: float = 0.0
 

@@ -27,21 +27,14 @@ Group = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of N samples at L positions. Entries after a sample's end are NaN (False in ``favored``).
+    """Scores of N samples at L positions. Entries after a sample's end are NaN (False in ``favored``)."""
 
-    below          (N, L) the target's mass of all smaller ids at that position
-    mass           (N, L) the target's mass of the token itself
-    favored       (N, L) bool: whether q > p for the token
-    favored_mass  (N, L) the target's mass of all tokens with q > p after that prefix
-    ending         (N, L) the target's mass of all end-of-sequence tokens after that prefix
-    groups         for each position and prefix: counts of the next tokens in cells fixed by the distribution, and the cells' masses
-    """
-
-    below: np.ndarray
-    mass: np.ndarray
-    favored: np.ndarray
-    favored_mass: np.ndarray
-    ending: np.ndarray
+    below: np.ndarray  # (N, L) the target's mass of all smaller ids at that position
+    mass: np.ndarray  # (N, L) the target's mass of the token itself
+    favored: np.ndarray  # (N, L) bool: whether q > p for the token
+    favored_mass: np.ndarray  # (N, L) the target's mass of all tokens with q > p after that prefix
+    ending: np.ndarray  # (N, L) the target's mass of all end-of-sequence tokens after that prefix
+    # for each position and prefix: counts of the next tokens in cells fixed by the distribution, and the cells' masses
     groups: tuple[list[Group], ...]
 
     @classmethod
@@ -106,7 +99,7 @@ def _score_position(
 def group_by_prefix(counts: Tensor, p: Tensor) -> Iterator[Group]:
     """Yield counts and masses by cell, for each prefix that has at least two cells.
 
-    counts, p  (g, V)
+    ``counts``, ``p``: (g, V).
 
     The cells of a prefix depend only on its distribution and on its number of samples n: every token with n p >= 5 is a cell, and
     all other tokens together are one more if they reach 5; otherwise they join the lightest cell.

@@ -125,26 +125,19 @@ def compute_shard_sizes(mode: str, n: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class SamplingPlan:
-    """How a decoder is sampled and tested.
+    """How a decoder is sampled and tested."""
 
-    mode     both, shared-distributions or engine
-    samples  number on shared distributions, and most from the engine
-    tv       total variation that the tests must detect, above 0 and at most 1
-    seconds  time for samples from the engine
-    """
-
-    mode: str = "both"
-    samples: int = 200_000
-    tv: float = 0.01
-    seconds: float = 60.0
+    mode: str = "both"  # both, shared-distributions or engine
+    samples: int = 200_000  # number on shared distributions, and most from the engine
+    tv: float = 0.01  # total variation that the tests must detect, above 0 and at most 1
+    seconds: float = 60.0  # time for samples from the engine
 
 
 class Session:
     """A verification of one decoder: draw samples in each mode of the plan, test them, and report.
 
-    decoder   what is sampled; plan  how
-    saved     the samples drawn so far; they grow
-    executor  who draws the shards; None: this process
+    ``decoder``: what is sampled. ``plan``: how. ``saved``: the samples drawn so far; they grow. ``executor``: who draws the
+    shards; None: this process.
     """
 
     def __init__(
@@ -166,7 +159,7 @@ class Session:
     def run(self, on_stage: Callable[[str], ProgressCallback]) -> dict[str, Any]:
         """Draw and test in every mode, and report.
 
-        on_stage  what is being done -> what is called with the share of it that is done; may raise to stop
+        ``on_stage``: what is being done -> what is called with the share of it that is done; may raise to stop.
         """
         self._open()
         for mode in self.modes:
@@ -302,17 +295,12 @@ def _add_in_order(
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """What samples added to a tally.
+    """What samples added to a tally."""
 
-    shown      (C,) counts in the cells of the picture; tests  in those of each test that had not come before
-    coverage   what they exercised
-    due        tests that fell due, by their number
-    """
-
-    shown: np.ndarray
-    tests: dict[int, np.ndarray]
-    coverage: Coverage | None
-    due: dict[int, TestReport]
+    shown: np.ndarray  # (C,) counts in the cells of the picture
+    tests: dict[int, np.ndarray]  # in those of each test that had not come before
+    coverage: Coverage | None  # what they exercised
+    due: dict[int, TestReport]  # tests that fell due, by their number
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready, for ``Tally.restore``."""
@@ -324,7 +312,7 @@ class Increment:
 class Tally:
     """Samples of one decoder, counted in the cells of a picture and in those of every interim test.
 
-    is_control  whether the decoder drafts nothing by design
+    ``is_control``: whether the decoder drafts nothing by design.
     """
 
     def __init__(self, cells: SequentialCells, name: str = "", is_control: bool = False):
@@ -370,8 +358,8 @@ def _encode_sparse(counts: np.ndarray) -> dict[str, int]:
 class InterimSession:
     """Samples of several decoders that accumulate side by side, tested whenever their number reaches one of SIZES.
 
-    specs   the decoders; the first ``tested`` of them are tested
-    cells   of the picture and of each test; labels  what the cells of the picture are called
+    ``specs``: the decoders; the first ``tested`` of them are tested. ``cells``: of the picture and of each test. ``labels``: what
+    the cells of the picture are called.
     """
 
     def __init__(self, specs: Sequence[SamplingSpec], cells: SequentialCells, labels: tuple[str, ...], tested: int):
@@ -397,8 +385,8 @@ class InterimSession:
     ) -> list[Samples]:
         """The next ``count`` samples of each decoder. ``test`` counts them.
 
-        modes  in which each decoder is sampled; empty: as its spec says
-        call   (function, arguments, on_progress) -> its result, to draw elsewhere; None: here
+        ``modes``: in which each decoder is sampled; empty: as its spec says. ``call``: (function, arguments, on_progress) -> its
+        result, to draw elsewhere; None: here.
         """
         specs = [replace(spec, mode=mode) for spec, mode in zip(self.specs, modes, strict=True)] if modes else self.specs
         given = tuple(specs), ShardRange(self.n, count)
@@ -428,8 +416,7 @@ def compute_seed_p_values(
 
     The p-values of an exact decoder are uniform on [0, 1].
 
-    ids      of the prompt; samples  of each seed
-    draw     (settings with a seed of their own) -> so many samples
+    ``ids``: of the prompt. ``samples``: of each seed. ``draw``: (settings with a seed of their own) -> so many samples.
 
     Raises SpecvizError where the distribution has a single cell.
     """

@@ -239,7 +239,7 @@ def run_joint_tests(
 ) -> tuple[Finding, ...]:
     """The tests of the joint distribution, which need only the cells and their counts: chi-square, G, and registered ones.
 
-    extra  names of the registered ones to run; None: all
+    ``extra``: names of the registered ones to run; None: all.
     """
     probs = partition.masses / partition.masses.sum()
     tests = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)

@@ -31,7 +31,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], schema: str = SCHEMA)
     """Write all files or none: made beside the folder and put in its place by one renaming.
 
     found   name of a file -> its bytes; a manifest with their names is among them
-    schema  of that manifest: what is replaced must have one of the same
+    ``schema``: of that manifest: what is replaced must have one of the same.
 
     Raises SettingsError for a folder that holds anything but an earlier one, and where the disk is full or not writable.
     """

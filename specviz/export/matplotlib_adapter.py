@@ -75,9 +75,8 @@ _ONE_AT_A_TIME = Lock()  # matplotlib's settings and font caches belong to the w
 def draw_figure(figure: Any, title: str = "", width: float = PAGE, more: float = 0.0) -> Figure:
     """A Plotly figure for paper.
 
-    figure  plotly.graph_objects.Figure with a height in pixels
-    title   above it; the figure's own where it has one
-    width   in inches; the height follows from the figure's, with ``more`` inches for its axes
+    ``figure``: plotly.graph_objects.Figure with a height in pixels. ``title``: above it; the figure's own where it has one.
+    ``width``: in inches; the height follows from the figure's, with ``more`` inches for its axes.
 
     Raises NotImplementedError for anything that our figures do not use.
     """

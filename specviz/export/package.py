@@ -31,14 +31,11 @@ Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, an
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure: ``page`` makes Plotly's; print is drawn from that, under ``title``, since no page is around it.
-
-    slides  whether it is offered as a slide too: a figure of many rows has no room for large type
-    """
+    """One figure: ``page`` makes Plotly's; print is drawn from that, under ``title``, since no page is around it."""
 
     page: Callable[[], Any]
     title: str = ""
-    slides: bool = True
+    slides: bool = True  # whether it is offered as a slide too: a figure of many rows has no room for large type
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -58,26 +55,16 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Everything of one export.
+    """Everything of one export."""
 
-    stem      name of the zip and of the folder in it
-    title     of the page with the interactive figures
-    data      name.json -> JSON-ready
-    tables    name.csv -> what makes its columns and rows
-    pictures  name -> Picture: name with each of PRINTS, and a part of figures.html
-    others    name of any other file -> what makes its bytes
-    captions  ready to print
-    facts     of the manifest: settings, seed, versions, models, n, tests, permalink, commands
-    """
-
-    stem: str
-    title: str
-    data: Mapping[str, Any]
-    tables: Mapping[str, Callable[[], Rows]]
-    pictures: Mapping[str, Picture]
-    captions: tuple[str, ...]
-    facts: Mapping[str, Any]
-    others: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
+    stem: str  # name of the zip and of the folder in it
+    title: str  # of the page with the interactive figures
+    data: Mapping[str, Any]  # name.json -> JSON-ready
+    tables: Mapping[str, Callable[[], Rows]]  # name.csv -> what makes its columns and rows
+    pictures: Mapping[str, Picture]  # name -> Picture: name with each of PRINTS, and a part of figures.html
+    captions: tuple[str, ...]  # ready to print
+    facts: Mapping[str, Any]  # of the manifest: settings, seed, versions, models, n, tests, permalink, commands
+    others: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)  # name of any other file -> what makes its bytes
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +76,7 @@ class Package:
     def file(self, name: str, paper: Callable[[Picture, str], Any] | None = None) -> bytes:
         """The bytes of one file by its name; the zip is ``stem``.zip. Raises KeyError for any other name.
 
-        paper  what draws a picture for print, as ``Picture.paper`` does
+        ``paper``: what draws a picture for print, as ``Picture.paper`` does.
         """
         if name == f"{self.stem}.zip":
             return self.files()[name]
@@ -135,16 +122,12 @@ def can_draw() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ExportOffer:
-    """What a page offers for export.
+    """What a page offers for export."""
 
-    stem  of the zip's name; names  of the files that ``build`` will hold, none: there is nothing to export yet
-    note  a sentence about what is exported, plain text
-    """
-
-    stem: str
-    names: Sequence[str] = ()
+    stem: str  # of the zip's name
+    names: Sequence[str] = ()  # of the files that ``build`` will hold, none: there is nothing to export yet
     build: Callable[[], Package] | None = None
-    note: str = ""
+    note: str = ""  # a sentence about what is exported, plain text
 
     @classmethod
     def from_package(cls, package: Package, note: str = "") -> ExportOffer:

@@ -16,29 +16,20 @@ SUM_TOLERANCE = 1e-8  # largest allowed difference between the sum of a distribu
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One test of a sample against an exact distribution, or of two samples against each other.
+    """One test of a sample against an exact distribution, or of two samples against each other."""
 
-    name           of the test
-    n              number of draws it used
-    statistic      its value; if impossible outcomes were drawn, its value on the others
-    df             degrees of freedom, None if the test has none
-    p_value        in [0, 1]; 0 if an outcome of probability 0 was drawn
-    detectable_tv  the smallest total variation distance, of whatever this test compares, that it detects with the stated power at
-                   the stated level in every direction. The whole distributions then differ by at least as much. None if no number
-                   holds for every direction
-    alpha, power   the level and the power behind ``detectable_tv``
-    note           a sentence to show beside the number, or ''
-    """
-
-    name: str
-    n: int
-    statistic: float
-    df: int | None
-    p_value: float
+    name: str  # of the test
+    n: int  # number of draws it used
+    statistic: float  # its value; if impossible outcomes were drawn, its value on the others
+    df: int | None  # degrees of freedom, None if the test has none
+    p_value: float  # in [0, 1]; 0 if an outcome of probability 0 was drawn
+    # the smallest total variation distance, of whatever this test compares, that it detects with the stated power at the stated
+    # level in every direction. The whole distributions then differ by at least as much. None if no number holds for every
+    # direction
     detectable_tv: float | None
-    alpha: float
+    alpha: float  # alpha, power: the level and the power behind ``detectable_tv``
     power: float
-    note: str = ""
+    note: str = ""  # a sentence to show beside the number, or ''
 
     @property
     def rejected(self) -> bool:

@@ -46,9 +46,8 @@ class NullMoments(NamedTuple):
 def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
     """Pearson's test of counts against an exact distribution: sum (count - expected)^2 / expected.
 
-    counts  (C,) draws per cell, whole, at least one draw in all
-    probs   (C,) float64, exact mass of each cell: 0, or large enough to expect 1 draw. A draw in a cell of mass 0 rejects
-            outright
+    ``counts``: (C,) draws per cell, whole, at least one draw in all. ``probs``: (C,) float64, exact mass of each cell: 0, or
+    large enough to expect 1 draw. A draw in a cell of mass 0 rejects outright.
 
     Cells must be fixed before any draw. The null mean is C - 1, the variance that of Haldane 1937. If one cell has
     all the mass, the test is for equality, and its note says so.
@@ -70,8 +69,8 @@ def conditional_chi_square(
 ) -> Finding:
     """The next token given the prefix, summed over prefixes: one statistic, one df, one p-value.
 
-    groups  for each prefix the counts of the next token and its exact distribution, each (C_g,), in cells made for n * P(prefix)
-            draws
+    ``groups``: for each prefix the counts of the next token and its exact distribution, each (C_g,), in cells made for n *
+    P(prefix) draws.
 
     Given how often each prefix occurred, the chi-squares of different prefixes are independent, so statistics, degrees of freedom
     and variances add up; a prefix that did not occur adds nothing. ``detectable_tv`` is the mean of the distances after each

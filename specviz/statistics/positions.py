@@ -36,9 +36,8 @@ def rate_test(
     exact distribution gives it after the draw's own prefix. A rule that accepts too much puts too many draws into the set, in
     every pooled cell at once.
 
-    successes      draws in the set
-    probabilities  (G,) float64 in [0, 1], exact mass of the set for each draw, or for each group of draws
-    trials         (G,) draws in each group; by default one each
+    ``successes``: draws in the set. ``probabilities``: (G,) float64 in [0, 1], exact mass of the set for each draw, or for each
+    group of draws. ``trials``: (G,) draws in each group; by default one each.
 
     The count is Poisson-binomial (Poisson 1837; Hong 2013). It is computed exactly for up to 5,000 draws with a probability
     strictly between 0 and 1. Above, it is approximated by a normal distribution with a third-moment correction or, if the
@@ -84,11 +83,10 @@ def compute_poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tupl
 
 
 def transform_to_uniform(below: Array, mass: Array, uniform: Array) -> np.ndarray:
-    """The randomized probability integral transform, below + u * at: uniform on [0, 1] under the null hypothesis.
+    """The randomized probability integral transform, below + u * mass: uniform on [0, 1] under the null hypothesis.
 
-    below    (N,) mass that the exact distribution, after the draw's own prefix, gives to the tokens ordered before the drawn one
-    at       (N,) mass of the drawn token itself
-    uniform  (N,) fresh random numbers that the decoder has not used
+    ``below``: (N,) mass that the exact distribution, after the draw's own prefix, gives to the tokens ordered before the drawn
+    one. ``mass``: (N,) mass of the drawn token itself. ``uniform``: (N,) fresh random numbers that the decoder has not used.
 
     Any order of tokens is valid if it depends only on the distributions. In the order of p / q the tokens that a draft proposes
     too often come first, and a rule that accepts too many of them shifts the distribution most. The values at different positions

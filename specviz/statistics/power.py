@@ -87,7 +87,7 @@ def find_detectable_impossible(n: float, power: float = POWER) -> float:
 def find_detectable_rate(mean: float, variance: float, n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Smallest change of a mean rate that n draws detect with ``power``, in the harder direction; normal approximation.
 
-    mean, variance  of the number of successes under the exact distribution: sum p_i and sum p_i (1 - p_i)
+    ``mean``, ``variance``: of the number of successes under the exact distribution: sum p_i and sum p_i (1 - p_i).
 
     The two-sided test rejects beyond z(alpha/2) * sqrt(variance) + 1/2. With a mean rate s, the count varies most if all draws
     have the same rate, with variance n s (1 - s); that variance is used here. Returns 1 if no change is detected.

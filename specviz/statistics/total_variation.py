@@ -29,9 +29,8 @@ class NullBand(NamedTuple):
 def compute_total_variation(counts: Sequence[int] | np.ndarray, probs: Sequence[float] | np.ndarray) -> float:
     """Distance between the empirical distribution and the exact one: sum over outcomes of max(0, count / n - mass), in [0, 1].
 
-    counts  (K,) whole, at least one draw in all
-    probs   (K,) float64, exact mass of each outcome. Only drawn outcomes are needed, since any other adds nothing to the sum; so
-            masses may sum to less than 1
+    ``counts``: (K,) whole, at least one draw in all. ``probs``: (K,) float64, exact mass of each outcome. Only drawn outcomes are
+    needed, since any other adds nothing to the sum; so masses may sum to less than 1.
     """
     masses = np.asarray(probs, dtype=np.float64)
     drawn = check_counts(counts, masses.size)
@@ -45,11 +44,8 @@ def compute_null_band(
 ) -> NullBand:
     """Sampling noise of ``total_variation``: its mean, median and upper quantile for n draws from the exact distribution.
 
-    probs       (K,) float64, sums to 1
-    n           number of draws, at least 1
-    level       of the upper quantile, in (0, 1)
-    seed        of the replicates, which have their own random stream
-    replicates  number of simulated samples
+    ``probs``: (K,) float64, sums to 1. ``n``: number of draws, at least 1. ``level``: of the upper quantile, in (0, 1). ``seed``:
+    of the replicates, which have their own random stream. ``replicates``: number of simulated samples.
 
     The mean is exact: the mean deviation of a binomial count has a closed form (de Moivre 1730; Diaconis and Zabell 1991). Median
     and quantile come from replicates. The 256 heaviest cells are drawn as a multinomial, together with the number of draws in all

@@ -38,10 +38,9 @@ def permutation_test(
 ) -> Finding:
     """Is any beginning more frequent in one sample than in the other? p = (1 + permutations at least as extreme) / (1 + B).
 
-    first, second  1 to 4,000 continuations each, all tuples of ids or all texts; independent, of one prompt
-    permutations   B; the smallest possible p-value is 1 / (1 + B)
-    seed           of the permutations, which have their own random stream
-    on_progress  called repeatedly with the fraction that is done; may raise to stop the test
+    ``first``, ``second``: 1 to 4,000 continuations each, all tuples of ids or all texts; independent, of one prompt.
+    ``permutations``: B; the smallest possible p-value is 1 / (1 + B). ``seed``: of the permutations, which have their own random
+    stream. ``on_progress``: called repeatedly with the fraction that is done; may raise to stop the test.
 
     The statistic is the largest difference between the two samples' frequencies of a beginning, in standard deviations under
     permutation, over all beginnings that two or more continuations share (whole continuations included). Long texts hardly ever
@@ -96,7 +95,7 @@ def homogeneity_test(
 ) -> Finding:
     """Pearson's chi-square test that two samples have one distribution, for large counts: (2, K) table, df = cells - 1.
 
-    first, second  (K,) counts of the same outcomes
+    ``first``, ``second``: (K,) counts of the same outcomes.
 
     Without an exact distribution, outcomes are pooled by the total over both samples. The totals say nothing about a difference
     between the samples: given the totals, the samples are exchangeable. Outcomes whose smaller expected count is below

@@ -56,40 +56,28 @@ ACCEPT, GO_BACK = 0.4, 0.05  # probability that the acceptance number is 0, and 
 
 @dataclass(frozen=True, slots=True)
 class CheckedPosition:
-    """One token that the decoder decided about.
+    """One token that the decoder decided about."""
 
-    length  tokens before it
-    node    its place in the round, from 0
-    bonus   whether it is the bonus token
-    tv      total variation between the decoder's distribution and the target's, in [0, 1]
-    margin  how close the truncation of target or draft is to another result (see fresh.margin); inf: nothing is truncated
-    asked   whether the proposer was asked to draw again here. It is not asked for a bonus token, nor where an earlier draft token
-            is so close to an edge that it is not drawn again. The draft's distribution then comes from the uncached pass
-    """
-
-    length: int
-    node: int
-    is_bonus: bool
-    tv: float
+    length: int  # tokens before it
+    node: int  # its place in the round, from 0
+    is_bonus: bool  # whether it is the bonus token
+    tv: float  # total variation between the decoder's distribution and the target's, in [0, 1]
+    # how close the truncation of target or draft is to another result (see fresh.margin); inf: nothing is truncated
     margin: float
+    # whether the proposer drew again here; not for a bonus token, nor where an earlier draft token is so close to an edge that it is
+    # not drawn again: the draft's distribution then comes from the uncached pass
     is_redrawn: bool
 
 
 @dataclass(frozen=True, slots=True)
 class AnalyticResult:
-    """The result for one setting of temperature and truncation.
-
-    places     the places compared
-    near_ties  places with a margin below TIE, listed separately
-    prefixes   number of distinct prefixes among all places
-    accepted   accepted draft tokens of each round
-    """
+    """The result for one setting of temperature and truncation."""
 
     settings: Settings
-    places: tuple[CheckedPosition, ...]
-    near_ties: tuple[CheckedPosition, ...]
-    prefixes: int
-    accepted: tuple[int, ...]
+    places: tuple[CheckedPosition, ...]  # the places compared
+    near_ties: tuple[CheckedPosition, ...]  # places with a margin below TIE, listed separately
+    prefixes: int  # number of distinct prefixes among all places
+    accepted: tuple[int, ...]  # accepted draft tokens of each round
 
     @property
     def tv(self) -> np.ndarray:
@@ -146,11 +134,10 @@ def check_along_text(
 ) -> AnalyticResult:
     """Compare the next-token distribution at ``positions`` distinct prefixes, or at as many as the text has.
 
-    target, proposer, rule  the decoder under test, as ``engine.step`` takes them
-    settings     temperature and truncation define the target's distribution; the seed fixes the walk, gamma bounds the draft tokens
-    ids          a text that neither model was trained on, longer than ``positions``
-    fresh        the target's distributions, computed another way
-    fresh_draft  the draft's, likewise; None for a proposer without a draft model
+    ``target``, ``proposer``, ``rule``: the decoder under test, as ``engine.step`` takes them. ``settings``: temperature and
+    truncation define the target's distribution; the seed fixes the walk, gamma bounds the draft tokens. ``ids``: a text that
+    neither model was trained on, longer than ``positions``. ``fresh``: the target's distributions, computed another way.
+    ``fresh_draft``: the draft's, likewise; None for a proposer without a draft model.
     """
     rng = np.random.default_rng(settings.seed)
     places: list[CheckedPosition] = []

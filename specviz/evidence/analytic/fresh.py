@@ -24,17 +24,13 @@ from specviz.verification.warp import warp
 
 @dataclass(frozen=True, slots=True)
 class UncachedModel:
-    """A network's distributions from the library's own forward pass over one whole sequence, without a cache.
-
-    encoder_ids  ids that the network's encoder reads, if it has one
-    exit_        if given, the distributions are those of this early exit on the network's states
-    """
+    """A network's distributions from the library's own forward pass over one whole sequence, without a cache."""
 
     network: PreTrainedModel
     settings: Settings
     vocabulary: int
-    encoder_ids: tuple[int, ...] = ()
-    exit_: Exit | None = None
+    encoder_ids: tuple[int, ...] = ()  # ids that the network's encoder reads, if it has one
+    exit_: Exit | None = None  # if given, the distributions are those of this early exit on the network's states
 
     @torch.inference_mode()
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
@@ -80,11 +76,9 @@ class UncachedDraftHead:
     """A draft head's distributions from uncached passes, one for each draft token.
 
     It reads the states of the library's own pass of the target for the text, and its own predictions for draft tokens.
-
-    network  the target
     """
 
-    network: PreTrainedModel
+    network: PreTrainedModel  # the target
     head: DraftHead
     settings: Settings
     vocabulary: int

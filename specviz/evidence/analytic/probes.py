@@ -64,11 +64,9 @@ def run_rule(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What ``rule.verify`` does at one node for n draft tokens and random numbers. All draft tokens before the node are accepted.
 
-    node     0 to N; at N there is no draft token, and ``tokens`` and ``accept`` are ignored
-    tokens   (n,) the draft token
-    accept   (n,) its random number u
-    ending   (n,) the number that draws a replacement or the bonus token
-    returns  accepted (n,) bool, and written (n,) int64: the token that joins the text at that place, -1 for none
+    ``node``: 0 to N; at N there is no draft token, and ``tokens`` and ``accept`` are ignored. ``tokens``: (n,) the draft token.
+    ``accept``: (n,) its random number u. ``ending``: (n,) the number that draws a replacement or the bonus token. Returns
+    accepted (n,) bool, and written (n,) int64: the token that joins the text at that place, -1 for none.
     """
     accepted, written = [], []
     for first in range(0, len(tokens), _BATCH):
@@ -186,7 +184,7 @@ def bisect_edges(holds: Callable[[np.ndarray], np.ndarray], count: int, steps: i
 def recover_distribution(ask: Ask, believed: Tensor, slack: float, points: int = 12) -> tuple[Tensor, bool]:
     """The distribution that ``ask`` draws from, (V,), and whether it is the expected one.
 
-    believed  (V,) the expected distribution
+    ``believed``: (V,) the expected distribution.
 
     Numbers on both sides of some edges are tried: those of the heaviest tokens and of some ids in between. If every answer is as
     expected, so is the distribution. Otherwise the edges are measured; between two of them the expected shape is used.
@@ -224,9 +222,9 @@ def measure_draft_distribution(
     The proposer is called again after its round, so what it draws must be a pure function of rows and random numbers. That fails
     for a draft with a broken cache. Such a draft is found here, although the text would still have the target's distribution.
 
-    beliefs  expected distributions, the best first. The first that agrees with the answers is used; if none does, the last one is
-             corrected by them
-    returns  (distribution, True); or (first belief, False) if the earlier draft tokens are not drawn again by their numbers
+    ``beliefs``: expected distributions, the best first. The first that agrees with the answers is used; if none does, the last
+    one is corrected by them. Returns (distribution, True); or (first belief, False) if the earlier draft tokens are not drawn
+    again by their numbers.
     """
     numbers, seen = [0.0 if u is None else u for u in handed.tree.u_draft[0]], list[bool]()
 

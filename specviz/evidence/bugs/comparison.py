@@ -25,19 +25,15 @@ SIGMAS = 3.0  # standard errors that two shares must lie apart to be called diff
 
 @dataclass(frozen=True, slots=True)
 class DistanceCurve:
-    """Distance between counts and exact distribution on one set of cells, after growing numbers of samples.
+    """Distance between counts and exact distribution on one set of cells, after growing numbers of samples."""
 
-    names     of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
-    n         samples; tv  of each decoder, (K, 2); mean, upper  what sampling noise leaves: its mean, and at most 99 times in 100
-    rejected  whether the test at each n rejected the wrong decoder, None where none is planned; empty where that is not to be seen
-    """
-
-    names: tuple[str, str]
-    wrong: int | None
-    n: tuple[int, ...] = ()
-    tv: tuple[tuple[float, float], ...] = ()
-    mean: tuple[float, ...] = ()
+    names: tuple[str, str]  # of the two decoders
+    wrong: int | None  # which of them is drawn as the wrong one, None where that is not to be seen
+    n: tuple[int, ...] = ()  # samples
+    tv: tuple[tuple[float, float], ...] = ()  # of each decoder, (K, 2)
+    mean: tuple[float, ...] = ()  # mean, upper: what sampling noise leaves: its mean, and at most 99 times in 100
     upper: tuple[float, ...] = ()
+    # whether the test at each n rejected the wrong decoder, None where none is planned; empty where that is not to be seen
     rejected: tuple[bool | None, ...] = ()
 
     def with_point(self, n: int, masses: np.ndarray, counts: Sequence[np.ndarray]) -> DistanceCurve:
@@ -139,19 +135,14 @@ def find_first_differences(decode: Callable[[Sequence[int]], str], left: Texts, 
 
 @dataclass(frozen=True, slots=True)
 class BugResult(SamplingResult):
-    """What was found so far; both decoders are tested.
+    """What was found so far; both decoders are tested."""
 
-    pairs     longer texts from the same random numbers, the first that differ; alike  of how many texts how many were the same
-    speeds    what both accept; toy  the mistake's enumerated distance on its own small tables
-    same      samples in which both wrote the same tokens
-    """
-
-    pairs: tuple[TextPair, ...] = ()
-    alike: tuple[int, int] = (0, 0)
-    speeds: tuple[DraftingCounts, DraftingCounts] | None = None
-    toy: float = 0.0
+    pairs: tuple[TextPair, ...] = ()  # longer texts from the same random numbers, the first that differ
+    alike: tuple[int, int] = (0, 0)  # of how many texts how many were the same
+    speeds: tuple[DraftingCounts, DraftingCounts] | None = None  # what both accept
+    toy: float = 0.0  # the mistake's enumerated distance on its own small tables
     curve: DistanceCurve | None = None
-    same: int = 0
+    same: int = 0  # samples in which both wrote the same tokens
 
     def mark_curve(self, wrong: int | None) -> DistanceCurve | None:
         """The curve. wrong: which decoder makes the mistake; None where that is not to be seen, or where neither does."""

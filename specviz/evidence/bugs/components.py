@@ -45,8 +45,8 @@ def round_probs_to_bfloat16(probs: Tensor) -> Tensor:
 def change_temperature(probs: Tensor, factor: float) -> Tensor:
     """The distribution at ``factor`` times its temperature: masses to the power 1 / factor, rescaled.
 
-    probs   (..., V) float64. Tokens of probability 0 keep it, so what a cut removed stays removed
-    factor  not 0. Infinity makes all other tokens alike; a negative one makes the least likely of them the likeliest
+    ``probs``: (..., V) float64. Tokens of probability 0 keep it, so what a cut removed stays removed. ``factor``: not 0. Infinity
+    makes all other tokens alike; a negative one makes the least likely of them the likeliest.
     """
     return torch.where(probs > 0.0, probs.log() / factor, -torch.inf).softmax(-1)
 
@@ -77,8 +77,8 @@ class RowBeforeModel:
 class MisreportingProposer(DraftModel):
     """Draws its chain from one source and reports the distributions of another.
 
-    draft    drawn from
-    claimed  reported to the rule in ``q``, prefix by prefix; also read by the sampler of many continuations
+    ``draft``: drawn from. ``claimed``: reported to the rule in ``q``, prefix by prefix; also read by the sampler of many
+    continuations.
     """
 
     name = "misreporting"
@@ -144,11 +144,9 @@ def select_nodes(tree: DraftTree, nodes: Sequence[Sequence[int]], source: str) -
 
 @dataclass(frozen=True, slots=True)
 class ReaddressedRandomness:
-    """The seed's random numbers under other addresses.
+    """The seed's random numbers under other addresses."""
 
-    address  the address whose number is taken instead. Purpose and node may not depend on the start
-    """
-
+    # the address whose number is taken instead. Purpose and node may not depend on the start
     address: Callable[[Purpose, int, int], Address]
     randomness: Any  # Randomness; StreamRandomness where samples are taken from streams
 

@@ -88,8 +88,8 @@ class GreedyEndingRule(TokenRule):
 class OtherTemperatureRule(TokenRule):
     """Draft tokens are judged, and replaced, by the target at another temperature. The bonus token has the right one.
 
-    factor  that temperature over the one asked for, above 0
-    scale   p'(x) = scale * p(x)^(1 / factor); known once a distribution is given (``at``)
+    ``factor``: that temperature over the one asked for, above 0. ``scale``: p'(x) = scale * p(x)^(1 / factor); known once a
+    distribution is given (``at``).
     """
 
     name, exact = "other temperature in the verifying pass", False

@@ -49,15 +49,12 @@ GREEDY_TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class SetupEffort:
-    """How much is done for each setup.
+    """How much is done for each setup."""
 
-    positions  prefixes of its check; runs  timed ones; tokens  of a timed text; prompts, greedy  greedy texts, and tokens of each
-    """
-
-    positions: int
-    runs: int
-    tokens: int
-    prompts: int
+    positions: int  # prefixes of its check
+    runs: int  # timed ones
+    tokens: int  # of a timed text
+    prompts: int  # prompts, greedy: greedy texts, and tokens of each
     greedy: int
 
 
@@ -74,9 +71,9 @@ def compare_setups(
 ) -> SetupComparison:
     """Run every setup, the reference among them.
 
-    settings  seed, gamma and temperature; places  at least one text, all of one length; name  of what they were cut from
-    expect    called after a probe of each setup how long the rest will take
-    show      called with what is found so far: the rows that are checked, after each; near ties with them; then speeds, after each run but the last
+    ``settings``: seed, gamma and temperature. ``places``: at least one text, all of one length. ``name``: of what they were cut
+    from. ``expect``: called after a probe of each setup how long the rest will take. ``show``: called with what is found so far:
+    the rows that are checked, after each; near ties with them; then speeds, after each run but the last.
 
     Raises UnsupportedModelError for a target that cannot be the reference, SettingsError for texts that the context does not hold.
     """
@@ -180,7 +177,7 @@ def measure_distances(
 ) -> dict[str, dict[str, Any]]:
     """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
 
-    returns  ``apart`` and ``overlap`` of a SetupRow, by setup; none for mistakes
+    Returns ``apart`` and ``overlap`` of a SetupRow, by setup; none for mistakes.
     """
     keys = [key for key in ways if SETUPS[key].kind != LOSSY]
     apart: dict[str, list[float]] = {key: [] for key in keys}
@@ -231,7 +228,8 @@ def time_setups(
 ) -> Iterator[tuple[int, dict[str, dict[str, Any]], float]]:
     """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
 
-    yields  after each run its number, fields of each row, and the middle half of the reference's seconds as a share of their median
+    Yields after each run its number, fields of each row, and the middle half of the reference's seconds as a share of their
+    median.
     """
     contestants = {}
     for key, way in ways.items():

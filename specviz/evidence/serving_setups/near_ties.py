@@ -35,7 +35,7 @@ def measure_near_ties(
 ) -> NearTies:
     """Continue every prompt in every comparison whose targets are served.
 
-    settings  gamma of the comparisons with draft tokens; length  tokens of each text
+    ``settings``: gamma of the comparisons with draft tokens. ``length``: tokens of each text.
     """
     greedy = replace(settings, temperature=0.0, max_new_tokens=length)
     known = {key: one for key, one in COMPARISONS.items() if set(_TARGETS[key]) <= ways.keys()}

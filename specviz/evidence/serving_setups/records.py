@@ -160,18 +160,14 @@ TOLERANCE = 5e-6  # as in evidence/analytic/along_text.py, which says why; a tes
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One way to serve a target.
-
-    kind         EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: they do not
-    description  what it is, and why draft tokens change nothing or something
-    reference_key  the setup whose distribution it means to keep, which differs from its own key for a mistake
-    """
+    """One way to serve a target."""
 
     key: str
     name: str
+    # EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: they do not
     kind: str
-    description: str
-    reference_key: str
+    description: str  # what it is, and why draft tokens change nothing or something
+    reference_key: str  # the setup whose distribution it means to keep, which differs from its own key for a mistake
 
 
 SETUPS = {key: Setup(key, **{"reference_key": key} | table) for key, table in _TABLES["setups"].items()}
@@ -179,40 +175,32 @@ SETUPS = {key: Setup(key, **{"reference_key": key} | table) for key, table in _T
 
 @dataclass(frozen=True, slots=True)
 class SetupCheck:
-    """Total variation between the distribution with draft tokens and the same setup's own, one token per pass.
+    """Total variation between the distribution with draft tokens and the same setup's own, one token per pass."""
 
-    mean, worst  over the places where no cut is near a tie; prefixes  distinct prefixes; near_ties  places left out
-    """
-
-    mean: float
+    mean: float  # mean, worst: over the places where no cut is near a tie
     worst: float
-    prefixes: int
-    near_ties: int
+    prefixes: int  # distinct prefixes
+    near_ties: int  # places left out
 
 
 @dataclass(frozen=True, slots=True)
 class SetupRow:
-    """What one setup did. A row that cannot be served here has a reason instead of numbers.
-
-    apart    mean TV of its own distribution from the reference's over all prefixes; interval by resampling texts
-    overlap  probability that the unchanged draft's first draft token is accepted, beta = sum of min(p, q), mean over the same prefixes
-    own      what draft tokens change
-    tokens   written in so many passes; checked, accepted  draft tokens checked and accepted
-    alone    speed over the reference target alone, run by run; drafted  the same with draft tokens
-    ms       milliseconds per token, medians: alone (None for a mistake, which equals ``of`` there), and with draft tokens
-    """
+    """What one setup did. A row that cannot be served here has a reason instead of numbers."""
 
     key: str
     reason: str = ""
+    # mean TV of its own distribution from the reference's over all prefixes; interval by resampling texts
     apart: Estimate | None = None
+    # probability that the unchanged draft's first draft token is accepted, beta = sum of min(p, q), mean over the same prefixes
     overlap: Estimate | None = None
-    own: SetupCheck | None = None
-    tokens: int = 0
+    own: SetupCheck | None = None  # what draft tokens change
+    tokens: int = 0  # written in so many passes
     passes: int = 0
-    checked: int = 0
+    checked: int = 0  # checked, accepted: draft tokens checked and accepted
     accepted: int = 0
-    alone: Estimate | None = None
-    drafted: Estimate | None = None
+    alone: Estimate | None = None  # speed over the reference target alone, run by run
+    drafted: Estimate | None = None  # the same with draft tokens
+    # milliseconds per token, medians: alone (None for a mistake, which equals ``of`` there), and with draft tokens
     ms: tuple[float | None, float] | None = None
 
     def __post_init__(self) -> None:
@@ -241,22 +229,17 @@ class SetupRow:
 
 @dataclass(frozen=True, slots=True)
 class SetupComparison:
-    """All setups in one run, and the near ties of greedy texts after the same prompts.
-
-    text       name of what the texts were cut from; texts  how many; opening, length  tokens before and after each place
-    near_ties near ties, under the name that records have for them
-    runs       how often each row was timed; spread  middle half of the reference's own runs, as a share of their median
-    """
+    """All setups in one run, and the near ties of greedy texts after the same prompts."""
 
     settings: Settings
     rows: tuple[SetupRow, ...]
     near_ties: NearTies
-    text: str
-    texts: int
-    opening: int
+    text: str  # name of what the texts were cut from
+    texts: int  # how many
+    opening: int  # opening, length: tokens before and after each place
     length: int
-    runs: int
-    spread: float
+    runs: int  # how often each row was timed
+    spread: float  # middle half of the reference's own runs, as a share of their median
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""

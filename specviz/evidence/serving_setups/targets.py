@@ -121,7 +121,7 @@ class PassScaleLinear(Int8Linear):
 class ProcessedDrawsRule(TokenRule):
     """Draft tokens are judged by the distribution as it was; what the target draws itself, replacement and bonus, comes from the changed one.
 
-    change  (V,) float64 -> (V,), both distributions
+    ``change``: (V,) float64 -> (V,), both distributions.
     """
 
     name, title = "processor on the draws alone", "processor on the draws alone (lossy)"

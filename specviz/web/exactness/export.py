@@ -53,8 +53,7 @@ def build_exactness_package(
 ) -> Package:
     """The page's samples in their cells, its checks and, where they were asked for, p-values under many seeds.
 
-    verdict   in words, as the page says it
-    manifest  settings, models, versions, permalink and commands
+    ``verdict``: in words, as the page says it. ``manifest``: settings, models, versions, permalink and commands.
     """
     end, where = cell_shares.compute_rows_end(*arms), describe_conditions(settings, manifest["models"])
     pictures = {

@@ -95,15 +95,11 @@ class SampleUpload:
 
 @dataclass(frozen=True, slots=True)
 class ServerRequest:
-    """Whom a visitor wants to have asked. No link holds it. Raises SettingsError.
+    """Whom a visitor wants to have asked. No link holds it. Raises SettingsError."""
 
-    url      of an OpenAI-compatible server; model  its name there, empty: not named
-    samples  as it was typed
-    """
-
-    url: str
-    model: str
-    samples: str
+    url: str  # of an OpenAI-compatible server
+    model: str  # its name there, empty: not named
+    samples: str  # as it was typed
 
     def __post_init__(self) -> None:
         if not 0 < len(self.url) <= URL_MAX:
@@ -194,7 +190,7 @@ class ExactnessState(SamplingState):
 def read_question(question: ExactnessQuestion, raw: Mapping[str, Any], read: Callable) -> tuple[ExactnessQuestion, list[str]]:
     """The question that the fields ask for; the one before, and sentences, where they hold what cannot be used.
 
-    read  (fields, settings before) -> settings and sentences
+    ``read``: (fields, settings before) -> settings and sentences.
     """
     settings, problems = read(raw, question.settings)
     try:

@@ -78,7 +78,7 @@ def encode_settings(settings: Settings) -> str:
 class SamplingWorkspace:
     """What the work of a page keeps between clicks: the open pair and the session of both decoders.
 
-    make_specs  ids of the prompt -> both decoders; tested  how many of them, from the first
+    ``make_specs``: ids of the prompt -> both decoders. ``tested``: how many of them, from the first.
     """
 
     def __init__(
@@ -139,10 +139,9 @@ def draw_in_shards(
 ) -> None:
     """Draw ``count`` more samples of both decoders, shard by shard. Tests see the number of samples that they were planned for.
 
-    most    samples in a shard; ends  numbers of samples at which there is a test or a point, SIZES among them
-    sampler (number, watch) -> the next samples of both
-    more    (result before, samples of both up to the next end) -> further fields of the result, once the samples are counted
-    before  samples that this piece of work has drawn already
+    ``most``: samples in a shard. ``ends``: numbers of samples at which there is a test or a point, SIZES among them. ``more``:
+    (result before, samples of both up to the next end) -> further fields of the result, once the samples are counted. ``before``:
+    samples that this piece of work has drawn already.
 
     A shard reads the distributions of all its samples, so it goes past the ends that small models reach within a moment.
     """

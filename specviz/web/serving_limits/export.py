@@ -49,8 +49,7 @@ GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin
 def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mapping[str, Any]) -> Package:
     """What the page shows.
 
-    arm       whose greedy texts are drawn
-    manifest  settings, models, versions, permalink and commands
+    ``arm``: whose greedy texts are drawn. ``manifest``: settings, models, versions, permalink and commands.
     """
     where = describe_conditions(one.settings, one.models)
     pictures = {

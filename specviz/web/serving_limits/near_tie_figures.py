@@ -131,19 +131,15 @@ def name_token(one: GreedyPair, token: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NearTieStory:
-    """The closest tie of a comparison, told.
+    """The closest tie of a comparison, told."""
 
-    names   the two ways to serve the target; before  the last words that both wrote; tokens, after  what each then wrote
-    place   of the different token, from 1; gap  of the two largest logits there, in the first way; usual  the median
-    """
-
-    names: tuple[str, str]
-    before: str
-    tokens: tuple[str, str]
+    names: tuple[str, str]  # the two ways to serve the target
+    before: str  # the last words that both wrote
+    tokens: tuple[str, str]  # tokens, after: what each then wrote
     after: tuple[str, str]
-    place: int
-    gap: float
-    usual: float
+    place: int  # of the different token, from 1
+    gap: float  # of the two largest logits there, in the first way
+    usual: float  # the median
 
     @property
     def sentence(self) -> str:

@@ -24,13 +24,10 @@ def load_recorded_setups() -> SetupComparison | None:
 
 @dataclass(frozen=True, slots=True)
 class SetupsQuestion:
-    """What a visitor wants to see. Raises SettingsError for an arm that does not exist.
+    """What a visitor wants to see. Raises SettingsError for an arm that does not exist."""
 
-    settings  prompt, pair and seed; arm  which two ways to compute the target are compared at near ties
-    """
-
-    settings: Settings
-    arm: str = "bf16"
+    settings: Settings  # prompt, pair and seed
+    arm: str = "bf16"  # which two ways to compute the target are compared at near ties
 
     def __post_init__(self) -> None:
         plain = self.settings.without_cuts(temperature=1.0, uniforms={}, gamma=FASTEST_GAMMA)
