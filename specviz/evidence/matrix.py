@@ -232,15 +232,15 @@ def judge_samples(
         plan = TestPlan.for_samples(len(samples), LENGTH, column.lost[rule.name] / 2, plan.alpha)
         cells = build_partition(target, ids, LENGTH, plan.cells, 5.0 / plan.n, eos_token_ids)
     found = run_tests(plan, target, draft, ids, samples, "engine", eos_token_ids, partition=cells, is_control=is_control)
-    numbers = found.plan.n, found.detectable_tv, found.tv, min(found.adjusted)
+    n, seen, distance, p_value = found.plan.n, found.detectable_tv, found.tv, min(found.adjusted)
     if rule.exact:
         is_right = found.verdict == "consistent"
-        return MatrixCell(*key, found.verdict, is_right, found.sentence, *numbers, exercised=samples.coverage)
+        return MatrixCell(*key, found.verdict, is_right, found.sentence, n, seen, distance, p_value, exercised=samples.coverage)
     lost = column.lost[rule.name]
     # with lost = 0 the rule's distance is not known
     is_right = found.verdict == "rejected" or (lost <= CERTAIN and found.verdict != NOTHING_TESTED)
     said = f"Texts with probability {lost:.3f} under the target are never written. {found.sentence}"
-    return MatrixCell(*key, found.verdict, is_right, said, *numbers, lost, samples.coverage)
+    return MatrixCell(*key, found.verdict, is_right, said, n, seen, distance, p_value, lost, samples.coverage)
 
 
 COLUMNS: dict[str, dict[str, Any]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}

@@ -242,7 +242,7 @@ def run_joint_tests(
     ``extra``: names of the registered ones to run; None: all.
     """
     probs = partition.masses / partition.masses.sum()
-    tests = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
+    tests: tuple[Finding, ...] = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
     if not partition.can_show_difference:
         tests = tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
     others = (one for one in load_extra_statistics() if extra is None or one.name in extra)

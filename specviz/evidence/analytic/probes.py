@@ -73,11 +73,12 @@ def run_rule(
         part = slice(first, first + _BATCH)
         u, v = accept[part], ending[part]
         rows = [replace(handed.row, draw=number) for number in range(len(u))]
-        randomness = ScriptedRandomness(
-            lambda purpose, at, u=u, v=v: v if purpose is not Purpose.ACCEPT else u if at == node else 0.0
-        )
+
+        def choose(purpose: Purpose, at: int, u: np.ndarray = u, v: np.ndarray = v) -> np.ndarray | float:
+            return v if purpose is not Purpose.ACCEPT else u if at == node else 0.0
+
         trees = _replace_draft_token(handed.tree, node, tokens[part].tolist())
-        for outcome in rule.verify(rows, trees, handed.p[None].expand(len(u), -1, -1), randomness):
+        for outcome in rule.verify(rows, trees, handed.p[None].expand(len(u), -1, -1), ScriptedRandomness(choose)):
             assert outcome.accepted_path[:node] == tuple(range(node)), (
                 "a random number of 0 accepts the draft tokens before the node"
             )

@@ -14,7 +14,7 @@ from specviz.settings import SAMPLING_FIELDS, Settings
 
 COMPONENTS = ("distribution", "proposer", "randomness", "rule", "commit")
 TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
-ONE_DRAFT_TOKEN = {"gamma": 1, "max_new_tokens": 2}
+ONE_DRAFT_TOKEN: dict[str, Any] = {"gamma": 1, "max_new_tokens": 2}
 _TABLES = load_toml("texts/bugs")
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
 

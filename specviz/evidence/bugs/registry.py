@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
+from typing import cast
 
 from specviz.evidence.bugs import components, rules
 from specviz.evidence.bugs.components import (
@@ -90,7 +91,12 @@ def open_tables(p: Probs, q: Probs) -> Open:
     """Target and draft from two tables, opened as a pair is: warped by the settings. A plain distribution holds after every prefix."""
     target, draft = (probs if callable(probs) else partial(_repeat, probs) for probs in (p, q))
     vocabulary = len(target(()))
-    return lambda settings: (TableModel(target, vocabulary, settings), TableModel(draft, vocabulary, settings))
+
+    def open_pair(settings: Settings) -> tuple[LanguageModel, LanguageModel]:  # a table is frozen, and so only read as a model
+        models = (TableModel(table, vocabulary, settings) for table in (target, draft))
+        return cast(tuple[LanguageModel, LanguageModel], tuple(models))
+
+    return open_pair
 
 
 def _repeat(probs: Sequence[float], ids: Text) -> Sequence[float]:
