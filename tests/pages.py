@@ -69,7 +69,7 @@ class FreeTicket:
 def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""
     places = dict(zip(("target", "draft"), map(str, folders), strict=True))
-    cache.load_weights.clear()  # of the shipped pair, where an earlier test loaded it
+    cache.load_weights.cache_clear()  # of the shipped pair, where an earlier test loaded it
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], is_shipped=False, **places))
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["prompt"] = "Once upon"

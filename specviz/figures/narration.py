@@ -1,7 +1,6 @@
-"""A round told in plain sentences, one per step: caption, screen-reader text and transcript at once.
+"""A round in plain sentences, one per step: caption, text for screen readers and transcript.
 
-Letters as in Leviathan et al. 2023: p target, q draft. Nothing is decided here: thresholds, verdicts and sums come from the
-trace.
+Letters as in Leviathan et al. 2023: p target, q draft. Thresholds, verdicts and sums come from the trace.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, slots=True)
 class RoundStep:
-    """One step of the stage.
+    """One step of a round.
 
-    kind      draft, pass, look, uniform (u meets its threshold), lift, residual, draw, bonus, stop, tally
-    node      index of the draft token it is about, None where it is about the whole round
-    sentence  what happens, for a reader who does not see the picture
-    label     name on the scrubber of this step and those after it; empty where the name before it still holds
+    Attributes:
+        kind: draft, pass, look, uniform (u meets its threshold), lift, residual, draw, bonus, stop or tally.
+        node: Index of the draft token it is about; None for the whole round.
+        sentence: What happens, for a reader who does not see the picture.
+        label: Name on the scrubber of this step and those after it; empty where the label before it still holds.
     """
 
     kind: str
@@ -51,7 +51,8 @@ def format_probability(x: float, digits: int = 2) -> str:
 
 
 def compute_residual_mass(probs: Distribution) -> float:
-    """What is left of the target's distribution without the overlap, in [0, 1]: how often a draft token there is rejected."""
+    """Mass of the target's distribution beyond the overlap, in [0, 1]: how often a draft token there is rejected."""
+    assert probs.residual is not None, "the residual was recorded"
     return sum(probs.residual) + probs.rest["residual"]
 
 
@@ -80,7 +81,7 @@ def format_quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
 
 def _is_product_visible(decision: Decision) -> bool:
     """Whether the numbers as they are written show that q times p/q is p."""
-    if not 0.0 < decision.threshold < 1.0:
+    if decision.threshold is None or not 0.0 < decision.threshold < 1.0:
         return False
     p, q, rate = format_quotient(decision.p, decision.q, decision.threshold)
     written = all(one.replace(".", "").isdecimal() for one in (p, q, rate))
@@ -110,59 +111,63 @@ def find_replaced(round_: Round) -> int | None:
 
 def build_steps(trace: Trace, round_: Round) -> list[RoundStep]:
     """The steps of one round, in order. At least two: the pass and the tally."""
-    return list(_RoundNarrator(trace, round_).tell())
+    return list(_RoundNarrator(trace, round_).list_steps())
 
 
 class _RoundNarrator:
     def __init__(self, trace: Trace, round_: Round):
         self.trace, self.round = trace, round_
-        self.many = len(round_.proposals)
+        self.drafted = len(round_.proposals)
 
-    def name(self, token: int) -> str:
+    def name_token(self, token: int | None) -> str:
+        assert token is not None, "this kind of ending has a token"
         return name_token(read_piece(self.trace.pieces, token), token)
 
-    def tell(self) -> Iterator[RoundStep]:
+    def list_steps(self) -> Iterator[RoundStep]:
         for i, decision in enumerate(self.round.proposals):
-            yield RoundStep("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
-        yield RoundStep("pass", None, self.one_pass(), "pass")
+            yield RoundStep("draft", i, self.describe_draft_token(i, decision), "draft tokens" if i == 0 else "")
+        yield RoundStep("pass", None, self.describe_pass(), "pass")
         chosen = list_checked(self.round)
-        told = next((i for i in chosen if _is_product_visible(self.round.proposals[i])), None)  # once a round is enough
+        explained = next((i for i in chosen if _is_product_visible(self.round.proposals[i])), None)  # once a round is enough
         for place, i in enumerate(chosen):
-            yield RoundStep("look", i, self.look(self.round.proposals[i], i == told), f"check {i + 1}")
-            yield RoundStep("uniform", i, self.uniform(self.round.proposals[i], place == 0))
-        yield from self.ending()
-        yield RoundStep("tally", None, self.tally(), "result")
+            yield RoundStep("look", i, self.describe_check(self.round.proposals[i], i == explained), f"check {i + 1}")
+            yield RoundStep("uniform", i, self.describe_uniform(self.round.proposals[i], place == 0))
+        yield from self.list_ending_steps()
+        yield RoundStep("tally", None, self.describe_tally(), "result")
 
-    def draft_token(self, i: int, decision: Decision) -> str:
-        start = f"The {name_ordinal(i)} draft token" if self.many > 1 else "The only draft token"
-        said = f"{start} is {self.name(decision.token)}: the draft model gives it probability {format_probability(decision.q)}."
+    def describe_draft_token(self, i: int, decision: Decision) -> str:
+        start = f"The {name_ordinal(i)} draft token" if self.drafted > 1 else "The only draft token"
+        sentence = f"{start} is {self.name_token(decision.token)}: the draft model gives it probability {format_probability(decision.q)}."
         if decision.u_draft is None:
-            return said
+            return sentence
         if i == 0:
             also = (
-                "so it need not be the likeliest token" if self.likelier(i, decision) else "and is here the likeliest token, too"
+                "so it need not be the likeliest token"
+                if self.has_likelier_token(i, decision)
+                else "and is here the likeliest token, too"
             )
-            return f"{said} It was drawn at random from the draft’s distribution, {also}."
-        return f"{said} Others were likelier; the draw decides." if self.likelier(i, decision) else said
+            return f"{sentence} It was drawn at random from the draft’s distribution, {also}."
+        return f"{sentence} Others were likelier; the draw decides." if self.has_likelier_token(i, decision) else sentence
 
-    def likelier(self, i: int, decision: Decision) -> bool:
+    def has_likelier_token(self, i: int, decision: Decision) -> bool:
         """Whether the draft gives another token more than the one that was drawn."""
         probs = self.round.distributions[i] if i < len(self.round.distributions) else None
         return probs is not None and probs.q is not None and max(probs.q) > decision.q
 
-    def one_pass(self) -> str:
-        if self.many == 0:
+    def describe_pass(self) -> str:
+        if self.drafted == 0:
             return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
-        where, last = ("the draft token", "it") if self.many == 1 else ("each draft token", "the last")
-        then = "it" if self.many == 1 else "the tokens in order, up to the first rejection"
+        where, last = ("the draft token", "it") if self.drafted == 1 else ("each draft token", "the last")
+        then = "it" if self.drafted == 1 else "the tokens in order, up to the first rejection"
         return (
             f"For the place of {where}, one target pass gives the target’s own distribution, and one more for the place after {last}, in far less time "
             f"than a pass for each. The rule then checks {then}."
         )
 
-    def look(self, decision: Decision, reason: bool) -> str:
-        """reason: whether it says why p/q is the right probability."""
-        word, (p, q, rate) = self.name(decision.token), format_quotient(decision.p, decision.q, decision.threshold)
+    def describe_check(self, decision: Decision, reason: bool) -> str:
+        """``reason``: whether it explains why p/q is the right probability."""
+        assert decision.threshold is not None, "it was checked"
+        word, (p, q, rate) = self.name_token(decision.token), format_quotient(decision.p, decision.q, decision.threshold)
         word = word[0].upper() + word[1:]
         if decision.threshold >= 1.0:
             more = "just as much" if decision.p == decision.q else f"{p}, no less"
@@ -170,14 +175,15 @@ class _RoundNarrator:
         if decision.threshold <= 0.0:
             return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
         less = "slightly less" if p == q else f"only {p}"
-        said = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
+        sentence = f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability p/q = {rate}."
         if reason:
-            said += f" Drafted {q} of the time and kept {rate} of those times, it comes {q} × {rate} = {p} of the time: as often as the target says."
-        return said
+            sentence += f" Drafted {q} of the time and kept {rate} of those times, it comes {q} × {rate} = {p} of the time: as often as the target says."
+        return sentence
 
-    def uniform(self, decision: Decision, first: bool) -> str:
+    def describe_uniform(self, decision: Decision, first: bool) -> str:
+        assert decision.u is not None and decision.threshold is not None, "it was checked"
         u, threshold = format_apart(decision.u, decision.threshold)
-        word = self.name(decision.token)
+        word = self.name_token(decision.token)
         drawn = f"The random number u{', uniform between 0 and 1,' if first else ''} is {u}"
         if not 0.0 < decision.threshold < 1.0:
             return f"{drawn}: {word} is {'accepted' if decision.accepted else 'rejected'}, as with any other u."
@@ -185,59 +191,67 @@ class _RoundNarrator:
             return f"{drawn}, below {threshold}: {word} is accepted."
         return f"{drawn}, not below {threshold}: {word} is rejected."
 
-    def ending(self) -> Iterator[RoundStep]:
+    def list_ending_steps(self) -> Iterator[RoundStep]:
         kind, rejected = self.round.ending.kind, find_replaced(self.round)
         if kind == "residual":
+            assert rejected is not None, "a replacement follows a rejection"
             probs = self.round.distributions[rejected] if self.round.distributions else None
             if probs is not None and probs.residual is not None:
-                yield RoundStep("lift", rejected, self.lift(probs), "residual")
-                yield RoundStep("residual", rejected, self.residual(probs))
-            yield RoundStep("draw", rejected, self.draw(rejected), "" if probs else "draw")
+                yield RoundStep("lift", rejected, self.describe_overlap(probs), "residual")
+                yield RoundStep("residual", rejected, self.describe_residual(probs))
+            yield RoundStep("draw", rejected, self.describe_replacement(rejected), "" if probs else "draw")
         elif kind == "bonus":
-            yield RoundStep("bonus", None, self.bonus(), "bonus" if self.many else "draw")
+            yield RoundStep("bonus", None, self.describe_bonus(), "bonus" if self.drafted else "draw")
         else:
-            yield RoundStep("stop", None, self.stop(), "end")
+            yield RoundStep("stop", None, self.describe_stop(), "end")
 
-    def lift(self, probs: Distribution) -> str:
+    def describe_overlap(self, probs: Distribution) -> str:
         return (
             f"Take away the overlap, which both distributions share: {format_probability(probs.beta)} in all. Green, {format_probability(compute_residual_mass(probs))}, is what the target "
             "gives more; pale orange, as much, is what the draft gives more, and is rejected."
         )
 
-    def residual(self, probs: Distribution) -> str:
+    def describe_residual(self, probs: Distribution) -> str:
         left, token = compute_residual_mass(probs), self.round.ending.token
+        assert probs.residual is not None and token is not None, "both were recorded"
         share = probs.residual[probs.tokens.index(token)] / left
         return (
-            f"The green part, {format_probability(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {format_probability(share)}. A draft token "
+            f"The green part, {format_probability(left)}, is rescaled to 1: the residual distribution. It gives {self.name_token(token)} {format_probability(share)}. A draft token "
             f"here is rejected with probability {format_probability(left)}, too: accepted (striped) and replaced (green) make exactly the blue bars."
         )
 
-    def draw(self, rejected: int) -> str:
+    def describe_replacement(self, rejected: int) -> str:
         ending, bad = self.round.ending, self.round.proposals[rejected]
         unchecked = sum(decision.accepted is None for decision in self.round.proposals)
         what, are, was = ("draft token", "is", "it was") if unchecked == 1 else (f"{unchecked} draft tokens", "are", "they were")
-        behind = f" The {what} after it {are} not checked: {was} suggested to follow {self.name(bad.token)}." if unchecked else ""
-        draw = f"One draw from the residual, with random number {format_probability(ending.u)}, gives {self.name(ending.token)}"
-        return f"{draw}: it replaces {self.name(bad.token)}.{behind}"
+        behind = (
+            f" The {what} after it {are} not checked: {was} suggested to follow {self.name_token(bad.token)}."
+            if unchecked
+            else ""
+        )
+        assert ending.u is not None, "the replacement was drawn"
+        draw = f"One draw from the residual, with random number {format_probability(ending.u)}, gives {self.name_token(ending.token)}"
+        return f"{draw}: it replaces {self.name_token(bad.token)}.{behind}"
 
-    def bonus(self) -> str:
-        word, u = self.name(self.round.ending.token), format_probability(self.round.ending.u)
-        draw = f"One draw from the target’s distribution, with random number {u}, gives {word}"
-        if self.many == 0:
+    def describe_bonus(self) -> str:
+        ending = self.round.ending
+        assert ending.u is not None, "the bonus token was drawn"
+        draw = f"One draw from the target’s distribution, with random number {format_probability(ending.u)}, gives {self.name_token(ending.token)}"
+        if self.drafted == 0:
             return f"{draw}."
-        accepted = "The draft token was accepted" if self.many == 1 else f"All {self.many} draft tokens were accepted"
+        accepted = "The draft token was accepted" if self.drafted == 1 else f"All {self.drafted} draft tokens were accepted"
         return f"{accepted}, so the target’s last distribution, after them all, gives one more token. {draw}, the bonus token."
 
-    def stop(self) -> str:
+    def describe_stop(self) -> str:
         if self.round.ending.kind == "length":
             return "The text has the length that was asked for, so nothing is added."
-        last = self.name(self.round.proposals[self.round.accepted_path[-1]].token)
+        last = self.name_token(self.round.proposals[self.round.accepted_path[-1]].token)
         return f"{last[0].upper()}{last[1:]} was accepted and ends the text, so nothing is added."
 
-    def tally(self) -> str:
+    def describe_tally(self) -> str:
         count, accepted = len(self.round.committed), len(self.round.accepted_path)
-        parts = [f"{accepted} accepted"] if self.many else []
-        if self.round.ending.token is not None and self.many:
+        parts = [f"{accepted} accepted"] if self.drafted else []
+        if self.round.ending.token is not None and self.drafted:
             parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus token")
         made_of = f": {' and '.join(parts)}" if parts else ""
         if count > 1 and (
@@ -245,7 +259,11 @@ class _RoundNarrator:
         ):
             made_of += f", “{written}”"
         alone = "1 pass too" if count == 1 else f"{count} passes"
-        said = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
-        if not self.many:
-            return said
-        return f"{said} Drafting took time, too." if count > 1 else f"{said} Nothing was gained here, and drafting took time."
+        sentence = f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."
+        if not self.drafted:
+            return sentence
+        return (
+            f"{sentence} Drafting took time, too."
+            if count > 1
+            else f"{sentence} Nothing was gained here, and drafting took time."
+        )

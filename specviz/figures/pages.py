@@ -1,4 +1,4 @@
-"""The pages in the order in which a reader meets them, as assets/pages.toml declares them. App, static edition and tests read it."""
+"""The pages in the order of reading (assets/pages.toml) and the glossary (assets/glossary.toml)."""
 
 from __future__ import annotations
 
@@ -36,3 +36,13 @@ def next_page(path: str, among: tuple[Page, ...] = ALL) -> Page:
     """Return the page after that of ``path`` among these; after the last one the first. Raises ValueError for an unknown path."""
     paths = [page.path for page in among]
     return among[(paths.index(path) + 1) % len(among)]
+
+
+_ENTRIES = load_toml("glossary")
+GLOSSARY = {term: entry["means"] for term, entry in _ENTRIES.items()}
+_TERMS = {name.lower(): term for term, entry in _ENTRIES.items() for name in (term, *entry.get("also", ()))}
+
+
+def define_term(term: str) -> str:
+    """Return the definition of a term, in any case and any spelling that the glossary lists. Raises KeyError for an unknown one."""
+    return GLOSSARY[_TERMS[term.lower()]]

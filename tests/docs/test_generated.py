@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.figures.glossary import GLOSSARY, define
+from specviz.figures.pages import GLOSSARY, define_term
 from tests.test_floors import FLOORS
 from tools import generated_docs
 
@@ -100,9 +100,9 @@ def test_a_change_of_an_option_changes_the_page(monkeypatch):
 
 
 def test_a_term_is_found_in_every_way_to_write_it():
-    assert define("draft tokens") == define("Draft token") == GLOSSARY["draft token"]
+    assert define_term("draft tokens") == define_term("Draft token") == GLOSSARY["draft token"]
     with pytest.raises(KeyError):
-        define("no such word")
+        define_term("no such word")
 
 
 def test_definitions_are_short_plain_sentences_and_no_way_to_write_a_term_stands_twice():

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from specviz.web.common.reconnect import SENTENCE
+from specviz.web.common.frame import SESSION_GONE
 from tests.faults.conftest import Faulty, Witness
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ async def slept(server: Faulty) -> tuple[Witness, Witness, Witness]:
 def test_a_page_that_slept_for_too_long_is_a_new_one_by_its_link_and_says_so_once(faulty):
     """As after an hour: nothing is kept, from the moment at which the socket is cut."""
     before, after, fresh = asyncio.run(slept(faulty(SPECVIZ_AWAY_SECONDS="0")))
-    assert after.session != before.session and after.toasts == [SENTENCE] and before.toasts == fresh.toasts == []
+    assert after.session != before.session and after.toasts == [SESSION_GONE] and before.toasts == fresh.toasts == []
     assert after.stage["payload"]["status"] == before.stage["payload"]["status"]
     assert after.stage["payload"]["id"] != "" and after.exceptions == 0
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from specviz.jobs.queue import MEMORY_FULL, FairQueue
-from specviz.web.jobs import model_loading, warmup
+from specviz.settings import Settings
+from specviz.web.jobs import cache, model_loading, warmup
 
 NONE = 1 << 46  # numbers: 512 TB
 
@@ -44,12 +45,13 @@ def test_a_thread_that_cannot_be_started_costs_its_work_and_not_the_place(no_thr
     assert after.ended.wait(30) and after.result == "done"
 
 
-def test_a_load_whose_thread_cannot_be_started_is_tried_anew(no_threads):
-    key = "a pair", "cpu", "float32"
+def test_a_load_whose_thread_cannot_be_started_is_tried_anew(no_threads, monkeypatch):
+    monkeypatch.setattr(cache, "load_weights", lambda *key: "a pair")
+    settings = Settings(pair="a pair", device="cpu", dtype="float32")
     with pytest.raises(RuntimeError):
-        model_loading.start_loading(key, lambda *key: "a pair")
+        model_loading.start_loading(settings)
     no_threads()
-    assert model_loading.start_loading(key, lambda *key: "a pair").result(30) == "a pair"
+    assert model_loading.start_loading(settings).result(30) == "a pair"
 
 
 def test_an_import_whose_thread_cannot_be_started_is_tried_anew(no_threads, monkeypatch):

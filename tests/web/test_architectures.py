@@ -46,7 +46,7 @@ def ready(monkeypatch):
     warmup.start()
     assert warmup.wait(120)
     yield
-    cache.load_weights.clear()
+    cache.load_weights.cache_clear()
 
 
 def written(folder: Path, family: str) -> str:

@@ -28,7 +28,7 @@ from specviz.settings import Settings
 from specviz.web.classroom.results import PredictionResult, RaceResult, SamplingResult, TaskResult, VoteResult
 from specviz.web.hosting.options import load_options
 from specviz.web.hosting.socket_filter import ActionRateLimiter
-from specviz.web.jobs import cache, model_loading, server_workers
+from specviz.web.jobs import model_loading, server_workers
 from specviz.web.jobs.server_queue import server_queue
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not meet it half imported by another
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.figures.components import read_styles
 from specviz.figures.pages import PAGES, next_page
-from specviz.web.common import reconnect, widget_guard
+from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
 from specviz.web.jobs import warmup
@@ -25,6 +26,8 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 - every term: `glossary.md`
 - papers, what each found, and how to cite: `reading.md`
 """  # in Streamlit's menu
+SESSION_GONE = "The server has let go of what this page had. Please compute or upload it again."
+_SEEN = "reconnect-seen"  # key of the session
 _component = Component("frame")
 
 
@@ -40,18 +43,36 @@ def run_page() -> None:
         f"<style>\n{read_styles('theme', 'app', 'drafting_methods_matrix')}\n{build_group_style(page.url_path or FIRST)}</style>"
     )
     top = st.container(key="page-notes-refused")
-    metrics.RUNS.labels(page.url_path or FIRST).inc()
-    reconnect.show_reconnect_notice(page.url_path or FIRST)
-    show_presenter(page.url_path or FIRST)
+    path = page.url_path or FIRST
+    metrics.RUNS.labels(path).inc()
+    show_reconnect_notice(path)
+    show_presenter(path)
+    warmup.start()
     page.run()
-    show_next_page(page.url_path or FIRST, pages)
+    show_next_page(path, pages)
     for sentence in widget_guard.take_refusals():
         top.text(sentence)
 
 
-def preload_libraries() -> None:
-    """Start importing the heavy libraries in the background. Every page begins with it."""
-    warmup.start()
+def show_reconnect_notice(path: str) -> None:
+    """Show a notice on a page whose session has expired: the browser slept too long, or the server was restarted.
+
+    A browser that reconnects names the session that it had. If that session is gone, the old content stays on the screen until the
+    visitor does something, which is the first run of a new session; the notice appears then and stays until it is closed.
+    """
+    if st.session_state.get(_SEEN):
+        return
+    st.session_state[_SEEN] = True
+    context = get_script_run_ctx()
+    before = read_previous_session(st.context.headers.get("Sec-WebSocket-Protocol", ""))
+    if before and not PAGES[path].keeps_no_state and context is not None and before != context.session_id:
+        st.toast(SESSION_GONE, duration="infinite")
+
+
+def read_previous_session(header: str) -> str:
+    """Return the session that a browser names as it reconnects, after Streamlit's protocol and a token; empty at the first connection."""
+    parts = [part.strip() for part in header.split(",")]
+    return parts[2] if len(parts) > 2 else ""
 
 
 def group_pages(pages: dict[str, Any]) -> dict[str, list[Any]]:

@@ -6,14 +6,13 @@ from html import escape
 
 import streamlit as st
 
-from specviz.figures.glossary import define
-from specviz.figures.pages import PAGES
+from specviz.figures.pages import PAGES, define_term
 from specviz.web.pair_picker import panel
 
 
 def build_terms_panel(page: str) -> str:
     """Build the list of terms with their definitions. It takes the focus, so that keys scroll it."""
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(define(term))}</dd>" for term in PAGES[page].terms)
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(define_term(term))}</dd>" for term in PAGES[page].terms)
     return f'<div class="terms" role="group" aria-label="Terms of this page" tabindex="0"><dl>{rows}</dl></div>'
 
 

@@ -15,7 +15,7 @@ from specviz.settings import Settings, update_names
 from specviz.web.common import pairs
 from specviz.web.common.links import list_host_settings, list_unknown_keys, read_prompt
 from specviz.web.common.page_state import PageState, Work
-from specviz.web.hosting.visitors import COOKIE, unmask_cookie
+from specviz.web.hosting.admission import COOKIE, unmask_cookie
 from specviz.web.jobs import cache, warmup
 
 State = TypeVar("State", bound=PageState)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specviz.jobs.queue import Ticket
 from specviz.speed.records.methods import MethodComparison
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
-from specviz.web.jobs import cache, model_loading
+from specviz.web.jobs import model_loading
 
 RUNS, SAMPLES = 3, 500
 
@@ -13,7 +13,7 @@ RUNS, SAMPLES = 3, 500
 def compare_all_methods(state: MethodsState, ticket: Ticket, question: MethodsQuestion) -> None:
     """Measure every row. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
-    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+    pair = model_loading.wait_for_pair(ticket, settings)
     from specviz.speed.methods import compare_methods
 
     def show(comparison: MethodComparison) -> None:

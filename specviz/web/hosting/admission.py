@@ -18,8 +18,8 @@ from starlette.responses import PlainTextResponse
 from specviz.figures.pages import PAGES
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import ServerOptions
-from specviz.web.hosting.visitors import COOKIE, unmask_cookie
 
+COOKIE = "_streamlit_xsrf"  # Streamlit's cookie against forged requests; all tabs of a browser send the same
 SOCKET = "/_stcore/stream"
 FILES = ("app/static", "media", "component", "_stcore", "room")  # folders of the server that hold no page of Streamlit's
 CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check", "/_stcore/agent/")  # Streamlit's; /metrics asks who reads it
@@ -95,6 +95,16 @@ def read_visitor(scope: Any) -> str:
                 return ""
             return unmask_cookie(cookies[COOKIE].value) if COOKIE in cookies else ""
     return ""
+
+
+def unmask_cookie(cookie: str) -> str:
+    """The part of the cookie version|mask|token xor mask|time that stays when it is masked anew for each page; empty for anything else."""
+    try:
+        _, mask, token, _ = cookie.split("|")
+        key = bytes.fromhex(mask)
+        return bytes(byte ^ key[i % len(key)] for i, byte in enumerate(bytes.fromhex(token))).hex()
+    except (ValueError, ZeroDivisionError):
+        return ""
 
 
 def measure_memory_mb() -> float:

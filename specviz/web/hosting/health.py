@@ -34,9 +34,8 @@ def _load_pair() -> None:
         return
     recording = cache.load_recording()
     settings = Settings.from_record(recording.settings) if recording else Settings()
-    key = settings.pair, settings.device, settings.dtype
     try:
-        model_loading.start_loading(key, cache.load_weights).result()
+        model_loading.start_loading(settings).result()
     except Exception as error:  # whatever it is, the server says that it is not ready
         _state["pair"] = f"The pair of models could not be loaded ({type(error).__name__})."
     else:

@@ -9,8 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-import streamlit as st
-
 from specviz.records import ASSETS, read_file_or
 from specviz.settings import Settings
 from specviz.trace import Trace
@@ -34,14 +32,14 @@ def load_recording() -> Trace | None:
     return read_file_or(RECORDING, read, None)
 
 
-@st.cache_resource(max_entries=3, show_spinner=False)
+@lru_cache(maxsize=3)
 def load_weights(pair: str, device: str, dtype: str) -> LoadedPair:
     """Load both models, one copy for all visitors, which is never changed. Raises ModelError."""
     from specviz.models.pairs.loading import load_pair
 
-    found = load_pair(pair, device, dtype)
-    _tokenizers[pair] = found.tokenizer
-    return found
+    loaded = load_pair(pair, device, dtype)
+    _tokenizers[pair] = loaded.tokenizer
+    return loaded
 
 
 def find_tokenizer(pair: str) -> Any:
@@ -49,13 +47,13 @@ def find_tokenizer(pair: str) -> Any:
     return _tokenizers.get(pair)
 
 
-@st.cache_data(max_entries=8, show_spinner=False)
+@lru_cache(maxsize=8)
 def describe_pair(pair: str, device: str, dtype: str) -> dict[str, Any]:
-    """Names, sizes, and the hashes of weights and tokenizer of a pair, as exports state them."""
+    """Names, sizes, and the hashes of weights and tokenizer of a pair, as exports state them. Shared: do not change it."""
     from specviz.models.pairs.fingerprint import hash_pair
 
-    found = load_weights(pair, device, dtype)
-    return found.describe() | hash_pair(found)
+    loaded = load_weights(pair, device, dtype)
+    return loaded.describe() | hash_pair(loaded)
 
 
 class ResultCache:

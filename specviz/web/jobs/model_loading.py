@@ -6,13 +6,13 @@ A load goes on after all jobs that wait for it were cancelled, for the next one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from specviz.errors import SpecvizError
 from specviz.jobs.daemon_threads import run_in_thread
-from specviz.web.jobs import warmup
+from specviz.settings import Settings
+from specviz.web.jobs import cache, warmup
 
 if TYPE_CHECKING:
     from specviz.jobs.queue import Ticket
@@ -24,22 +24,23 @@ QUICK = 0.02  # seconds after which a load is shown
 Key = tuple[str, str, str]  # pair, device, dtype
 
 _lock = threading.Lock()
-_loads: dict[Key, Future] = {}  # those that have not ended
+_loads: dict[Key, Future[LoadedPair]] = {}  # those that have not ended
 
 
-def start_loading(key: Key, load: Callable[..., Any]) -> Future:
-    """Start ``load(*key)`` in a thread, unless it runs already. The future also holds what it raises."""
+def start_loading(settings: Settings) -> Future[LoadedPair]:
+    """Start loading the pair of these settings in a thread, unless it is loading. The future also holds what the load raises."""
+    key = settings.pair, settings.device, settings.dtype
 
-    def load_once() -> Any:
+    def load() -> LoadedPair:
         try:
-            return load(*key)
+            return cache.load_weights(*key)
         finally:
             with _lock:
                 del _loads[key]
 
     with _lock:
         if key not in _loads:
-            _loads[key] = run_in_thread(load_once, name="models")
+            _loads[key] = run_in_thread(load, name="models")
         return _loads[key]
 
 
@@ -58,12 +59,12 @@ def wait_for_libraries(ticket: Ticket) -> None:
     warmup.share_cores()
 
 
-def wait_for_models(ticket: Ticket, key: Key, load: Callable[..., LoadedPair]) -> LoadedPair:
-    """Wait for the libraries, then for ``load(*key)``. Raises what ``load`` raises, and as ``wait_for_libraries``."""
+def wait_for_pair(ticket: Ticket, settings: Settings) -> LoadedPair:
+    """Wait for the libraries, then for the pair of these settings. Raises ModelError, and as ``wait_for_libraries``."""
     wait_for_libraries(ticket)
-    future = start_loading(key, load)
+    future = start_loading(settings)
     if not wait([future], QUICK).done:
-        ticket.tick(doing=f"Loading the pair {key[0]}")
+        ticket.tick(doing=f"Loading the pair {settings.pair}")
     while not wait([future], POLL).done:
         ticket.tick()
     return future.result()

@@ -164,7 +164,7 @@ def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, 
         "p": _round_digits(decision.p),
         "u": decision.u,
         "threshold": decision.threshold,
-        "ratio": None if decision.threshold is None else _build_ratio(decision),
+        "ratio": _build_ratio(decision),
         "appears": when[("draft", node)],
         "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
         "fate": _classify_draft_token(round_, node),
@@ -174,7 +174,9 @@ def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, 
     return chip | _describe_alternatives(trace, decision, chip["name"])
 
 
-def _build_ratio(decision: Decision) -> dict[str, str]:
+def _build_ratio(decision: Decision) -> dict[str, str] | None:
+    if decision.threshold is None:
+        return None
     p, q, rate = format_quotient(decision.p, decision.q, decision.threshold)
     return {"p": p, "q": q, "rate": rate}
 

@@ -7,7 +7,7 @@ import logging
 from specviz.errors import CancelledError, SpecvizError, is_out_of_memory
 from specviz.jobs.queue import MEMORY_FULL, Ticket
 from specviz.web.hosting import metrics
-from specviz.web.jobs import cache, model_loading, server_workers
+from specviz.web.jobs import model_loading, server_workers
 from specviz.web.one_round.payload import can_continue
 from specviz.web.one_round.state import OneRoundState, RunRequest
 
@@ -31,7 +31,7 @@ def answer_request(state: OneRoundState, ticket: Ticket, request: RunRequest | N
 
 def run_request(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
     settings, earlier = request.settings, request.earlier
-    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+    pair = model_loading.wait_for_pair(ticket, settings)
     from specviz.web.one_round.worker import run_rounds  # torch comes with it
 
     while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.jobs.queue import Ticket
-from specviz.web.jobs import cache, model_loading
+from specviz.web.jobs import model_loading
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
 
 TEXTS, LENGTH = 3, 24  # continuations of the prompt by the target, and tokens of each
@@ -14,7 +14,7 @@ POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96
 def measure_setups(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> None:
     """Measure every setup. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
-    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+    pair = model_loading.wait_for_pair(ticket, settings)
     from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups, continue_prompt
     from specviz.evidence.serving_setups.targets import refuse_unsupported
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from specviz.jobs.queue import Ticket
 from specviz.speed.records.plan import SpeedPlan, parse_prompts
-from specviz.web.jobs import cache, model_loading
+from specviz.web.jobs import model_loading
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 
 TEXTS, OPENING, LENGTH, PROBES = 16, 32, 48, 9  # continuations, tokens before and after each, runs of the cost probes
@@ -17,7 +17,7 @@ GAMMAS = tuple(range(1, 7))
 def make_plan_of_text(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
     """Make the plan. Stopped before its tokens are counted, nothing has changed; after that, a plan without speeds stays."""
     settings = replace(question.settings, gamma=GAMMAS[-1], max_new_tokens=LENGTH)
-    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+    pair = model_loading.wait_for_pair(ticket, settings)
     from specviz.speed.plan import PlanEffort, make_plan
 
     def show(plan: SpeedPlan) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from specviz.jobs.queue import Ticket
 from specviz.speed.records.passage import Passage, TimedRound
-from specviz.web.jobs import cache, model_loading
+from specviz.web.jobs import model_loading
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
 
 RUNS = 3
@@ -15,7 +15,7 @@ RUNS = 3
 def write_passage(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> None:
     """Write what was asked. Stopped before both texts are read, what stood there before stands there again; after that, they stay."""
     settings = request.settings
-    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+    pair = model_loading.wait_for_pair(ticket, settings)
     from specviz.speed.passage import build_passage, write_passage
 
     seen = 0  # rounds that the page was last given

@@ -25,7 +25,7 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.settings import Settings
 from specviz.web.common import frame, links, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
-from specviz.web.hosting.visitors import unmask_cookie
+from specviz.web.hosting.admission import unmask_cookie
 from specviz.web.jobs import warmup
 from tests.web.one_round.test_page import served_before
 

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from streamlit.runtime.pages_manager import PagesManager
 
-from specviz.figures.glossary import GLOSSARY, define
+from specviz.figures.pages import GLOSSARY, define_term
 from specviz.web.common import frame
 from specviz.web.jobs import warmup
 from tests.web.common.test_frame import opened
@@ -159,4 +159,4 @@ def test_every_page_explains_its_terms_from_the_one_glossary(shown):
     explained = {unescape(term): unescape(means) for term, means in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text)}
     assert list(explained) == list(frame.PAGES[page].terms) and len(explained) >= 8
     for term, means in explained.items():
-        assert means == define(term) in GLOSSARY.values()
+        assert means == define_term(term) in GLOSSARY.values()

@@ -202,7 +202,7 @@ def test_the_command_repeats_the_question():
 @pytest.fixture
 def app(pair_folders, monkeypatch):
     yield on_tiny_pair("exactness", pair_folders, monkeypatch)
-    cache.load_weights.clear()
+    cache.load_weights.cache_clear()
 
 
 def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):

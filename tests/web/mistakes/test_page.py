@@ -221,7 +221,7 @@ def test_a_mark_is_never_inside_a_word(same, token, rest, marked):
 @pytest.fixture
 def app(pair_folders, monkeypatch):
     yield on_tiny_pair("mistakes", pair_folders, monkeypatch)
-    cache.load_weights.clear()
+    cache.load_weights.cache_clear()
 
 
 def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):

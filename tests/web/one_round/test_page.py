@@ -62,7 +62,7 @@ def app(opening, monkeypatch):
     assert warmup.wait(120)
     yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     cache.load_recording.cache_clear()
-    cache.load_weights.clear()
+    cache.load_weights.cache_clear()
 
 
 def served_before(begin):

@@ -54,7 +54,7 @@ def quick(monkeypatch):
     warmup.start()
     assert warmup.wait(120)
     yield
-    cache.load_weights.clear()
+    cache.load_weights.cache_clear()
 
 
 @pytest.mark.parametrize("page", BUTTONS)

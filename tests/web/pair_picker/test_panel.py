@@ -56,7 +56,7 @@ def tiny(opening, monkeypatch):
     assert warmup.wait(120)
     yield opening
     cache.load_recording.cache_clear()
-    cache.load_weights.clear()
+    cache.load_weights.cache_clear()
 
 
 @pytest.fixture
