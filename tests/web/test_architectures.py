@@ -88,8 +88,8 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
 
     app = opened("one_round", pair, prompt="Once upon a time")
     state = app.session_state["one_round"]
-    assert not app.exception and shown(app)["mode"] == "live" and state.shown.settings.pair == pair, state.notices
-    files = round_export.build_offer(state.shown.trace, 0).build().files()
+    assert not app.exception and shown(app)["mode"] == "live" and state.shown_result.settings.pair == pair, state.notices
+    files = round_export.build_offer(state.shown_result.trace, 0).build().files()
     assert json.loads(files["manifest.json"])["models"]["target"]["family"] == family
 
     app = opened("exactness", pair, prompt="Once upon a time", max_new_tokens="2")
@@ -110,7 +110,11 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     if family == "t5":
         assert "decoder-only for a plan" in plan.notices[0] and not app.exception
         return
-    assert plan.own and not app.exception, plan.notices
-    assert [row.gamma for row in plan.shown.rows] == [1, 2, 3] and plan.shown.settings.pair == pair and plan.shown.positions
+    assert plan.has_own_result and not app.exception, plan.notices
+    assert (
+        [row.gamma for row in plan.shown_result.rows] == [1, 2, 3]
+        and plan.shown_result.settings.pair == pair
+        and plan.shown_result.positions
+    )
     record = json.loads(speed_export.build_offer(plan).build().files()["plan.json"])
     assert record["settings"]["pair"] == pair and record["models"]["draft"]["family"] == family

@@ -90,7 +90,7 @@ def show_new_room(desk: DeskState) -> None:
             try:
                 desk.open_room()
             except SpecvizError as error:
-                desk.said = [str(error)]
+                desk.notes = [str(error)]
             st.rerun()
         st.caption(TEXTS["open"])
         show_notes(desk.notices, "classroom-notes-live")
@@ -212,7 +212,7 @@ def steer(desk: DeskState, change: Callable[..., Any], *arguments: Any) -> None:
     try:
         change(*arguments)
     except SpecvizError as error:
-        desk.said = [str(error)]
+        desk.notes = [str(error)]
 
 
 def show_task(desk: DeskState, opened: RoomSession, room: Room, task: Assignment | None) -> None:

@@ -27,7 +27,7 @@ def show_chat_field(state: PageState) -> None:
     chat = st.text_area("Or chat messages", key=f"{name}-chat-{state.turn}", height=96, help=HELP, persist_state="session")
     if st.button("Write it as a prompt", key=f"{name}-chat-go", disabled=not (chat or "").strip()) and not state.is_overtaken:
         try:
-            state.fill(check_text("prompt", apply_template(tokenizer, parse_messages(chat))))
+            state.fill_prompt(check_text("prompt", apply_template(tokenizer, parse_messages(chat))))
         except SpecvizError as error:
             show_notes([str(error)], f"{name}-notes-chat")
             return

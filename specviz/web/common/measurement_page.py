@@ -23,7 +23,7 @@ def open_state(name: str, kind: type[State], question: Any) -> State:
 
     def opened(query: dict[str, str], before: State | None) -> State:
         state = by_link(query, before)
-        state.found = before.found if before is not None else {}
+        state.results = before.results if before is not None else {}
         return state
 
     return session.open_state(name, opened)
@@ -67,7 +67,7 @@ def show_controls(
 
 def describe_missing_runs(state: MeasurementState, runs: int, of: int) -> str:
     """A sentence where a visitor's own numbers are of fewer runs than were asked for; empty where they are of all."""
-    if runs >= of or not (state.own or state.partial_result):
+    if runs >= of or not (state.has_own_result or state.partial_result):
         return ""
     if state.is_busy:
         return f" So far: {runs} of {of} runs, and the times still change." if runs else " So far: nothing is timed yet."

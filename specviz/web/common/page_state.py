@@ -1,8 +1,8 @@
-"""The state of one page for one visitor: its question and link, the work that answers, sentences. No torch, no Streamlit.
+"""The state of one page for one visitor: its question and link, its job, its sentences. No torch, no Streamlit.
 
-A page asks; a function of its work.py answers in the queue, in a thread of its own. It hands over what it found with ``put``,
-whole, so that a page that is drawn in the middle of the work sees one state or the next. Script runs never write results, and
-work for a question that is no longer asked cannot: ``put`` raises Stopped.
+A function of the page's work.py answers a question in the queue, in its own thread. It hands its results over with ``store``, all
+at once, so that a page that is drawn meanwhile sees one state or the next. Script runs never write results, and a job for a
+question that was replaced cannot: ``store`` raises CancelledError.
 """
 
 from __future__ import annotations
@@ -23,35 +23,39 @@ Work = Callable[..., Any]  # (state, ticket, ...) -> anything; what it finds goe
 
 
 class PageState:
-    """What a visitor asks on one page, and the work that answers.
+    """The question of a visitor on one page, and the work that answers it.
 
-    question  what is asked; has link(), and for pages with fields of their own of_link(query, base)
-    ticket    the work that is under way or was last done for it; said  sentences about what was last asked
-    version   grows whenever there is something new to draw
-    visitor   whose work it is, for the queue; turn  how many times a link has filled the fields anew
-    drawn_at  when the latest script run began to draw what is found
-    address   the address's parameters as last read or written; moved  whether the address is behind the question
-    followed  the session's pair as this page last took it over, or gave it
+    A click can start a script run while the one before still runs in another thread. Only the youngest may change the question:
+    each run begins with ``begin_script_run``, and changes by an overtaken run are left out.
 
-    A click can start a script run while the one before still runs in another thread. Only the youngest may change what is asked:
-    each run begins with ``enter``, and what an overtaken one wants is left out.
+    Attributes:
+        question: What is asked; has link(), and on pages with fields of their own from_link(query, base).
+        ticket: The job that runs, or the last one for this question.
+        notes: Sentences about what was last asked.
+        version: Grows whenever there is something new to draw.
+        visitor: Whose jobs these are, for the queue.
+        turn: How many times a link has filled the fields anew.
+        drawn_at: When the latest script run began to draw.
+        address: Parameters of the address as last read or written.
+        is_address_stale: Whether the address is behind the question.
+        last_pair: The session's pair as this page last took it over, or set it.
     """
 
     def __init__(self, question: Any, queue: FairQueue | None = None):
         self.question, self.queue = question, queue or server_queue()
         self.ticket: Ticket | None = None
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self.version = self.turn = 0
         self.visitor: object = None
         self.address: dict[str, str] = {}
-        self.moved = False
+        self.is_address_stale = False
         self.last_pair: str | None = None
         self.drawn_at = 0.0
         self.lock = threading.RLock()
         self._runs_in: int | None = None
 
-    def enter(self) -> None:
-        """This thread's script run is the youngest."""
+    def begin_script_run(self) -> None:
+        """Mark this thread's script run as the youngest."""
         self._runs_in, self.drawn_at = threading.get_ident(), time.monotonic()
 
     @property
@@ -82,14 +86,14 @@ class PageState:
         """Ask another pair the same."""
         self.choose(replace(self.question, settings=replace(self.question.settings, pair=pair)))
 
-    def follow(self, pair: str) -> None:
+    def follow_pair(self, pair: str) -> None:
         """Take over the session's pair, unless this page knows it already: a pair that could not be loaded is not asked for again."""
         if pair != self.last_pair and not self.is_overtaken:
             self.last_pair = pair
             if pair != self.pair:
                 self.set_pair(pair)
 
-    def fill(self, prompt: str) -> None:
+    def fill_prompt(self, prompt: str) -> None:
         """Ask with another prompt, in fields of their own."""
         self.choose(replace(self.question, settings=replace(self.question.settings, prompt=prompt)))
         self.turn += 1
@@ -98,7 +102,7 @@ class PageState:
     def notices(self) -> list[str]:
         """Sentences about what could not be done."""
         failed = [self.ticket.sentence] if self.ticket is not None and self.ticket.state == "failed" else []
-        return [*self.said, *failed]
+        return [*self.notes, *failed]
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
@@ -112,9 +116,9 @@ class PageState:
             if not self.can_reuse_findings(question):
                 if self.ticket is not None:
                     self.ticket.discard()
-                self.ticket, self.said = None, []
+                self.ticket, self.notes = None, []
                 self.reset_findings()
-            self.question, self.moved = question, True
+            self.question, self.is_address_stale = question, True
             return True
 
     def can_reuse_findings(self, question: Any) -> bool:
@@ -127,16 +131,16 @@ class PageState:
     def submit(self, work: Work, *arguments: Any) -> None:
         """Have ``work(self, ticket, *arguments)`` done in the queue, unless something is under way."""
         with self.lock:
-            self.said = []
+            self.notes = []
             if self.is_busy:
                 return
             try:
                 self.ticket = self.queue.submit(lambda ticket: work(self, ticket, *arguments), self.visitor, self.page)
             except SpecvizError as error:
-                self.said = [str(error)]
+                self.notes = [str(error)]
 
-    def put(self, ticket: Ticket, **found: Any) -> None:
-        """Work hands over what it found. Raises Stopped where the visitor asks something else by now. A click on Stop keeps what was found."""
+    def store(self, ticket: Ticket, **found: Any) -> None:
+        """Set attributes to results of a job. Raises CancelledError if the question was replaced. After a click on Stop results stay."""
         with self.lock:
             if ticket.is_discarded:
                 raise CancelledError
@@ -150,7 +154,7 @@ class PageState:
             self.ticket.cancel()
             self.ticket.ended.wait(STOPS_IN)
 
-    def progress(self) -> str:
+    def describe_progress(self) -> str:
         """The line beside the bar: what is being done or how many stand before, and the time left."""
         ticket = self.ticket
         if ticket is None:
@@ -167,30 +171,30 @@ class MeasurementState(PageState):
     """A page that remembers its findings by question, and shows recorded findings where there are none of the visitor's own."""
 
     KEPT = 6  # findings of one visitor that are remembered
-    SHOWN_EVERY = 1.0  # seconds between two states of the work that the page may draw
+    PARTIAL_INTERVAL = 1.0  # seconds between two partial results
 
     def __init__(self, question: Any, queue: FairQueue | None = None):
         super().__init__(question, queue)
-        self.found: dict[Any, Any] = {}
-        self.now: Any = None  # what the work has found so far, where that is no answer yet
+        self.results: dict[Any, Any] = {}
+        self.partial: Any = None  # what the work has found so far, where that is no answer yet
         self._streamed = 0.0
 
     def submit(self, work: Work, *arguments: Any) -> None:
         """As every page; what was found so far belongs to the work before."""
         with self.lock:
             if not self.is_busy:
-                self.now, self._streamed = None, 0.0
+                self.partial, self._streamed = None, 0.0
             super().submit(work, *arguments)
 
     @property
     def partial_result(self) -> Any:
-        """What is found so far, while there is work; None where there is nothing to show of it."""
-        return self.now if self.is_busy else None
+        """What the running job has found so far; None where there is nothing to show."""
+        return self.partial if self.is_busy else None
 
-    def stream(self, ticket: Ticket, make: Callable[[], Any]) -> None:
-        """Work shows what it has found so far, unless it just has. make: puts that together."""
-        if time.monotonic() - self._streamed > self.SHOWN_EVERY:
-            self.put(ticket, now=make())
+    def store_partial(self, ticket: Ticket, build: Callable[[], Any]) -> None:
+        """Store ``build()`` as the partial result of a job, at most once in PARTIAL_INTERVAL."""
+        if time.monotonic() - self._streamed > self.PARTIAL_INTERVAL:
+            self.store(ticket, partial=build())
             self._streamed = time.monotonic()
 
     def wait_for_partial(self, seconds: float) -> None:
@@ -200,29 +204,29 @@ class MeasurementState(PageState):
             self.ticket.ended.wait(A_LOOK)
 
     @property
-    def own(self) -> bool:
-        """Whether what is shown is the visitor's own."""
-        return self.build_key(self.question) in self.found
+    def has_own_result(self) -> bool:
+        """Whether the shown result is the visitor's own."""
+        return self.build_key(self.question) in self.results
 
     @property
-    def shown(self) -> Any:
+    def shown_result(self) -> Any:
         """The visitor's own findings for the question, else the recorded ones; None where there are none."""
-        return self.found.get(self.build_key(self.question)) or self.recorded()
+        return self.results.get(self.build_key(self.question)) or self.load_recorded()
 
     def build_key(self, question: Any) -> Any:
         """What findings hang on; questions with the same key only look at them in other ways."""
         raise NotImplementedError
 
-    def recorded(self) -> Any:
+    def load_recorded(self) -> Any:
         raise NotImplementedError
 
     def can_reuse_findings(self, question: Any) -> bool:
         return self.build_key(question) == self.build_key(self.question)
 
-    def keep(self, ticket: Ticket, question: Any, found: Any) -> None:
-        """Work hands over an answer to a question: the whole, or one that stands even if the work is stopped now."""
-        others = [(key, one) for key, one in self.found.items() if key != self.build_key(question)][1 - self.KEPT :]
-        self.put(ticket, found=dict(others) | {self.build_key(question): found}, now=None)
+    def store_result(self, ticket: Ticket, question: Any, found: Any) -> None:
+        """Store the answer to a question; it stays if the job is stopped later."""
+        others = [(key, one) for key, one in self.results.items() if key != self.build_key(question)][1 - self.KEPT :]
+        self.store(ticket, results=dict(others) | {self.build_key(question): found}, partial=None)
 
 
 def format_duration(seconds: float) -> str:

@@ -33,29 +33,29 @@ def open_state(name: str, opened: Callable[[dict[str, str], State | None], State
     """
     known, missing = st.session_state.get(name), _replace_missing_pair()
     if known is not None and not (_is_history_navigation() and read_address() != known.address):
-        known.enter()
+        known.begin_script_run()
         if _is_history_navigation():
             share_pair(known)
         else:
-            known.follow(get_pair())
+            known.follow_pair(get_pair())
         if missing:
-            known.said = [*missing, *known.said]
+            known.notes = [*missing, *known.notes]
         return known
     if known is not None:
         known.stop()
     query = update_names(st.query_params.to_dict())
     state = opened(query, known)
-    state.said.extend(
-        [*list_host_settings(query, state.said), *list_unknown_keys(query)]
+    state.notes.extend(
+        [*list_host_settings(query, state.notes), *list_unknown_keys(query)]
     )  # in place: a run that the link asks for shows the same sentences
     state.turn = known.turn + 1 if known is not None else 0
     state.address, state.visitor = read_address(), get_visitor()
-    state.enter()
+    state.begin_script_run()
     if query:
         share_pair(state)
     else:
-        state.follow(get_pair())
-    state.said.extend(one for one in missing if one not in state.said)
+        state.follow_pair(get_pair())
+    state.notes.extend(one for one in missing if one not in state.notes)
     st.session_state[name] = state  # one step: a click may end this script run at any look into the session
     return state
 
@@ -67,7 +67,7 @@ def find_base_settings() -> Settings:
     """
     run, recording = st.session_state.get("one_round"), cache.load_recording()
     if run is not None:
-        found = run.shown.settings
+        found = run.run.settings
     else:
         found = Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
     return replace(found, pair=pairs.DEFAULT if read_address() else get_pair())
@@ -124,7 +124,7 @@ def make_opener(state: type[State], question: Any) -> Callable[[dict[str, str], 
     def opened(query: dict[str, str], before: State | None) -> State:
         wanted, left_out = question.from_link(query, find_base_settings())
         new = state(wanted)
-        new.said = left_out
+        new.notes = left_out
         return new
 
     return opened
@@ -140,11 +140,11 @@ def sync_address(state: PageState) -> None:
     if not state.is_overtaken and share_pair(state):
         st.rerun()
     brought = state.pair != pairs.DEFAULT and "pair" not in read_address()
-    if state.moved or brought or (state.address and not read_address()):
+    if state.is_address_stale or brought or (state.address and not read_address()):
         link = state.link()
         if {key: value for key, value in link.items() if key != "at"} != read_address():
             st.query_params.from_dict(link)  # one entry in the browser's history for each question
-    state.address, state.moved = read_address(), False
+    state.address, state.is_address_stale = read_address(), False
 
 
 def wait_briefly(state: PageState) -> None:
@@ -211,7 +211,7 @@ def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:
     ):  # its turn comes: look more often
         st.rerun()
     if bar and ticket is not None:
-        st.progress(min(1.0, max(0.0, ticket.share)), text=state.progress())
+        st.progress(min(1.0, max(0.0, ticket.share)), text=state.describe_progress())
         st.button("Stop", key=f"{name}-stop", on_click=state.stop)
 
 

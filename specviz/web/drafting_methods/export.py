@@ -20,7 +20,7 @@ from specviz.web.drafting_methods.state import MethodsState, load_block_gain, lo
 
 def build_offer(state: MethodsState) -> ExportOffer:
     """What can be exported; nothing until there is a comparison."""
-    one = state.shown
+    one = state.shown_result
     if one is None:
         return ExportOffer("drafting-methods")
     link = state.question.link() | {"prompt": one.settings.prompt}

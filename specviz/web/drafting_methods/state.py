@@ -80,5 +80,5 @@ class MethodsState(MeasurementState):
     def build_key(self, question: MethodsQuestion) -> tuple[str, str, str]:
         return question.settings.prompt, question.settings.pair, question.choice
 
-    def recorded(self) -> MethodComparison | None:
+    def load_recorded(self) -> MethodComparison | None:
         return load_recorded_comparisons().get(self.question.choice)

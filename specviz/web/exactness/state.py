@@ -153,11 +153,11 @@ class ExactnessState(SamplingState):
         if not uploads:
             self.report, self.ticket = None, None
         elif len(uploads) > 2:
-            self.said = [
+            self.notes = [
                 f"One file is tested against the target’s distribution, two files against each other. You gave {len(uploads)}."
             ]
         elif large := [one.name for one in uploads if len(one.content) > load_options().upload_mb << 20]:
-            self.said = [
+            self.notes = [
                 f"'{large[0]}' is larger than {load_options().upload_mb} MB, the limit of this server. The command line takes more."
             ]
         else:
@@ -171,7 +171,7 @@ class ExactnessState(SamplingState):
             asked = ServerRequest(url.strip(), model.strip(), samples.replace(",", "").replace(" ", ""))
             self.submit(audit, asked)
         except SpecvizError as error:
-            self.said = [str(error)]
+            self.notes = [str(error)]
 
     def request_samples(self, count: object, draw: Work) -> None:
         """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes."""
@@ -184,7 +184,7 @@ class ExactnessState(SamplingState):
                 raise SpecvizError(f"The plan ends at {self.question.max_samples:,} samples. Choose another seed to begin again.")
             self.submit(draw, min(number, left))
         except SpecvizError as error:
-            self.said = [str(error)]
+            self.notes = [str(error)]
 
 
 def read_question(question: ExactnessQuestion, raw: Mapping[str, Any], read: Callable) -> tuple[ExactnessQuestion, list[str]]:

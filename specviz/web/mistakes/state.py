@@ -112,7 +112,7 @@ class BugState(SamplingState):
 
     empty = BugResult()
 
-    def recorded(self) -> BugSamplesRecord | None:
+    def load_recorded(self) -> BugSamplesRecord | None:
         if (records := load_recorded_samples()) is None:
             return None
         record = records.mistakes

@@ -1,8 +1,7 @@
-"""One visitor's run: what is shown, what was asked for, what the address says. Plain records, no torch.
+"""State of One round for one visitor. Plain records, no torch.
 
-What is asked for becomes a RunRequest, which is worked off in the queue (work.py) while the last good run stays on screen. What is
-shown is one frozen ShownRun, replaced whole: neither a script run that was overtaken nor work for a request that was replaced can
-write into it.
+A request becomes a RunRequest, which the queue computes (work.py) while the last run stays on screen. The ShownRun is frozen and
+replaced as a whole: neither an overtaken script run nor work for a replaced request can write into it.
 """
 
 from __future__ import annotations
@@ -32,11 +31,16 @@ NOTHING = {"id": "none", "pair": "", "status": [], "prompt": "", "edits": [], "r
 
 @dataclass
 class RunRequest:
-    """A run that was asked for and is not there yet.
+    """A run that is to be computed.
 
-    rounds   how many it needs in all; earlier  those that are known
-    cursor   where to stand when it is there; uniform  (position, purpose) of the random number to stand at instead
-    said     sentences to show with the run; from_link  whether a link asked
+    Attributes:
+        settings: Of the run.
+        rounds: How many it needs in all.
+        earlier: Rounds that are known.
+        cursor: Round and step to show first.
+        uniform: (position, purpose) of the random number whose step is shown first instead.
+        notes: Sentences to show with the run.
+        from_link: Whether a link asked for it.
     """
 
     settings: Settings
@@ -44,15 +48,20 @@ class RunRequest:
     earlier: tuple[Round, ...] = ()
     cursor: dict[str, int] = field(default_factory=lambda: {"round": 0, "step": 0})
     uniform: tuple[int, str] | None = None
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     from_link: bool = False
 
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run on screen and where to stand in it.
+    """A run on screen.
 
-    trace  None before the first run; payload  the trace as the stage draws it; mode  recorded or live
+    Attributes:
+        settings: Of the run.
+        trace: None before the first run.
+        payload: The trace as the component draws it.
+        mode: "recorded" or "live".
+        cursor: Round and step to show.
     """
 
     settings: Settings
@@ -63,13 +72,15 @@ class ShownRun:
 
 
 class OneRoundState(PageState):
-    """What one visitor sees on One round.
+    """One visitor's One round.
 
-    shown      what is on screen
-    request    what was asked for and is not there yet
-    problems   sentences about fields that hold what cannot be used
-    offer      what a link asks for that names a pair that is not known here: done only when the visitor says so
-    seen       the values of the fields that were last acted on; None until they are drawn; start: those they began with
+    Attributes:
+        run: On screen.
+        request: To be computed.
+        problems: Sentences about fields with values that cannot be used.
+        offered_request: Of a link with a pair that is unknown here; it waits until the visitor uses that pair.
+        applied_fields: Values of the fields that were last applied; None until they are drawn.
+        initial_fields: Values that the fields began with.
     """
 
     def __init__(self, recording: Trace | None, queue: FairQueue | None = None):
@@ -77,35 +88,35 @@ class OneRoundState(PageState):
         self.recording = recording
         settings = Settings.from_record(recording.settings) if recording else Settings()
         payload = build_round_payload(recording) if recording else NOTHING
-        self.shown = ShownRun(settings, recording, payload, "recorded", {"round": 0, "step": 0})
+        self.run = ShownRun(settings, recording, payload, "recorded", {"round": 0, "step": 0})
         self.request: RunRequest | None = None if recording else RunRequest(settings, AHEAD)
         self.problems: list[str] = []
-        self.offer: RunRequest | None = None
-        self.seen: dict[str, Any] | None = None
-        self.start: dict[str, Any] = {}
+        self.offered_request: RunRequest | None = None
+        self.applied_fields: dict[str, Any] | None = None
+        self.initial_fields: dict[str, Any] = {}
         self._worked: RunRequest | None = None  # what the ticket is for
         self._before_edit: ShownRun | None = None  # before the first random number was chosen
 
     @property
-    def waiting(self) -> str | None:
-        """The line about a request that lets a person wait."""
+    def progress_line(self) -> str | None:
+        """The line about a request that is being computed; None without one."""
         if self.request is None:
             return None
-        return self.progress() if self.is_busy else "Starting …"
+        return self.describe_progress() if self.is_busy else "Starting …"
 
     @property
     def notices(self) -> list[str]:
-        """Everything that has to be said above the stage."""
-        standing, trace = [], self.shown.trace
+        """Sentences above the picture."""
+        standing, trace = [], self.run.trace
         if trace is not None and not trace.settings.get("prompt"):
             token = trace.models.get("start_token")
             begins = "the encoder reads" if trace.encoder_ids else "the text begins with"
             standing = [f"The prompt is empty, so {begins} the start token{f' {token}' if token else ''}."]
         sharing = describe_draftable(trace.models) if trace is not None else ""
-        return [*self.problems, *self.said, *standing, *([sharing] if sharing else [])]
+        return [*self.problems, *self.notes, *standing, *([sharing] if sharing else [])]
 
-    def begin(self, work: Work) -> None:
-        """Have the request worked off by ``work(self, ticket, request)``, unless that goes on; work for one before it stops."""
+    def submit_request(self, work: Work) -> None:
+        """Submit ``work(self, ticket, request)`` for the request unless it is running; work for an earlier request stops."""
         with self.lock:
             request = self.request
             if self.ticket is not None and self._worked is not request:
@@ -114,7 +125,7 @@ class OneRoundState(PageState):
             if request is None or self.is_busy:
                 return
             if self.ticket is not None and self.ticket.state == "failed":
-                self.fail(self.ticket.sentence, None, request)
+                self.reject_request(self.ticket.sentence, None, request)
                 return
             self._worked = request
             try:
@@ -122,11 +133,11 @@ class OneRoundState(PageState):
                     lambda ticket: work(self, ticket, request), self.visitor, self.page, is_brief=True
                 )
             except SpecvizError as error:
-                self.fail(str(error), None, request)
+                self.reject_request(str(error), None, request)
 
     def open_link(self, query: Mapping[str, str], own_pairs: bool = False) -> None:
         """Show what an address asks for. Values that cannot be used fall back one by one, and are named."""
-        settings, self.said = read_link(query, own_pairs)
+        settings, self.notes = read_link(query, own_pairs)
         wanted = settings
         settings, unknown = resolve_pair(settings, Settings(), own_pairs)
         offered = (
@@ -136,103 +147,104 @@ class OneRoundState(PageState):
             and not describe_missing_folder(wanted.pair)
         )
         settings = wanted if offered else settings
-        self.said += unknown
+        self.notes += unknown
         cursor = read_cursor(query.get("at"))
         if cursor is None and "at" in query:
-            self.said.append(
+            self.notes.append(
                 f"The link's position was left out: {query['at'][:40]!r} is not of the form ROUND.STEP, such as 2.5."
             )
         start = cursor or {"round": 0, "step": 0}
         rounds = max(AHEAD, min(start["round"] + 1, LINK_ROUNDS))
-        request = RunRequest(settings, rounds, self._recorded_rounds(settings), start, said=self.said, from_link=True)
+        request = RunRequest(settings, rounds, self._find_recorded_rounds(settings), start, notes=self.notes, from_link=True)
         asks = settings != Settings() or query.get("prompt") == settings.prompt
         if offered:
-            self.offer = request
-        elif asks and settings != self.shown.settings:
+            self.offered_request = request
+        elif asks and settings != self.run.settings:
             self.request = request
         else:
-            self.shown = self._settled(replace(self.shown, cursor=cursor or self.shown.cursor))
+            self.run = self._clamp_cursor(replace(self.run, cursor=cursor or self.run.cursor))
 
-    def take(self, raw: dict[str, Any], read: Callable[[Mapping[str, Any], Settings], tuple[Settings, list[str]]]) -> None:
-        """Act on fields that changed. read  (fields, settings before) -> settings and sentences"""
+    def apply_fields(
+        self, raw: dict[str, Any], read: Callable[[Mapping[str, Any], Settings], tuple[Settings, list[str]]]
+    ) -> None:
+        """Apply fields that changed; ``read(fields, settings before)`` returns settings and problems."""
         with self.lock:
-            if raw == self.seen or self.is_overtaken:
+            if raw == self.applied_fields or self.is_overtaken:
                 return
-            self.seen = raw
-            settings, self.problems = read(raw, self.shown.settings)
-            self.said = []
+            self.applied_fields = raw
+            settings, self.problems = read(raw, self.run.settings)
+            self.notes = []
             if not self.problems:
                 self.choose(settings)
 
-    def choose(self, settings: Settings) -> None:
-        """Run other settings. Chosen random numbers belong to the run they were chosen in, and are not taken along."""
-        if settings == self.shown.settings:
-            self.request, self.said = None, []
-            return
-        edited = self.shown.settings.is_edited
+    def choose(self, question: Settings) -> bool:
+        """Request a run of these settings, without the random numbers that were chosen in the run before."""
+        settings = question
+        if settings == self.run.settings:
+            self.request, self.notes = None, []
+            return False
+        edited = self.run.settings.is_edited
         said = ["Your chosen random numbers were dropped, because this is another run."] if edited else []
-        self.request = RunRequest(replace(settings, uniforms={}), AHEAD, said=said)
+        self.request = RunRequest(replace(settings, uniforms={}), AHEAD, notes=said)
+        return True
 
     @property
     def pair(self) -> str:
-        """Of what was asked for, else of what is shown."""
-        return (self.request or self.shown).settings.pair
+        """The pair of the request, else of the run on screen."""
+        return (self.request or self.run).settings.pair
 
     def set_pair(self, pair: str) -> None:
         """Run another pair; when a link offered just this one, with everything else that the link asks for."""
-        offer, self.offer = self.offer, None
+        offer, self.offered_request = self.offered_request, None
         if offer is not None and offer.settings.pair == pair:
             self.request = offer
         else:
-            self.choose(replace(self.shown.settings, pair=pair))
+            self.choose(replace(self.run.settings, pair=pair))
 
-    def fill(self, prompt: str) -> None:
+    def fill_prompt(self, prompt: str) -> None:
         """Run another prompt, and show it in the fields."""
-        self.choose(replace((self.request or self.shown).settings, prompt=prompt))
-        self.seen, self.turn = None, self.turn + 1
+        self.choose(replace((self.request or self.run).settings, prompt=prompt))
+        self.applied_fields, self.turn = None, self.turn + 1
 
-    def hear(self, event: Mapping[str, Any] | None) -> None:
-        """Turn what the stage asks for into a request. Events come from a browser: nothing in them is trusted."""
-        trace, settings = self.shown.trace, self.shown.settings
+    def handle_event(self, event: Mapping[str, Any] | None) -> None:
+        """Turn an event of the component into a request. Events come from a browser and are validated."""
+        trace, settings = self.run.trace, self.run.settings
         if not isinstance(event, Mapping) or trace is None or self.request or self.is_overtaken:
             return
-        at = self._at(event)
+        at = _read_event_cursor(event, trace)
         try:
             match event.get("kind"):
                 case "live":
                     self.request = RunRequest(settings, max(AHEAD, at["round"] + 1), cursor=at)
-                case "next" if self.shown.payload["more"]:
+                case "next" if self.run.payload["more"]:
                     count = len(trace.rounds)
                     self.request = RunRequest(settings, count + 1, trace.rounds, {"round": count, "step": 0})
                 case "uniform":
-                    self._edit(event.get("position"), event.get("purpose"), event.get("u"), at)
+                    self._request_edit(trace, event.get("position"), event.get("purpose"), event.get("u"), at)
                 case "undo":
-                    self._undo(at)
+                    self._undo_edits(trace, at)
         except SettingsError as error:
-            self.said = [str(error)]
+            self.notes = [str(error)]
 
-    def advance(self, trace: Trace, request: RunRequest | None = None, payload: dict[str, Any] | None = None) -> None:
-        """The request is done: show the run. Nothing happens where another request has taken its place since.
-
-        payload  what the stage shows of it, where it is known already
-        """
+    def show_finished(self, trace: Trace, request: RunRequest | None = None, payload: dict[str, Any] | None = None) -> None:
+        """Show the run of a request, unless another request has replaced it. ``payload``: of the trace, where it is built already."""
         with self.lock:
             if self.request is None or (request is not None and request is not self.request):
                 return
-            request, before = self.request, self.shown
+            request, before = self.request, self.run
             settings = request.settings
             if replace(settings, uniforms=before.settings.uniforms) != before.settings or not settings.is_edited:
                 self._before_edit = None
             if settings.is_edited and replace(settings, uniforms={}) == before.settings and before.trace is not None:
                 self._before_edit = before
-            self.said, self.request, self.moved = request.said, None, not request.from_link
-            self.shown = self._settled(
+            self.notes, self.request, self.is_address_stale = request.notes, None, not request.from_link
+            self.run = self._clamp_cursor(
                 ShownRun(settings, trace, payload or build_round_payload(trace), "live", request.cursor), request.uniform
             )
             self.version += 1
 
-    def fail(self, sentence: str, name: str | None = None, request: RunRequest | None = None) -> RunRequest | None:
-        """The request cannot be done. What is on screen stays; a link's unknown name falls back and the rest, which is returned, goes on."""
+    def reject_request(self, sentence: str, name: str | None = None, request: RunRequest | None = None) -> RunRequest | None:
+        """Drop a request that failed; the run on screen stays. Returns the request without an unknown name of a link, to go on with."""
         with self.lock:
             if self.request is None or (request is not None and request is not self.request):
                 return None
@@ -240,34 +252,34 @@ class OneRoundState(PageState):
             self.version += 1
             if request.from_link and name in NAMES and getattr(request.settings, name) != getattr(Settings(), name):
                 settings = replace(request.settings, **{name: getattr(Settings(), name)})
-                said = [*request.said, f"The link's {name} was left out: {sentence}"]
-                self.request = replace(request, settings=settings, said=said)
+                said = [*request.notes, f"The link's {name} was left out: {sentence}"]
+                self.request = replace(request, settings=settings, notes=said)
                 self._worked = self.request if self._worked is request else self._worked
                 return self.request
-            self.said = [*(request.said if request.from_link else ()), sentence]
-            self.shown = self._settled(self.shown)
+            self.notes = [*(request.notes if request.from_link else ()), sentence]
+            self.run = self._clamp_cursor(self.run)
             return None
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else sees the same; the recorded run is the page without any."""
-        shown = self.shown
+        shown = self.run
         at = {"at": write_cursor(shown.cursor["round"], shown.cursor["step"])}
         if shown.trace is self.recording and shown.mode == "recorded":
             return at
         query = shown.settings.to_query() | {"prompt": shown.settings.prompt}
         if len(urlencode(query)) > LINK_LENGTH:
             sentence = f"This prompt is too long for a link (at most {LINK_LENGTH} characters), so the address leaves it out."
-            self.said += [] if sentence in self.said else [sentence]
+            self.notes += [] if sentence in self.notes else [sentence]
             return at
         return query | at
 
-    def _recorded_rounds(self, settings: Settings) -> tuple[Round, ...]:
+    def _find_recorded_rounds(self, settings: Settings) -> tuple[Round, ...]:
         """What a link that only chooses random numbers in the recorded run shares with it: the rounds before the first of them."""
         if self.recording is None or replace(settings, uniforms={}) != Settings.from_record(self.recording.settings):
             return ()
-        return count_rounds_before(self.recording.rounds, *settings.uniforms)
+        return list_rounds_before(self.recording.rounds, *settings.uniforms)
 
-    def _settled(self, shown: ShownRun, uniform: tuple[int, str] | None = None) -> ShownRun:
+    def _clamp_cursor(self, shown: ShownRun, uniform: tuple[int, str] | None = None) -> ShownRun:
         """At a step that exists, that of the chosen random number where one was chosen; says so where a place is not there."""
         rounds = shown.payload["rounds"]
         if not rounds:
@@ -278,38 +290,40 @@ class OneRoundState(PageState):
         cursor = {"round": round_, "step": min(wanted["step"], last) if round_ == wanted["round"] else last}
         if cursor != wanted:
             place = f"round {wanted['round'] + 1}, step {wanted['step'] + 1}"
-            self.said.append(f"There is no {place} here. This is round {round_ + 1}, step {cursor['step'] + 1}.")
+            self.notes.append(f"There is no {place} here. This is round {round_ + 1}, step {cursor['step'] + 1}.")
         return replace(shown, cursor=cursor)
 
-    def _at(self, event: Mapping[str, Any]) -> dict[str, int]:
-        at = event.get("at")
-        numbers = [at.get(key) for key in ("round", "step")] if isinstance(at, Mapping) else [None]
-        if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 10_000 for n in numbers):
-            return {"round": 0, "step": 0}
-        return {"round": min(numbers[0], len(self.shown.trace.rounds) - 1), "step": numbers[1]}
-
-    def _edit(self, position: Any, purpose: Any, u: Any, at: dict[str, int]) -> None:
+    def _request_edit(self, trace: Trace, position: Any, purpose: Any, u: Any, at: dict[str, int]) -> None:
         if not isinstance(position, int) or not isinstance(purpose, str):
             raise SettingsError(
                 "random number", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run"
             )
-        settings = self.shown.settings.with_uniform(position, purpose, u)
-        earlier = count_rounds_before(self.shown.trace.rounds, (position, purpose))
+        settings = self.run.settings.with_uniform(position, purpose, u)
+        earlier = list_rounds_before(trace.rounds, (position, purpose))
         self.request = RunRequest(settings, len(earlier) + AHEAD, earlier, at, (position, purpose))
 
-    def _undo(self, at: dict[str, int]) -> None:
-        """Every random number as it was drawn: at once where the run before the first edit is still at hand."""
+    def _undo_edits(self, trace: Trace, at: dict[str, int]) -> None:
+        """Go back to the drawn random numbers: at once where the run before the first edit is in memory."""
         if self._before_edit:
-            self.said, self.moved = [], True
-            self.shown, self._before_edit = self._settled(replace(self._before_edit, cursor=at)), None
-            self.said = []
+            self.notes, self.is_address_stale = [], True
+            self.run, self._before_edit = self._clamp_cursor(replace(self._before_edit, cursor=at)), None
+            self.notes = []
             return
-        earlier = count_rounds_before(self.shown.trace.rounds, *self.shown.settings.uniforms)
-        settings = replace(self.shown.settings, uniforms={})
+        earlier = list_rounds_before(trace.rounds, *self.run.settings.uniforms)
+        settings = replace(self.run.settings, uniforms={})
         self.request = RunRequest(settings, max(AHEAD, len(earlier) + 1), earlier, at)
 
 
-def count_rounds_before(rounds: tuple[Round, ...], *uniforms: tuple[int, str]) -> tuple[Round, ...]:
+def _read_event_cursor(event: Mapping[str, Any], trace: Trace) -> dict[str, int]:
+    at = event.get("at")
+    numbers = [at.get(key) for key in ("round", "step")] if isinstance(at, Mapping) else []
+    valid = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 10_000]
+    if len(valid) < 2:
+        return {"round": 0, "step": 0}
+    return {"round": min(valid[0], len(trace.rounds) - 1), "step": valid[1]}
+
+
+def list_rounds_before(rounds: tuple[Round, ...], *uniforms: tuple[int, str]) -> tuple[Round, ...]:
     """The rounds that depend on none of these random numbers, each (position, purpose); positions count generated tokens from 0."""
     end = 0
     for index, round_ in enumerate(rounds):
@@ -321,7 +335,7 @@ def count_rounds_before(rounds: tuple[Round, ...], *uniforms: tuple[int, str]) -
 
 
 def find_uniform(rounds: list[dict[str, Any]], position: int, purpose: str) -> dict[str, int] | None:
-    """Where the stage shows what a random number does."""
+    """Round and step that show what a random number decides."""
     kind = {"accept": "uniform", "residual": "draw", "bonus": "bonus", "draft": "draft"}[purpose]
     for r, round_ in enumerate(rounds):
         for m, step in enumerate(round_["steps"]):

@@ -22,15 +22,15 @@ _component = Component("one_round")
 def show_page() -> None:
     state = session.open_state("one_round", open_state)
     show_fold(state)
-    state.begin(work.answer_request)
+    state.submit_request(work.answer_request)
     session.wait_briefly(state)
-    if state.shown.trace is None:
+    if state.run.trace is None:
         for sentence in state.notices:
             st.text(sentence)
     show_round(state)
     page_head.show_head_row("one_round")
     at = read_cursor(st.query_params.get("at"))
-    export_fold.show_export_fold("one_round", lambda: export.build_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
+    export_fold.show_export_fold("one_round", lambda: export.build_offer(state.run.trace, (at or state.run.cursor)["round"]))
     session.sync_address(state)
     session.show_progress("one_round", bar=False)
 
@@ -49,11 +49,11 @@ def show_round(state: OneRoundState) -> None:
     switches asking off while there is work, and sentences to show above.
     """
     data = {
-        "payload": state.shown.payload,
-        **select_texts(state.shown.settings.rule),
-        "cursor": state.shown.cursor,
-        "mode": state.shown.mode,
-        "busy": state.waiting,
+        "payload": state.run.payload,
+        **select_texts(state.run.settings.rule),
+        "cursor": state.run.cursor,
+        "mode": state.run.mode,
+        "busy": state.progress_line,
         "notices": state.notices,
     }
     _component.draw("one_round-component", data, ask=_take_event)
@@ -63,18 +63,20 @@ def _take_event(event: Any) -> None:
     """Take an event of the stage before the page runs, so that one run draws the page with its result."""
     state: OneRoundState | None = st.session_state.get("one_round")
     if state is not None:
-        state.enter()
-        state.hear(event)
+        state.begin_script_run()
+        state.handle_event(event)
 
 
 def show_fold(state: OneRoundState) -> None:
     """A field that changed runs the pair; one that cannot be used says so and leaves what is shown."""
-    if state.seen is None:
-        settings = state.request.settings if state.request else state.shown.settings
-        state.seen = state.start = fill_fields(state.offer.settings if state.offer else settings)
+    if state.applied_fields is None:
+        settings = state.request.settings if state.request else state.run.settings
+        state.applied_fields = state.initial_fields = fill_fields(
+            state.offered_request.settings if state.offered_request else settings
+        )
     with st.container(key="fold"), st.popover("Your own text", width="content"):
         top = st.container(key="problems")
-        state.take(show_fields(state), read_fields)
+        state.apply_fields(show_fields(state), read_fields)
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         chat.show_chat_field(state)
@@ -82,7 +84,7 @@ def show_fold(state: OneRoundState) -> None:
 
 
 def show_fields(state: OneRoundState) -> dict[str, Any]:
-    form = Form("fold", state.turn, state.start)
+    form = Form("fold", state.turn, state.initial_fields)
     form.prompt(st, height=96)
     form.sampling()
     form.text(st.columns(2)[0], "seed", "Seed")

@@ -22,11 +22,11 @@ def answer_request(state: OneRoundState, ticket: Ticket, request: RunRequest | N
         except CancelledError:
             raise
         except SpecvizError as error:
-            request = state.fail(str(error), getattr(error, "name", None), request)
+            request = state.reject_request(str(error), getattr(error, "name", None), request)
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("a run failed")
             said = f"The run failed ({type(error).__name__}). The run before is still shown."
-            request = state.fail(MEMORY_FULL if is_out_of_memory(error) else said, None, request)
+            request = state.reject_request(MEMORY_FULL if is_out_of_memory(error) else said, None, request)
 
 
 def run_request(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
@@ -47,4 +47,4 @@ def run_request(state: OneRoundState, ticket: Ticket, request: RunRequest) -> No
             break
         earlier = trace.rounds
     metrics.ROUNDS.labels(state.page).inc(max(0, len(trace.rounds) - len(request.earlier)))
-    state.advance(trace, request, payload)
+    state.show_finished(trace, request, payload)

@@ -26,7 +26,7 @@ def show_page() -> None:
     the number of the question that its answer belongs to."""
     pair_left_out = session.sync_pair_with_address("one_token")
     run, recorded = st.session_state.get("one_round"), cache.load_recording()
-    trace = recorded if run is None or run.shown.trace is None else run.shown.trace
+    trace = recorded if run is None or run.run.trace is None else run.run.trace
     payload, query, question = (
         build_token_payload(trace, trace is recorded),
         st.query_params.to_dict(),

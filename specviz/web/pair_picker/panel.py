@@ -55,7 +55,7 @@ def open_state() -> PairPickerState:
     if state is None:
         state = st.session_state[NAME] = PairPickerState()
         state.visitor = session.get_visitor()
-    state.enter()
+    state.begin_script_run()
     asked, pair = st.query_params.get("pair", ""), session.get_pair()
     if state.drawn != pair:
         state.drawn, state.turn = pair, state.turn + 1
@@ -75,7 +75,7 @@ def offer_pair(state: PairPickerState, pair: str) -> None:
     try:
         state.start = parse_pair(pair)
     except SettingsError as error:
-        state.said = [str(error)]
+        state.notes = [str(error)]
 
 
 def parse_pair(pair: str) -> PairRequest:
@@ -108,7 +108,7 @@ def use_known_pair(state: PairPickerState, key: str, fold: str) -> None:
     if pair is None:
         return
     if why := pairs.describe_missing_folder(pair):
-        state.said, state.turn = [why], state.turn + 1
+        state.notes, state.turn = [why], state.turn + 1
         return
     use_pair(state, pair, fold)
 
@@ -117,7 +117,7 @@ def use_pair(state: PairPickerState, pair: str, fold: str) -> None:
     """Put a pair in force, and close the panel."""
     session.set_pair(pair)
     pairs.remember_pair(pair)
-    state.said, st.session_state[fold] = [], False
+    state.notes, st.session_state[fold] = [], False
 
 
 def show_own_pair(state: PairPickerState, fold: str) -> None:
@@ -129,19 +129,19 @@ def show_own_pair(state: PairPickerState, fold: str) -> None:
         session.show_work_button(
             st, state, "Check", f"{NAME}-check", work.check_pair, wanted, disabled=bool(problem) or not wanted.whole
         )
-        if state.found is not None and state.found.ready and state.found.download_bytes:
-            label = f"Download {format_bytes(state.found.download_bytes)}"
+        if state.check is not None and state.check.ready and state.check.download_bytes:
+            label = f"Download {format_bytes(state.check.download_bytes)}"
             session.show_work_button(st, state, label, f"{NAME}-download", work.download_pair, wanted, type="primary")
         if state.is_usable:
             st.button("Use this pair", key=f"{NAME}-use", type="primary", on_click=use_pair, args=(state, wanted.name, fold))
     session.show_progress(NAME)
     show_notes([*problem, *state.notices], f"{NAME}-notes-live")
-    if state.found is None:
+    if state.check is None:
         st.caption(FOLDS)
         return
-    show_notes(state.found.all_problems, f"{NAME}-notes-problems")
-    st.html(words.build_check_table(state.found))
-    show_notes([*words.summarize_check(state.found), *state.found.notes], f"{NAME}-notes-from")
+    show_notes(state.check.all_problems, f"{NAME}-notes-problems")
+    st.html(words.build_check_table(state.check))
+    show_notes([*words.summarize_check(state.check), *state.check.notes], f"{NAME}-notes-from")
 
 
 def show_fields(state: PairPickerState) -> list[str]:

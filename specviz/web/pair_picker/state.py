@@ -64,9 +64,9 @@ class PairPickerState(PageState):
         self.reset_findings()
 
     def reset_findings(self) -> None:
-        self.found: Preflight | None = None
+        self.check: Preflight | None = None
 
     @property
     def is_usable(self) -> bool:
         """Whether the pair was checked, would run here, and is here."""
-        return self.found is not None and self.found.ready and not self.found.download_bytes
+        return self.check is not None and self.check.ready and not self.check.download_bytes

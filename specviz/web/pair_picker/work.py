@@ -43,7 +43,7 @@ def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> N
         on_progress=lambda share, what="", /: ticket.tick(share, f"Looking at {what}"),
         cancelled=TicketProgress(ticket).cancelled,
     )
-    state.put(ticket, found=found)
+    state.store(ticket, check=found)
     ticket.tick(1.0)
 
 
@@ -53,7 +53,7 @@ def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -
     model_loading.wait_for_libraries(ticket)
     from specviz.models.hub.download import download_models
 
-    found, ends = state.found, TicketProgress(ticket)
+    found, ends = state.check, TicketProgress(ticket)
     if found is None:
         return
     try:
@@ -63,8 +63,8 @@ def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -
             ends.cancelled,
         )
     except CancelledError as cancelled:
-        state.put(ticket, said=[str(cancelled)])
+        state.store(ticket, notes=[str(cancelled)])
         raise
     target, draft = (replace(one, here_bytes=one.total_bytes) for one in (found.target, found.draft))
-    state.put(ticket, found=replace(found, target=target, draft=draft))
+    state.store(ticket, check=replace(found, target=target, draft=draft))
     ticket.tick(1.0)

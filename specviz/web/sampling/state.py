@@ -33,31 +33,31 @@ class SamplingState(PageState):
         self.result: Any = self.empty
         self.bench: Any = None
 
-    def recorded(self) -> Any:
+    def load_recorded(self) -> Any:
         """What was recorded for the question, with its result; None where there is none."""
         return None
 
     @property
-    def own(self) -> bool:
+    def has_own_result(self) -> bool:
         """Whether what is shown is of the visitor's own samples, or of none."""
-        return bool(self.result.n) or self.recorded() is None
+        return bool(self.result.n) or self.load_recorded() is None
 
     @property
-    def shown(self) -> Any:
+    def shown_result(self) -> Any:
         """The visitor's own result, once there are samples; until then the recorded one, where there is one."""
-        return self.result if self.own else self.recorded().result
+        return self.result if self.has_own_result else self.load_recorded().result
 
     @property
     def models(self) -> Mapping[str, Any]:
         """What an export says of the models behind what is shown."""
-        return self.bench.models if self.own else self.recorded().models
+        return self.bench.models if self.has_own_result else self.load_recorded().models
 
     def prepare(self, prepared: Work) -> None:
         """Ask for the exact distribution and its cells, once; a record holds them already."""
-        if self.ticket is None and self.recorded() is None:
-            said = self.said
+        if self.ticket is None and self.load_recorded() is None:
+            said = self.notes
             self.submit(prepared)
-            self.said = said + self.said
+            self.notes = said + self.notes
 
     @property
     def next_test(self) -> int | None:

@@ -37,10 +37,10 @@ class PageVerdict:
 
 def build_early_verdict(state: SamplingState, hint: str) -> PageVerdict | None:
     """The verdict before the first test; None after it. hint: what to do where there are no samples."""
-    n = state.shown.n
+    n = state.shown_result.n
     if not n:
         return PageVerdict("waiting", "There are no samples yet.", hint)
-    if not state.shown.looks:
+    if not state.shown_result.looks:
         return PageVerdict(
             "waiting", f"{count_samples(n)} so far: too few to tell.", f"The first test comes at {SIZES[0]} samples."
         )
@@ -49,9 +49,9 @@ def build_early_verdict(state: SamplingState, hint: str) -> PageVerdict | None:
 
 def describe_origin(state: SamplingState) -> list[str]:
     """Where what is shown comes from, in a sentence, where it was recorded."""
-    if state.own:
+    if state.has_own_result:
         return []
-    one = state.recorded()
+    one = state.load_recorded()
     return [f"Recorded on {one.date}: {count_samples(one.result.n)} of each. Samples that you draw take their place."]
 
 

@@ -159,7 +159,7 @@ def draw_in_shards(
             parts = [samples.part(begin, end) for samples in arms]
             result = replace(result, looks=result.looks + bench.session.test(parts))
             result = replace(result, **more(result, parts))
-        state.put(ticket, result=replace(result, arms=bench.session.report()))
+        state.store(ticket, result=replace(result, arms=bench.session.report()))
         done += size
         metrics.SAMPLES.labels(state.page).inc(size)
         ticket.tick(done / count)

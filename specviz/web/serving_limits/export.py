@@ -19,10 +19,10 @@ from specviz.web.serving_limits.state import SetupsState
 
 def build_offer(state: SetupsState) -> ExportOffer:
     """What can be exported; nothing until there is a measurement."""
-    one = state.shown
+    one = state.shown_result
     if one is None:
         return ExportOffer("serving-limits")
-    link = {key: value for key, value in state.question.link().items() if state.own or key != "prompt"}
+    link = {key: value for key, value in state.question.link().items() if state.has_own_result or key != "prompt"}
     said = build_facts(
         one.settings, one.models, "serving_limits", link, [] if state.own else [build_setups_command(one)], n=one.texts, turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_setups(one),

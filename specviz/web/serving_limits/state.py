@@ -54,5 +54,5 @@ class SetupsState(MeasurementState):
     def build_key(self, question: SetupsQuestion) -> tuple[str, str]:
         return question.settings.prompt, question.settings.pair
 
-    def recorded(self) -> SetupComparison | None:
+    def load_recorded(self) -> SetupComparison | None:
         return load_recorded_setups()

@@ -59,7 +59,7 @@ def show_page() -> None:
     measurement_page.show_controls(
         "serving_limits", state, question, problems, export.build_offer, "Measure every setup", work.measure_setups, ABOUT, fold
     )
-    one, kind = state.partial_result or state.shown, session.get_theme()
+    one, kind = state.partial_result or state.shown_result, session.get_theme()
     if one is None:
         st.caption("The measurements appear here once they have run.")
         return
@@ -152,7 +152,11 @@ def _show_folds(state: SetupsState, one: SetupComparison) -> None:
         st.caption(
             " ".join(
                 filter(
-                    None, (figures.describe_timing(one), "" if state.own or state.partial_result else describe_speed_page(one))
+                    None,
+                    (
+                        figures.describe_timing(one),
+                        "" if state.has_own_result or state.partial_result else describe_speed_page(one),
+                    ),
                 )
             )
         )

@@ -25,9 +25,9 @@ def measure_setups(state: SetupsState, ticket: Ticket, question: SetupsQuestion)
 
     def show(one: SetupComparison) -> None:
         if one.runs:
-            state.keep(ticket, question, one)
+            state.store_result(ticket, question, one)
         else:
-            state.stream(ticket, lambda: one)
+            state.store_partial(ticket, lambda: one)
 
     show(compare_setups(pair, settings, places, effort, "your text", ticket.tick, expect=ticket.expect, show=show))
     ticket.tick(1.0)

@@ -28,7 +28,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
     commands = [build_plan_command(plan), "python -m specviz study", "python -m specviz record batches"]
     facts = build_facts(
         plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
-        machine=dict(plan.machine), measured=plan.date, recorded=not state.own, sentence=plan.in_words,
+        machine=dict(plan.machine), measured=plan.date, recorded=not state.has_own_result, sentence=plan.in_words,
     )  # fmt: skip
     package = build_speed_package(
         plan,

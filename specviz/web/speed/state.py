@@ -164,7 +164,7 @@ class SpeedState(MeasurementState):
     def build_key(self, question: SpeedQuestion) -> tuple[str, bool, str, str]:
         return question.text, question.lines, question.settings.pair, question.choice.key
 
-    def recorded(self) -> SpeedPlan | None:
+    def load_recorded(self) -> SpeedPlan | None:
         """That of the same choice; for a pair of one's own, the shipped pair's of the same temperature."""
         choice = self.question.choice
         return load_recorded_plans().get(choice.key) or load_recorded_plans().get(

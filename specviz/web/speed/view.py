@@ -156,7 +156,7 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     where = "" if plan.of_prompts else f" of {plan.text['name']}"
     size = f"{what} {plan.length} tokens{where}; {plan.date}, {describe_machine(plan.machine)}."
     under = f"{name_pair(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
-    if state.own:
+    if state.has_own_result:
         return f"Your prediction: {under}; {size}"
     more = "" if state.question.text == load_example_text() else " Press the button to predict it for yours."
     if state.question.has_own_pair:
@@ -166,7 +166,7 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
 
 def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:
     """The verdict; while rounds are timed, that it follows; where that was stopped, that it is missing."""
-    if not state.own or plan.costs is not None:
+    if not state.has_own_result or plan.costs is not None:
         return plan.in_words
     return (
         "The verdict follows: rounds are being timed." if state.is_busy else f"{plan.in_words} The work was stopped before that."

@@ -21,7 +21,7 @@ def make_plan_of_text(state: SpeedState, ticket: Ticket, question: SpeedQuestion
     from specviz.speed.plan import PlanEffort, make_plan
 
     def show(plan: SpeedPlan) -> None:
-        state.keep(ticket, question, plan)
+        state.store_result(ticket, question, plan)
 
     effort = PlanEffort(TEXTS, OPENING, PROBES)
     text, name = (parse_prompts(question.text, PROMPTS), "of yours") if question.lines else (question.text, "a text of yours")

@@ -19,7 +19,7 @@ from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_re
 
 def build_offer(state: WholeTextState) -> ExportOffer:
     """The export; empty until a passage is complete."""
-    one = None if state.partial_result else state.shown
+    one = None if state.partial_result else state.shown_result
     if one is None:
         return ExportOffer("whole-text")
     said = "" if state.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."

@@ -92,13 +92,13 @@ def build_opening_settings(base: Settings) -> Settings:
 class WholeTextState(MeasurementState):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
-    SHOWN_EVERY = 0.3  # a text that is being written moves
+    PARTIAL_INTERVAL = 0.3  # a text that is being written moves
 
     def build_key(self, question: PassageRequest) -> str:
         """Settings are no key: their chosen random numbers are a mapping."""
         return repr(sorted(question.link().items()))
 
-    def recorded(self) -> Passage | None:
+    def load_recorded(self) -> Passage | None:
         """The recorded passage under the same distribution, else any recorded one."""
         known = list(load_recorded_passages().values())
         same = (one for one in known if have_same_sampling(one.settings, self.question.settings))

@@ -41,7 +41,7 @@ def show_page() -> None:
         state.wait_for_partial(FIRST_WORDS)
     session.show_progress("whole_text")
     show_notes(state.notices, "whole_text-notes-live")
-    one = state.partial_result or state.shown
+    one = state.partial_result or state.shown_result
     if one is None:
         st.caption("Both texts appear here once they have been written.")
         return

@@ -23,12 +23,12 @@ def write_passage(state: WholeTextState, ticket: Ticket, request: PassageRequest
     def on_progress(share: float, doing: str, events: Sequence[TimedRound]) -> None:
         nonlocal seen
         if len(events) > seen:
-            state.stream(ticket, lambda: build_passage(pair, settings, events))
+            state.store_partial(ticket, lambda: build_passage(pair, settings, events))
             seen = len(events)
         ticket.tick(share, doing)
 
     def show(passage: Passage) -> None:
-        state.keep(ticket, request, passage)
+        state.store_result(ticket, request, passage)
 
-    state.keep(ticket, request, write_passage(pair, settings, RUNS, on_progress, ticket.expect, show))
+    state.store_result(ticket, request, write_passage(pair, settings, RUNS, on_progress, ticket.expect, show))
     ticket.tick(1.0)

@@ -41,9 +41,7 @@ def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, 
     shown = app.text_area(key=f"{prompt}-{state.turn}").value
     assert not app.exception and shown.endswith(WRITTEN)
     assert (
-        (state.request or state.shown).settings.prompt == shown
-        if page == "one_round"
-        else state.question.settings.prompt == shown
+        (state.request or state.run).settings.prompt == shown if page == "one_round" else state.question.settings.prompt == shown
     )
     assert app.query_params["prompt"] == shown, "a link holds the text"
 
@@ -60,7 +58,7 @@ def test_a_chat_of_several_messages_and_the_template_itself(chatting):
     app.button(key="one_round-chat-go").click().run()
     state = app.session_state["one_round"]
     assert not app.exception
-    assert (state.request or state.shown).settings.prompt.endswith("<user>a<assistant>b<user>c<assistant>")
+    assert (state.request or state.run).settings.prompt.endswith("<user>a<assistant>b<user>c<assistant>")
 
 
 def test_a_pair_without_a_template_offers_no_message(tiny):  # noqa: F811

@@ -263,37 +263,37 @@ def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
 
 def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     state = MethodsState(MethodsQuestion(build_first_settings(BASE)))
-    before = state.shown
-    assert not state.own and before == load_recorded_comparisons()["1"]
+    before = state.shown_result
+    assert not state.has_own_result and before == load_recorded_comparisons()["1"]
     with pytest.raises(CancelledError):
         work.compare_all_methods(state, FreeTicket(5), state.question)
-    assert state.shown == before
+    assert state.shown_result == before
     ticket = FreeTicket()
     work.compare_all_methods(state, ticket, state.question)
-    assert state.own and state.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
+    assert state.has_own_result and state.shown_result.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
     assert all(0.0 <= share <= 1.0 for share in ticket.shares)
-    assert view.describe_measurement(state, state.shown).startswith("Your run, measured")
+    assert view.describe_measurement(state, state.shown_result).startswith("Your run, measured")
     state.choose(replace(state.question, choice="0"))
-    assert not state.own and state.shown == load_recorded_comparisons()["0"]
-    assert "Recorded for the text" in view.describe_measurement(state, state.shown)
+    assert not state.has_own_result and state.shown_result == load_recorded_comparisons()["0"]
+    assert "Recorded for the text" in view.describe_measurement(state, state.shown_result)
 
 
 def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeypatch):
-    monkeypatch.setattr(MethodsState, "SHOWN_EVERY", -1.0)
+    monkeypatch.setattr(MethodsState, "PARTIAL_INTERVAL", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
     state, ticket, shown = MethodsState(MethodsQuestion(build_first_settings(BASE))), FreeTicket(), []
-    state.ticket, put = Ticket(state.queue, work.compare_all_methods, None), state.put
+    state.ticket, put = Ticket(state.queue, work.compare_all_methods, None), state.store
 
     def seen(ticket, **found):
         put(ticket, **found)
-        shown.append(state.partial_result or state.shown)
+        shown.append(state.partial_result or state.shown_result)
 
     monkeypatch.setattr(state, "put", seen)
     work.compare_all_methods(state, ticket, state.question)
     *sampled, first, last = shown
     assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))
     assert all(one.runs == 0 and all(row.ms is None for row in one.rows) for one in sampled)
-    assert (first.runs, last.runs) == (1, 2) and last == state.shown and ticket.expected > 0.0
+    assert (first.runs, last.runs) == (1, 2) and last == state.shown_result and ticket.expected > 0.0
     lines = figures.build_detail_rows(sampled[0])
     assert lines[0]["exactness"].endswith("tables, sampled") and lines[1]["exactness"].endswith("tables")
     assert all(line["pass"] is None and line["speed"] is None for line in build_overview(sampled[0])["rows"])
@@ -310,7 +310,7 @@ def test_what_was_found_for_an_earlier_question_is_not_shown_as_found_so_far_whi
     queue = FairQueue(places=1)
     queue.submit(lambda ticket: free.wait(30))
     state = MethodsState(MethodsQuestion(build_first_settings(BASE)), queue)
-    state.now = "of an earlier question"
+    state.partial = "of an earlier question"
     state.submit(lambda state, ticket: None)
     assert state.is_busy and state.partial_result is None
     free.set()
@@ -324,8 +324,8 @@ def test_another_row_lets_the_work_go_on_and_another_choice_stops_it():
     assert state.choose(replace(state.question, row="draft")) and state.ticket is ticket and not ticket.is_discarded
     assert state.choose(replace(state.question, choice="0")) and state.ticket is None and ticket.is_discarded
     with pytest.raises(CancelledError):
-        state.keep(ticket, state.question, "late")
-    assert not state.own
+        state.store_result(ticket, state.question, "late")
+    assert not state.has_own_result
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
@@ -333,7 +333,11 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
     load_recorded_comparisons.cache_clear()
     try:
         state = MethodsState(MethodsQuestion.from_link({}, BASE)[0])
-        assert load_recorded_comparisons() == {} and state.shown is None and state.question.settings.max_new_tokens == web.LENGTH
+        assert (
+            load_recorded_comparisons() == {}
+            and state.shown_result is None
+            and state.question.settings.max_new_tokens == web.LENGTH
+        )
     finally:
         load_recorded_comparisons.cache_clear()
 

@@ -84,7 +84,7 @@ def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
 def test_a_number_of_samples_that_cannot_be_drawn_gets_a_sentence(count):
     asked = exam()
     asked.ask(count, work.draw_samples)
-    assert asked.said == [f"samples must be a whole number from 1 to 1,000,000, got {count!r}."]
+    assert asked.notes == [f"samples must be a whole number from 1 to 1,000,000, got {count!r}."]
     assert (asked.ticket, asked.result) == (None, ExactnessResult())
 
 
@@ -240,5 +240,5 @@ def test_work_that_waits_shows_its_place_and_a_button_to_leave():
     while blocker.state != "working":
         time.sleep(0.01)
     first.submit(work.run_many_seeds), second.submit(work.run_many_seeds)
-    assert second.progress() == "Waiting for one of 1 places, 1 ahead …"
+    assert second.describe_progress() == "Waiting for one of 1 places, 1 ahead …"
     first.stop(), second.stop(), blocker.cancel()

@@ -86,7 +86,7 @@ def test_what_goes_wrong_is_a_sentence_and_no_report(exam, pair, fault, sentence
 )  # fmt: skip
 def test_fields_that_cannot_be_used_are_a_sentence(exam, url, samples, sentence):
     exam.ask_server(url, "", samples, work.audit_server)
-    assert sentence in exam.said[0] and exam.ticket is None
+    assert sentence in exam.notes[0] and exam.ticket is None
 
 
 def test_an_address_that_is_none_is_the_sentence_of_the_command(exam):
@@ -102,7 +102,7 @@ def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
     exam = ExactnessState(ExactnessQuestion(BASE), FairQueue())
     with serving() as server:
         exam.ask_server(server.url, "", "10", work.audit_server)
-        assert "asks no other one for a visitor" in exam.said[0] and exam.ticket is None
+        assert "asks no other one for a visitor" in exam.notes[0] and exam.ticket is None
         assert not server.seen.paths
 
 

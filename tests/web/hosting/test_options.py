@@ -168,7 +168,7 @@ def test_no_page_takes_them_from_its_address(serve):
     asked, _ = PassageRequest.from_link(LINK | {"max_new_tokens": "64"}, Settings())
     for settings in (state.request.settings, question.settings, asked.settings):
         assert (settings.device, settings.dtype, settings.prompt) == ("auto", "auto", "Once upon")
-    for sentences in (state.request.said, said):
+    for sentences in (state.request.notes, said):
         assert len([sentence for sentence in sentences if "for everyone" in sentence]) == 2
 
 

@@ -277,38 +277,38 @@ def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_f
 def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
     """A click while a round is worked out asks for another run; the first one's work, which ends later, finds its request gone."""
     state = OneRoundState(cache.load_recording(), FairQueue())
-    state.choose(replace(state.shown.settings, gamma=2))
+    state.choose(replace(state.run.settings, gamma=2))
     begun, go_on, ended = threading.Event(), threading.Event(), []
 
     def late(state, ticket, request):
         begun.set()
         go_on.wait(30)
-        state.advance(state.recording, request)
-        state.fail("late", "pair", request)
+        state.show_finished(state.recording, request)
+        state.reject_request("late", "pair", request)
         ended.append(request)
 
-    state.begin(late)
+    state.submit_request(late)
     assert begun.wait(30)
-    state.choose(state.shown.settings)  # back to what is shown: nothing is asked any more
-    before = state.shown
-    state.begin(late)
+    state.choose(state.run.settings)  # back to what is shown: nothing is asked any more
+    before = state.run
+    state.submit_request(late)
     go_on.set()
     for _ in range(3000):
         if ended:
             break
         time.sleep(0.01)
-    assert ended and state.shown is before and state.request is None and state.said == []
+    assert ended and state.run is before and state.request is None and state.notes == []
 
 
 def test_a_script_run_that_was_overtaken_changes_nothing(app):
     state = OneRoundState(cache.load_recording(), FairQueue())
-    state.enter()
-    younger = threading.Thread(target=state.enter)
+    state.begin_script_run()
+    younger = threading.Thread(target=state.begin_script_run)
     younger.start(), younger.join()
-    state.seen = {"gamma": 1}
-    state.take({"gamma": 9}, lambda raw, base: pytest.fail("overtaken"))
-    state.hear({"kind": "live", "at": {"round": 0, "step": 0}})
-    assert state.request is None and state.seen == {"gamma": 1}
+    state.applied_fields = {"gamma": 1}
+    state.apply_fields({"gamma": 9}, lambda raw, base: pytest.fail("overtaken"))
+    state.handle_event({"kind": "live", "at": {"round": 0, "step": 0}})
+    assert state.request is None and state.applied_fields == {"gamma": 1}
 
 
 class Click:

@@ -12,7 +12,7 @@ from specviz.decoding.run import record_run
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.controls import fill_fields, read_fields
-from specviz.web.one_round.state import LINK_ROUNDS, OneRoundState, count_rounds_before
+from specviz.web.one_round.state import LINK_ROUNDS, OneRoundState, list_rounds_before
 
 SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=64)
 
@@ -30,7 +30,7 @@ def state(recording):
 def finish(state: OneRoundState, pair) -> OneRoundState:
     """Work the request off as work.py would, without the queue."""
     while state.request:
-        state.advance(record_run(pair, state.request.settings, state.request.rounds, state.request.earlier))
+        state.show_finished(record_run(pair, state.request.settings, state.request.rounds, state.request.earlier))
     return state
 
 
@@ -53,29 +53,29 @@ def opened(recording, pair, query: dict) -> OneRoundState:
 
 
 def test_a_visitor_meets_a_recorded_round_at_its_first_motion(state):
-    assert (state.shown.mode, state.request, state.notices) == ("recorded", None, [])
-    assert state.shown.cursor == {"round": 0, "step": 0}
-    assert state.shown.payload["rounds"][0]["steps"][0]["kind"] == "draft"
+    assert (state.run.mode, state.request, state.notices) == ("recorded", None, [])
+    assert state.run.cursor == {"round": 0, "step": 0}
+    assert state.run.payload["rounds"][0]["steps"][0]["kind"] == "draft"
 
 
 def test_the_plain_address_is_the_recorded_run(recording, pair, state):
     assert set(state.link()) == {"at"}
-    assert opened(recording, pair, {}).shown.mode == "recorded"
-    assert opened(recording, pair, {"at": "2.3"}).shown.cursor == {"round": 1, "step": 2}
+    assert opened(recording, pair, {}).run.mode == "recorded"
+    assert opened(recording, pair, {"at": "2.3"}).run.cursor == {"round": 1, "step": 2}
 
 
 def test_a_link_shows_the_same_round_at_the_same_motion(recording, pair, state):
     state.choose(replace(SETTINGS, prompt="the river & <b>", gamma=2, temperature=1.5, top_k=200, top_p=0.99, max_new_tokens=64))
     finish(state, pair)
-    assert state.shown.payload["more"]
-    state.hear({"kind": "next", "at": {"round": 1, "step": 0}})
+    assert state.run.payload["more"]
+    state.handle_event({"kind": "next", "at": {"round": 1, "step": 0}})
     finish(state, pair)
-    assert state.shown.cursor == {"round": 2, "step": 0}
+    assert state.run.cursor == {"round": 2, "step": 0}
     other = opened(recording, pair, state.link())
-    assert other.shown.mode == "live"
-    assert other.shown.settings == state.shown.settings
-    assert other.shown.cursor == state.shown.cursor
-    assert same(other.shown.trace, state.shown.trace)
+    assert other.run.mode == "live"
+    assert other.run.settings == state.run.settings
+    assert other.run.cursor == state.run.cursor
+    assert same(other.run.trace, state.run.trace)
 
 
 def test_an_empty_prompt_has_a_link_of_its_own_and_is_said(recording, pair, state):
@@ -83,37 +83,37 @@ def test_an_empty_prompt_has_a_link_of_its_own_and_is_said(recording, pair, stat
     finish(state, pair)
     assert any("start token" in sentence for sentence in state.notices)
     assert state.link()["prompt"] == ""
-    assert same(opened(recording, pair, state.link()).shown.trace, state.shown.trace)
+    assert same(opened(recording, pair, state.link()).run.trace, state.run.trace)
 
 
 def edited(state, pair, u: float = 0.999):
     """Choose the first random number of the second round."""
-    position = len(state.shown.trace.rounds[0].committed)
-    state.hear({"kind": "uniform", "position": position, "purpose": "accept", "u": u, "at": {"round": 1, "step": 6}})
+    position = len(state.run.trace.rounds[0].committed)
+    state.handle_event({"kind": "uniform", "position": position, "purpose": "accept", "u": u, "at": {"round": 1, "step": 6}})
     return position, finish(state, pair)
 
 
 def test_a_chosen_random_number_keeps_the_rounds_before_it(recording, pair, state):
     position, _ = edited(state, pair)
-    assert state.shown.settings.uniforms == {(position, "accept"): 0.999}
-    assert state.shown.trace.rounds[0] is recording.rounds[0]
-    assert state.shown.trace.rounds[1].proposals[0].u == 0.999
-    step = state.shown.payload["rounds"][1]["steps"][state.shown.cursor["step"]]
-    assert (state.shown.cursor["round"], step["kind"], step["node"]) == (1, "uniform", 0)
-    assert same(record_run(pair, state.shown.settings, len(state.shown.trace.rounds)), state.shown.trace)
+    assert state.run.settings.uniforms == {(position, "accept"): 0.999}
+    assert state.run.trace.rounds[0] is recording.rounds[0]
+    assert state.run.trace.rounds[1].proposals[0].u == 0.999
+    step = state.run.payload["rounds"][1]["steps"][state.run.cursor["step"]]
+    assert (state.run.cursor["round"], step["kind"], step["node"]) == (1, "uniform", 0)
+    assert same(record_run(pair, state.run.settings, len(state.run.trace.rounds)), state.run.trace)
 
 
 def test_a_link_carries_chosen_random_numbers(recording, pair, state):
     edited(state, pair)
     other = opened(recording, pair, state.link())
-    assert (other.shown.settings, other.shown.cursor) == (state.shown.settings, state.shown.cursor)
-    assert same(other.shown.trace, state.shown.trace)
+    assert (other.run.settings, other.run.cursor) == (state.run.settings, state.run.cursor)
+    assert same(other.run.trace, state.run.trace)
 
 
 def test_undo_restores_the_run_before_the_edit(recording, pair, state):
     edited(state, pair)
-    state.hear({"kind": "undo", "at": {"round": 1, "step": 2}})
-    assert (state.shown.trace, state.shown.mode, state.request) == (recording, "recorded", None)
+    state.handle_event({"kind": "undo", "at": {"round": 1, "step": 2}})
+    assert (state.run.trace, state.run.mode, state.request) == (recording, "recorded", None)
     assert set(state.link()) == {"at"}
 
 
@@ -121,25 +121,25 @@ def test_undo_after_a_link_runs_without_chosen_random_numbers(recording, pair, s
     state.choose(replace(SETTINGS, gamma=3))
     edited(finish(state, pair), pair)
     other = opened(recording, pair, state.link())
-    other.hear({"kind": "undo", "at": {"round": 1, "step": 2}})
+    other.handle_event({"kind": "undo", "at": {"round": 1, "step": 2}})
     finish(other, pair)
-    assert not other.shown.settings.is_edited
-    assert same(other.shown.trace, record_run(pair, replace(SETTINGS, gamma=3), len(other.shown.trace.rounds)))
+    assert not other.run.settings.is_edited
+    assert same(other.run.trace, record_run(pair, replace(SETTINGS, gamma=3), len(other.run.trace.rounds)))
 
 
 def test_other_settings_drop_chosen_random_numbers(recording, pair, state):
     edited(state, pair)
-    state.choose(replace(state.shown.settings, gamma=2))
+    state.choose(replace(state.run.settings, gamma=2))
     finish(state, pair)
-    assert not state.shown.settings.is_edited
+    assert not state.run.settings.is_edited
     assert any("random numbers were dropped" in sentence for sentence in state.notices)
 
 
 def test_next_goes_on_after_the_recording(recording, pair, state):
-    state.hear({"kind": "next", "round": 4, "at": {"round": 3, "step": 1}})
+    state.handle_event({"kind": "next", "round": 4, "at": {"round": 3, "step": 1}})
     finish(state, pair)
-    assert state.shown.trace.rounds[:4] == recording.rounds
-    assert (len(state.shown.trace.rounds), state.shown.mode, state.shown.cursor) == (5, "live", {"round": 4, "step": 0})
+    assert state.run.trace.rounds[:4] == recording.rounds
+    assert (len(state.run.trace.rounds), state.run.mode, state.run.cursor) == (5, "live", {"round": 4, "step": 0})
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_next_goes_on_after_the_recording(recording, pair, state):
 def test_a_damaged_link_falls_back_and_says_so(recording, pair, query, said):
     state = opened(recording, pair, query)
     assert any(said in sentence for sentence in state.notices), state.notices
-    assert state.shown.trace is recording
+    assert state.run.trace is recording
 
 
 def test_good_values_of_a_damaged_link_count(recording, pair):
     state = opened(recording, pair, {"gamma": "99", "temperature": "0.5", "prompt": "a bear"})
-    assert (state.shown.settings.gamma, state.shown.settings.temperature, state.shown.settings.prompt) == (4, 0.5, "a bear")
+    assert (state.run.settings.gamma, state.run.settings.temperature, state.run.settings.prompt) == (4, 0.5, "a bear")
     assert len(state.notices) == 1
 
 
@@ -177,9 +177,9 @@ def test_good_values_of_a_damaged_link_count(recording, pair):
 def test_an_unknown_name_in_a_link_falls_back(name, recording):
     state = OneRoundState(recording)
     state.open_link({"prompt": "a bear", name: "lenient"})
-    state.fail(f"{name} must be one of some, got 'lenient'.", name)
+    state.reject_request(f"{name} must be one of some, got 'lenient'.", name)
     assert state.request.settings == replace(Settings(), prompt="a bear")
-    assert state.request.said == [f"The link's {name} was left out: {name} must be one of some, got 'lenient'."]
+    assert state.request.notes == [f"The link's {name} was left out: {name} must be one of some, got 'lenient'."]
 
 
 def test_a_link_never_loads_a_pair_of_its_own(recording):
@@ -187,7 +187,7 @@ def test_a_link_never_loads_a_pair_of_its_own(recording):
     state.open_link({"pair": "owner/target|owner/draft", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
     assert state.request is None and state.pair == Settings().pair
     assert "Nothing was loaded" in state.notices[0]
-    state.follow("owner/target|owner/draft")
+    state.follow_pair("owner/target|owner/draft")
     assert (state.request.settings.prompt, state.request.rounds) == ("a bear", 3)
 
 
@@ -195,20 +195,20 @@ def test_a_link_to_a_draft_in_8_bits_offers_it_so_and_another_ending_names_no_pa
     for asked, rounds in (("owner/target|owner/draft", 2), ("owner/target|owner/draft|8bit", 3)):
         state = OneRoundState(recording)
         state.open_link({"pair": "owner/target|owner/draft|8bit", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
-        state.follow(asked)
+        state.follow_pair(asked)
         assert (state.request.settings.pair, state.request.rounds) == (asked, rounds), "only the pair that the link offered"
     state = OneRoundState(recording)
     state.open_link({"pair": "owner/target|owner/draft|4bit", "prompt": "a bear"}, own_pairs=True)
-    assert state.offer is None
+    assert state.offered_request is None
 
 
 def test_a_pair_that_could_not_be_loaded_is_not_asked_for_again(recording):
     """The session's pair comes to the page once; after the failure the page has the pair of the run that it shows."""
     state = OneRoundState(recording)
-    state.follow("owner/target|owner/draft")
+    state.follow_pair("owner/target|owner/draft")
     assert state.pair == "owner/target|owner/draft"
-    state.fail("It is not there.")
-    state.follow("owner/target|owner/draft")
+    state.reject_request("It is not there.")
+    state.follow_pair("owner/target|owner/draft")
     assert state.request is None and state.pair == Settings().pair and state.notices == ["It is not there."]
 
 
@@ -221,8 +221,8 @@ def test_a_link_asks_for_a_bounded_number_of_rounds(recording):
 def test_a_failed_run_leaves_what_is_shown(state, recording):
     link = state.link()
     state.choose(replace(SETTINGS, gamma=2))
-    state.fail("The prompt is too long.")
-    assert (state.shown.trace, state.shown.settings, state.link(), state.request) == (recording, SETTINGS, link, None)
+    state.reject_request("The prompt is too long.")
+    assert (state.run.trace, state.run.settings, state.link(), state.request) == (recording, SETTINGS, link, None)
     assert state.notices == ["The prompt is too long."]
 
 
@@ -238,8 +238,8 @@ def test_a_failed_run_leaves_what_is_shown(state, recording):
     ],
 )
 def test_an_impossible_random_number_is_a_sentence(state, recording, event):
-    state.hear(event)
-    assert (state.shown.trace, state.request) == (recording, None)
+    state.handle_event(event)
+    assert (state.run.trace, state.request) == (recording, None)
     assert "must be" in state.notices[0]
 
 
@@ -247,23 +247,23 @@ def test_an_impossible_random_number_is_a_sentence(state, recording, event):
     "event", [{"kind": "x"}, {}, None, {"kind": ["live"]}, {"kind": "live", "at": {"round": 10**9, "step": True}}]
 )
 def test_events_that_no_stage_sends_do_no_harm(state, event):
-    state.hear(event)
+    state.handle_event(event)
     assert state.request is None or state.request.rounds <= 4
 
 
 def test_runs_of_two_visitors_do_not_meet(recording, pair):
     one, other = OneRoundState(recording), OneRoundState(recording)
     edited(one, pair)
-    assert other.shown.trace is recording
-    assert json.dumps(other.shown.payload) == json.dumps(OneRoundState(recording).shown.payload)
+    assert other.run.trace is recording
+    assert json.dumps(other.run.payload) == json.dumps(OneRoundState(recording).run.payload)
 
 
 def test_rounds_before_a_draft_random_number_do_not_depend_on_it(recording):
     first = recording.rounds[0]
     reach = len(first.proposals)
-    assert count_rounds_before(recording.rounds, (reach - 1, "draft")) == ()
-    assert count_rounds_before(recording.rounds, (len(first.committed), "accept"))[0] is first
-    assert count_rounds_before(recording.rounds, (len(first.committed) - 1, "accept")) == ()
+    assert list_rounds_before(recording.rounds, (reach - 1, "draft")) == ()
+    assert list_rounds_before(recording.rounds, (len(first.committed), "accept"))[0] is first
+    assert list_rounds_before(recording.rounds, (len(first.committed) - 1, "accept")) == ()
 
 
 def test_fields_give_settings_back():

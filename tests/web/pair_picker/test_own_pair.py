@@ -88,8 +88,8 @@ def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(promp
     state = app.session_state["speed"]
     assert state.question.text == prompts and state.question.lines
     app.button(key="speed-run").click().run()
-    plan = settle(app, "speed").session_state["speed"].shown
-    assert state.own and plan.of_prompts and plan.openings == 3, state.notices
+    plan = settle(app, "speed").session_state["speed"].shown_result
+    assert state.has_own_result and plan.of_prompts and plan.openings == 3, state.notices
     assert len(plan.positions) == 3 and all(0.0 <= one.low <= one.value <= one.high <= 1.0 for one in plan.positions)
     assert any(one.value.startswith("### Acceptance by position\nIn rounds of 3 draft tokens") for one in app.markdown)
 

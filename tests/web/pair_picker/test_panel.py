@@ -136,7 +136,7 @@ def test_a_page_that_was_open_before_follows_and_its_address_says_so(own, monkey
 @pytest.mark.parametrize("page", COMPUTE)
 def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own, page, monkeypatch):
     monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
-    monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.begin", lambda *_: None)
+    monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.submit_request", lambda *_: None)
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["pair"], app.query_params["prompt"] = own, "Once upon"
     app.run()
@@ -153,7 +153,7 @@ def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own, page, 
 @pytest.mark.parametrize("page", COMPUTE)
 def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_else_is_lost(own, page, monkeypatch):
     monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
-    monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.begin", lambda *_: None)
+    monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.submit_request", lambda *_: None)
     pairs.remember_pair(own)
     shutil.rmtree(Path(own.split("|")[0]))
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
@@ -256,7 +256,7 @@ def test_what_was_checked_counts_until_a_field_changes(own):
     app = look_at(start(), target, draft)
     assert "models-use" in [one.key for one in app.button]
     app.checkbox(key=f"models-rounded-{app.session_state['models'].turn}").check().run()
-    assert "models-use" not in [one.key for one in app.button] and app.session_state["models"].found is None
+    assert "models-use" not in [one.key for one in app.button] and app.session_state["models"].check is None
 
 
 def test_names_with_markup_stay_the_text_that_they_are(tiny):
@@ -347,20 +347,20 @@ def looked(hub, pair_folders, monkeypatch):
 
 
 def test_a_pair_of_the_hub_is_checked_then_downloaded_and_then_usable(looked, hub):
-    assert looked.found.ready and looked.found.download_bytes > 0 and not looked.is_usable and hub.contents() == []
-    assert {line[""]: line["target"] for line in words.build_check_rows(looked.found)}["revision"].startswith("v1.0: ")
+    assert looked.check.ready and looked.check.download_bytes > 0 and not looked.is_usable and hub.contents() == []
+    assert {line[""]: line["target"] for line in words.build_check_rows(looked.check)}["revision"].startswith("v1.0: ")
     ticket = FreeTicket()
     work.download_pair(looked, ticket, looked.question)
-    assert looked.is_usable and looked.found.download_bytes == 0 and ticket.shares[-1] == 1.0
-    assert {line[""]: line["draft"] for line in words.build_check_rows(looked.found)}["to download"].endswith("here")
+    assert looked.is_usable and looked.check.download_bytes == 0 and ticket.shares[-1] == 1.0
+    assert {line[""]: line["draft"] for line in words.build_check_rows(looked.check)}["to download"].endswith("here")
 
 
 def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_from_there(looked, hub):
-    whole, ticket = looked.found.download_bytes, FreeTicket(1)
+    whole, ticket = looked.check.download_bytes, FreeTicket(1)
     hub.slow, hub.piece = 0.15, 1 << 14
     with pytest.raises(CancelledError):
         work.download_pair(looked, ticket, looked.question)
-    assert "What has arrived is kept" in looked.said[0] and not looked.is_usable and looked.found.download_bytes < whole
+    assert "What has arrived is kept" in looked.notes[0] and not looked.is_usable and looked.check.download_bytes < whole
     hub.slow, ticket = 0.0, FreeTicket()
     work.download_pair(looked, ticket, looked.question)
     assert looked.is_usable
@@ -371,7 +371,7 @@ def test_a_check_that_is_stopped_leaves_the_panel_as_it_was(pair_folders, monkey
     state, ticket = PairPickerState(PairRequest(*map(str, pair_folders), device="cpu"), FairQueue()), FreeTicket(1)
     with pytest.raises(CancelledError):
         work.check_pair(state, ticket, state.question)
-    assert state.found is None
+    assert state.check is None
 
 
 def test_progress_stands_below_the_line_while_the_panel_is_closed(tiny):

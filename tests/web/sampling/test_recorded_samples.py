@@ -43,8 +43,8 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
 
 
 def test_what_is_recorded_is_the_question_that_the_pages_open_with():
-    assert not exam().own and exam().shown.n >= 10_000 and describe_origin(exam())
-    assert not trial().own and trial().find_rejection(trial().shown) and trial().first_rejection is None
+    assert not exam().has_own_result and exam().shown_result.n >= 10_000 and describe_origin(exam())
+    assert not trial().has_own_result and trial().find_rejection(trial().shown_result) and trial().first_rejection is None
     assert "sha" in " ".join(exam().models) and exam().models == trial().models
 
 
@@ -52,9 +52,9 @@ def test_of_any_other_question_nothing_recorded_is_shown():
     settings = exam().question.settings
     for change in ({"prompt": "Once"}, {"seed": 1}, {"temperature": 0.5}, {"gamma": 1}, {"max_new_tokens": 3}, {"top_k": 5}):
         other = exam(settings=replace(settings, **change))
-        assert other.own and other.shown.n == 0 and describe_origin(other) == []
-    assert exam(source="target").own
-    assert trial(mistake="R4").own and trial(mistake=HIDDEN).own
+        assert other.has_own_result and other.shown_result.n == 0 and describe_origin(other) == []
+    assert exam(source="target").has_own_result
+    assert trial(mistake="R4").has_own_result and trial(mistake=HIDDEN).has_own_result
     assert has_same_samples(replace(settings, device="cpu", dtype="float32"), settings), (
         "the machine's choice fixes no other samples"
     )
@@ -62,8 +62,8 @@ def test_of_any_other_question_nothing_recorded_is_shown():
 
 def test_own_samples_take_the_place_of_the_recorded_ones():
     one = exam()
-    one.result = replace(one.shown, arms=tuple(replace(arm, n=3) for arm in one.shown.arms), looks=())
-    assert one.own and one.shown.n == 3 and describe_origin(one) == []
+    one.result = replace(one.shown_result, arms=tuple(replace(arm, n=3) for arm in one.shown_result.arms), looks=())
+    assert one.has_own_result and one.shown_result.n == 3 and describe_origin(one) == []
     assert "too few" in exact_words.build_verdict(one).words
 
 

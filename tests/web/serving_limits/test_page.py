@@ -185,35 +185,43 @@ def test_a_greedy_text_that_runs_in_a_circle_is_said_to_repeat_itself():
 def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
     ask = SetupsQuestion(Settings(prompt="Once upon a time"))
     visit, ticket = SetupsState(ask, FairQueue()), FreeTicket()
-    assert visit.shown is load_recorded_setups() and not visit.own
+    assert visit.shown_result is load_recorded_setups() and not visit.has_own_result
     work.measure_setups(visit, ticket, ask)
-    assert visit.own and [row.key for row in visit.shown.rows] == list(SETUPS) and visit.shown.text == "your text"
+    assert (
+        visit.has_own_result
+        and [row.key for row in visit.shown_result.rows] == list(SETUPS)
+        and visit.shown_result.text == "your text"
+    )
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
-    assert len(visit.shown.near_ties.comparisons["bf16"]) == 1
-    assert visit.choose(replace(ask, arm="int8")) and visit.own, "another arm only shows"
-    assert not visit.choose(replace(ask, arm="int8")) and visit.choose(SetupsQuestion(Settings(prompt="Once"))) and not visit.own
+    assert len(visit.shown_result.near_ties.comparisons["bf16"]) == 1
+    assert visit.choose(replace(ask, arm="int8")) and visit.has_own_result, "another arm only shows"
+    assert (
+        not visit.choose(replace(ask, arm="int8"))
+        and visit.choose(SetupsQuestion(Settings(prompt="Once")))
+        and not visit.has_own_result
+    )
 
 
 def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     before = SetupsState(SetupsQuestion(Settings(prompt="Once")), FairQueue())
-    before.found = {("Twice", Settings().pair): load_recorded_setups()}
+    before.results = {("Twice", Settings().pair): load_recorded_setups()}
     monkeypatch.setattr(measurement_page.session, "find_base_settings", Settings)
     monkeypatch.setattr(
         measurement_page.session, "open_state", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before)
     )
     after = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
-    assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
+    assert after.has_own_result and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
 
 
 def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, monkeypatch):
-    monkeypatch.setattr(SetupsState, "SHOWN_EVERY", -1.0)
+    monkeypatch.setattr(SetupsState, "PARTIAL_INTERVAL", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
     visit, ticket, shown = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue()), FreeTicket(), []
-    visit.ticket, put = Ticket(visit.queue, work.measure_setups, None), visit.put
+    visit.ticket, put = Ticket(visit.queue, work.measure_setups, None), visit.store
 
     def seen(ticket, **found):
         put(ticket, **found)
-        shown.append(visit.partial_result or visit.shown)
+        shown.append(visit.partial_result or visit.shown_result)
 
     def stopped(share=None, doing=None):
         if "run 2 of 2" in (doing or ""):
@@ -234,7 +242,9 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     assert "nothing is timed yet" in view.describe_measurement(visit, tied)
     visit.ticket = None
     assert (
-        visit.own and first.runs == 1 and "Incomplete: stopped after 1 of 2 runs" in view.describe_measurement(visit, visit.shown)
+        visit.has_own_result
+        and first.runs == 1
+        and "Incomplete: stopped after 1 of 2 runs" in view.describe_measurement(visit, visit.shown_result)
     )
 
 
@@ -243,14 +253,14 @@ def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
     for ticks in (0, 3, 25):
         with pytest.raises(CancelledError):
             work.measure_setups(visit, FreeTicket(ticks), visit.question)
-    assert visit.found == {}
+    assert visit.results == {}
 
 
 def test_a_text_too_long_is_a_sentence_on_the_page(ready):
     visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon a time " * 40)), FairQueue())
     visit.submit(work.measure_setups, visit.question)
     visit.ticket.ended.wait(30)
-    assert "prompt must be at most" in visit.notices[0] and visit.found == {}
+    assert "prompt must be at most" in visit.notices[0] and visit.results == {}
 
 
 def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(shown):

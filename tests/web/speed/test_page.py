@@ -283,18 +283,22 @@ def test_the_papers_table_stands_beside_its_formula():
 def test_a_plan_of_a_visitors_text_takes_its_place(ready):
     ask = SpeedQuestion(TEXT.strip())
     state, ticket = SpeedState(ask, FairQueue()), FreeTicket()
-    assert state.shown is load_recorded_plans()["storybook 1"] and not state.own
+    assert state.shown_result is load_recorded_plans()["storybook 1"] and not state.has_own_result
     work.make_plan_of_text(state, ticket, ask)
-    assert state.own and [row.gamma for row in state.shown.rows] == [1, 2, 3] and state.shown.costs is not None
+    assert (
+        state.has_own_result
+        and [row.gamma for row in state.shown_result.rows] == [1, 2, 3]
+        and state.shown_result.costs is not None
+    )
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
-    assert not state.choose(ask) and state.choose(SpeedQuestion(ask.text, PlanChoice("ngram"))) and not state.own
+    assert not state.choose(ask) and state.choose(SpeedQuestion(ask.text, PlanChoice("ngram"))) and not state.has_own_result
 
 
 def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
     state = SpeedState(SpeedQuestion(TEXT), FairQueue())
     with pytest.raises(CancelledError):
         work.make_plan_of_text(state, FreeTicket(5), state.question)
-    assert state.found == {}
+    assert state.results == {}
 
 
 def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_stopped(ready):
@@ -307,8 +311,8 @@ def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_sto
     ticket.tick = stopped
     with pytest.raises(CancelledError):
         work.make_plan_of_text(state, ticket, state.question)
-    plan = state.shown
-    assert state.own and plan.costs is None and [row.gamma for row in plan.rows] == [1, 2, 3] and ticket.expected > 0.0
+    plan = state.shown_result
+    assert state.has_own_result and plan.costs is None and [row.gamma for row in plan.rows] == [1, 2, 3] and ticket.expected > 0.0
     assert "stopped before that" in view.describe_verdict(state, plan)
     state.ticket = Ticket(state.queue, work.make_plan_of_text, None)
     assert view.describe_verdict(state, plan) == "The verdict follows: rounds are being timed."
@@ -318,7 +322,7 @@ def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
     state = SpeedState(SpeedQuestion("Once upon"), FairQueue())
     state.submit(work.make_plan_of_text, state.question)
     state.ticket.ended.wait(30)
-    assert "at least 20 tokens long" in state.notices[0] and state.found == {}
+    assert "at least 20 tokens long" in state.notices[0] and state.results == {}
 
 
 def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):

@@ -37,7 +37,7 @@ BASE = Settings(prompt="Once upon")
 def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and every state may be shown."""
     monkeypatch.setattr(work, "RUNS", 1)
-    monkeypatch.setattr(web.WholeTextState, "SHOWN_EVERY", -1.0)
+    monkeypatch.setattr(web.WholeTextState, "PARTIAL_INTERVAL", -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
     shown = threading.Event()
 
     def streams(state, ticket):
-        state.stream(ticket, lambda: "first tokens")
+        state.store_partial(ticket, lambda: "first tokens")
         shown.wait(30.0)
 
     state.submit(streams)
@@ -134,18 +134,18 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
 
 def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     state = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64)))
-    before = state.shown
+    before = state.shown_result
     with pytest.raises(CancelledError):
         work.write_passage(state, FreeTicket(40), state.question)
-    assert state.shown is before and not state.own and state.now.read is None
-    assert 0 < len(state.now.target.trace.output_ids) < 64
+    assert state.shown_result is before and not state.has_own_result and state.partial.read is None
+    assert 0 < len(state.partial.target.trace.output_ids) < 64
     ticket = FreeTicket()
     work.write_passage(state, ticket, state.question)
-    assert state.own and state.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
-    assert view.describe_origin(state, state.shown).startswith("Your run. Measured")
+    assert state.has_own_result and state.shown_result.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
+    assert view.describe_origin(state, state.shown_result).startswith("Your run. Measured")
     state.choose(PassageRequest(replace(state.question.settings, temperature=0.0)))
-    assert not state.own and state.shown == load_recorded_passages()["temperature 0"]
-    assert "Recorded for" in view.describe_origin(state, state.shown)
+    assert not state.has_own_result and state.shown_result == load_recorded_passages()["temperature 0"]
+    assert "Recorded for" in view.describe_origin(state, state.shown_result)
 
 
 def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, monkeypatch):
@@ -159,10 +159,10 @@ def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, mon
     first.tick = stopped
     with pytest.raises(CancelledError):
         work.write_passage(state, first, state.question)
-    assert state.own and state.shown.read is not None and state.shown.runs == 2 and first.expected > 0.0
-    assert "stopped after 2 of 3 runs" in view.describe_origin(state, state.shown)
+    assert state.has_own_result and state.shown_result.read is not None and state.shown_result.runs == 2 and first.expected > 0.0
+    assert "stopped after 2 of 3 runs" in view.describe_origin(state, state.shown_result)
     state.ticket = Ticket(state.queue, work.write_passage, None)
-    assert "So far: 2 of 3 runs" in view.describe_origin(state, state.shown)
+    assert "So far: 2 of 3 runs" in view.describe_origin(state, state.shown_result)
 
 
 def test_another_question_stops_the_work_for_the_last_one():
@@ -178,7 +178,7 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
     try:
         assert (
             load_recorded_passages() == {}
-            and WholeTextState(PassageRequest(build_opening_settings(BASE))).shown is None
+            and WholeTextState(PassageRequest(build_opening_settings(BASE))).shown_result is None
             and load_recorded_profile(BASE) is None
         )
     finally:
