@@ -38,4 +38,5 @@ def escape_label(text: str) -> str:
 
 
 def shorten_label(text: str, most: int = 26) -> str:
+    """Cut a label to so many characters."""
     return text if len(text) <= most else text[: most - 1] + "…"

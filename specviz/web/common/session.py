@@ -222,7 +222,7 @@ def _snapshot_progress(state: PageState, bar: bool) -> tuple:
 
 
 def get_theme() -> str:
-    """light or dark: which of a figure's two palettes the browser shows."""
+    """Return "light" or "dark", the palette that the browser shows."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 

@@ -1,7 +1,4 @@
-"""What the server says of itself: whether it lives, whether it is ready for visitors, and what it has counted.
-
-Ready is a server whose shipped pair is loaded and whose queue takes work.
-"""
+"""The addresses /healthz, /readyz and /metrics. A server is ready once its pair is loaded and its queue takes jobs."""
 
 from __future__ import annotations
 
@@ -51,18 +48,18 @@ def explain_not_ready() -> str:
 
 
 async def answer_healthz(request: Request) -> Response:
-    """GET /healthz"""
+    """Answer GET /healthz."""
     return PlainTextResponse("ok")
 
 
 async def answer_readyz(request: Request) -> Response:
-    """GET /readyz"""
+    """Answer GET /readyz."""
     sentence = explain_not_ready()
     return JSONResponse({"ready": not sentence, "reason": sentence}, status_code=503 if sentence else 200)
 
 
 async def answer_metrics(request: Request) -> Response:
-    """GET /metrics. For whom it is not meant there is no such address."""
+    """Answer GET /metrics; 404 for clients that may not read it."""
     who, client = load_options().metrics, request.client
     direct = client is not None and is_loopback(client.host) and not {"x-forwarded-for", "forwarded"} & set(request.headers)
     if who == "off" or (who == "loopback" and not direct):

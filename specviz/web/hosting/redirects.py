@@ -21,6 +21,7 @@ MOVED = {  # as it was -> as it is
 
 
 def build_redirects() -> list[Route]:
+    """Routes of addresses that moved."""
     return [
         *(Route(f"/{name}", redirect, methods=["GET"]) for name in (FIRST, *MOVED)),
         Route("/room", redirect_to_room, methods=["GET"]),

@@ -50,10 +50,7 @@ RESULT = _Box(LEFT + 5.5 + 2.35 + 2 * GAP, FOOT, RIGHT - LEFT - 5.5 - 2.35 - 2 *
 
 
 def draw_slide(payload: Mapping[str, Any], round_: int, step: int) -> Figure:
-    """One step of a round.
-
-    payload  of ``build_round_payload``; round_, step  from 0. Raises IndexError where there is no such step
-    """
+    """One step of a round; both count from 0. ``payload``: of ``build_round_payload``. Raises IndexError where there is no such step."""
     shown = payload["rounds"][round_]
     with use_print_settings():
         return _Slide(payload, round_, shown, shown["steps"][step], step).figure
@@ -81,41 +78,41 @@ def build_animation(payload: Mapping[str, Any], round_: int) -> bytes:
 
 
 class _Slide:
-    def __init__(self, payload: Mapping[str, Any], number_: int, round_: Mapping[str, Any], step: Mapping[str, Any], at: int):
+    def __init__(self, payload: Mapping[str, Any], number: int, round_: Mapping[str, Any], step: Mapping[str, Any], at: int):
         self.payload, self.round, self.step, self.at = payload, round_, step, at
         self.figure = Figure(figsize=(WIDE, HIGH), facecolor="white", dpi=FRAME)
         self.renderer = FigureCanvasAgg(self.figure).get_renderer()
-        self.headed(number_)
-        self.text()
+        self.draw_header(number)
+        self.draw_text()
         if step["kind"] == "tally":
-            self.tally()
+            self.draw_tally()
         else:
-            self.panels()
-        self.sentence()
+            self.draw_panels()
+        self.draw_sentence()
 
-    def headed(self, number_: int) -> None:
+    def draw_header(self, number: int) -> None:
         labels = [one["label"] for one in self.round["steps"][: self.at + 1] if one["label"]]
         self.write(
-            LEFT, HIGH - 0.55, f"Round {number_ + 1}: {labels[-1] if labels else ''}", LABEL, color=GRAY["light"], weight="bold"
+            LEFT, HIGH - 0.55, f"Round {number + 1}: {labels[-1] if labels else ''}", LABEL, color=GRAY["light"], weight="bold"
         )
         self.write(RIGHT, HIGH - 0.55, f"{self.at + 1} of {len(self.round['steps'])}", SMALL, color=GRAY["light"], ha="right")
 
-    def text(self) -> None:
+    def draw_text(self) -> None:
         """The end of the text, and after it the draft tokens with what has become of them."""
-        chips = self.chips()
+        chips = self.list_chips()
         room = RIGHT - LEFT - sum(wide + 0.14 for *_, wide in chips)
         before, y = make_printable(" ".join((self.payload["prompt"] + self.round["text"]).split()), 400), HIGH - 1.3
-        if self.wide(before, TEXT) > room:
-            while before and self.wide(f"…{before}", TEXT) > room:
+        if self.measure_width(before, TEXT) > room:
+            while before and self.measure_width(f"…{before}", TEXT) > room:
                 before = before[1:]
             before = f"…{before}"
         self.write(LEFT, y, before, TEXT, color=INK)
-        x = LEFT + self.wide(before, TEXT) + 0.18
+        x = LEFT + self.measure_width(before, TEXT) + 0.18
         for words, look, fate, wide in chips:
-            self.chip(x, y, words, look, fate, wide)
+            self.draw_chip(x, y, words, look, fate, wide)
             x += wide + 0.14
 
-    def chips(self) -> list[tuple[str, Any, str, float]]:
+    def list_chips(self) -> list[tuple[str, Any, str, float]]:
         """Words, color, fate and width of what stands behind the text at this step."""
         found, ending = [], self.round["ending"]
         for chip in self.round["chips"]:
@@ -128,9 +125,9 @@ class _Slide:
             found.append((ending, RESIDUAL if ending["kind"] == "residual" else BONUS, ending["kind"]))
         marks = {"accepted": " ✓", "rejected": " ✗", "residual": " +", "bonus": " +"}
         named = [(make_printable(_join_glyphs(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
-        return [(words, look, fate, self.wide(words, TEXT - 3) + 0.32) for words, look, fate in named]
+        return [(words, look, fate, self.measure_width(words, TEXT - 3) + 0.32) for words, look, fate in named]
 
-    def chip(self, x: float, y: float, words: str, look: Any, fate: str, wide: float) -> None:
+    def draw_chip(self, x: float, y: float, words: str, look: Any, fate: str, wide: float) -> None:
         edge, ink = (look.light, look.light_ink) if look else (LINE, GRAY["light"])
         box = FancyBboxPatch((x / WIDE, (y - 0.27) / HIGH), wide / WIDE, 0.54 / HIGH, boxstyle="round,pad=0,rounding_size=0.008",
                              mutation_aspect=WIDE / HIGH, facecolor="white", edgecolor=edge, linewidth=2.2,
@@ -138,83 +135,73 @@ class _Slide:
         self.figure.add_artist(box)
         self.write(x + wide / 2, y, words, TEXT - 3, color=ink, ha="center")
         if fate == "rejected":
-            self.line((x + 0.1, x + wide - 0.1), (y - 0.02, y - 0.02), REJECTED.light, 2.2)
+            self.draw_line((x + 0.1, x + wide - 0.1), (y - 0.02, y - 0.02), REJECTED.light, 2.2)
 
-    def panels(self) -> None:
+    def draw_panels(self) -> None:
         kind, index = self.step["kind"], self.step["probs"]
         probs = None if index is None else self.round["distributions"][index]
         bars = _select_largest(probs["views"]["wide"]) if probs else []
-        chip = self.round["chips"][self.step["node"]] if self.step["node"] is not None else None
-        tested = chip is not None and chip["threshold"] is not None and kind in ("look", "uniform", "lift", "residual", "draw")
+        chip = self.round["chips"][self.step["node"]] if self.step["node"] is not None else {}
+        tested = chip.get("threshold") is not None and kind in ("look", "uniform", "lift", "residual", "draw")
         many = 3 if kind in ("lift", "residual", "draw") else 2 if tested else 1
         if kind == "bonus":
-            self.drawn_from(BARS[1], [bar for bar in bars if bar["end"]])
-        elif bars:
-            self.distributions(BARS[many], probs["place"], bars)
+            self.draw_last_distribution(BARS[1], [bar for bar in bars if bar["end"]])
+        elif probs and bars:
+            self.draw_distributions(BARS[many], probs["place"], bars)
         if tested:
-            self.ruler(RULER[many], chip, kind != "look")
+            self.draw_ruler(RULER[many], chip, kind != "look")
         if kind in ("residual", "draw"):
-            self.drawn_from(RESULT, [bar for bar in bars if bar["end"]])
+            self.draw_last_distribution(RESULT, [bar for bar in bars if bar["end"]])
 
-    def distributions(self, box: _Box, place: str, bars: Sequence[Mapping[str, Any]]) -> None:
+    def draw_distributions(self, box: _Box, place: str, bars: Sequence[Mapping[str, Any]]) -> None:
         kind = self.step["kind"]
         title = "What the draft gives to the next token" if kind == "draft" else "What both models give to the next token"
-        self.panel(box, title, place)
+        self.draw_panel(box, title, place)
         most = self.round["tallest"]  # one scale for the round, as on the stage
         names, gone = 1.75, kind in ("lift", "residual", "draw")
         room, step = box.w - names - 1.35, (box.h - 1.5) / (ROWS + 1)
         for row, bar in enumerate(bars):
             y = box.y + box.h - 0.95 - step * (row + 0.5)
-            self.write(
-                box.x + names - 0.12,
-                y,
-                make_printable(_join_glyphs(bar), 14),
-                SMALL,
-                ha="right",
-                weight="bold" if bar["drafted"] else "normal",
-            )
+            self.write_token(box.x + names - 0.12, y, bar, 14, bar["drafted"])
             x0, thick = box.x + names, step * 0.37
-            kinds = [
-                one
-                for one in (("p", TARGET, 0.5), ("q", DRAFT, -0.5))
-                if bar[one[0]] is not None and (kind != "draft" or one[0] == "q")
-            ]
+            both = ("p", TARGET, 0.5), ("q", DRAFT, -0.5)
+            kinds = [one for one in both if bar[one[0]] is not None and (kind != "draft" or one[0] == "q")]
             for key, shade, up in kinds:
                 length, middle = room * bar[key] / most, y + (up if len(kinds) > 1 else 0.0) * thick
-                self.bar(x0, middle, length, thick, shade.light, 0.25 if gone else 1.0)
+                self.draw_bar(x0, middle, length, thick, shade.light, 0.25 if gone else 1.0)
                 if gone and key == "p" and bar["residual"]:
                     shared = room * (bar["overlap"] or 0) / most
-                    self.bar(x0 + shared, middle, length - shared, thick, RESIDUAL.light)
+                    self.draw_bar(x0 + shared, middle, length - shared, thick, RESIDUAL.light)
             if bar["drafted"]:
                 x = x0 + room * max(bar[key] for key, *_ in kinds) / most + 0.1
                 for key, shade, _ in kinds:
                     self.write(x, y, format_probability(bar[key]), SMALL - 1, color=shade.light_ink, weight="bold")
-                    x += self.wide(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
+                    x += self.measure_width(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
         legend = [("draft q", DRAFT.light)] if kind == "draft" else [("target p", TARGET.light), ("draft q", DRAFT.light)]
         legend += [("left over: p − q", RESIDUAL.light)] if gone else []
         x = box.x + 0.2
         for words, color in legend:
-            self.bar(x, box.y + 0.25, 0.2, 0.16, color)
+            self.draw_bar(x, box.y + 0.25, 0.2, 0.16, color)
             self.write(x + 0.28, box.y + 0.25, words, SMALL - 1)
-            x += 0.28 + self.wide(words, SMALL - 1) + 0.35
+            x += 0.28 + self.measure_width(words, SMALL - 1) + 0.35
 
-    def ruler(self, box: _Box, chip: Mapping[str, Any], fallen: bool) -> None:
+    def draw_ruler(self, box: _Box, chip: Mapping[str, Any], fallen: bool) -> None:
         """The random number between 0 and 1, and the part of it that accepts."""
         u, edge = format_apart(chip["u"], chip["threshold"])
-        self.panel(box, "u, from 0 to 1", "always accepted" if chip["threshold"] >= 1 else f"accepted below {edge}")
+        self.draw_panel(box, "u, from 0 to 1", "always accepted" if chip["threshold"] >= 1 else f"accepted below {edge}")
         x, y0, high, wide = box.x + 0.55, box.y + 0.3, box.h - 1.4, 0.55
         t = min(1.0, chip["threshold"])
-        self.box(x, y0, wide, high * t, TARGET.light, 0.35)
-        self.box(x, y0 + high * t, wide, high * (1 - t), REJECTED.light, 0.35, hatch="//")
+        self.draw_box(x, y0, wide, high * t, TARGET.light, 0.35)
+        self.draw_box(x, y0 + high * t, wide, high * (1 - t), REJECTED.light, 0.35, hatch="//")
         for words, at in (("0", 0.0), ("1", high)):
             self.write(x - 0.12, y0 + at, words, SMALL - 1, ha="right", color=GRAY["light"])
-        self.line((x - 0.08, x + wide + 0.08), (y0 + high * t,) * 2, INK, 1.8)
+        self.draw_line((x - 0.08, x + wide + 0.08), (y0 + high * t,) * 2, INK, 1.8)
         if fallen:
             y, shade = y0 + high * chip["u"], TARGET if chip["fate"] == "accepted" else REJECTED
-            self.line((x - 0.02, x + wide + 0.02), (y, y), shade.light_ink, 5.0)
+            self.draw_line((x - 0.02, x + wide + 0.02), (y, y), shade.light_ink, 5.0)
             self.write(x + wide + 0.14, y, f"u = {u}", SMALL, color=shade.light_ink, weight="bold")
 
-    def drawn_from(self, box: _Box, bars: Sequence[Mapping[str, Any]]) -> None:
+    def draw_last_distribution(self, box: _Box, bars: Sequence[Mapping[str, Any]]) -> None:
         """The distribution of the last token of the round: the residual, or p itself."""
         bonus, chosen = self.step["kind"] == "bonus", self.step["kind"] != "residual"
         shade = BONUS if bonus else RESIDUAL
@@ -223,86 +210,60 @@ class _Slide:
             if bonus
             else ("The residual distribution", "max(0, p − q), rescaled to 1")
         )
-        self.panel(box, title, sub)
+        self.draw_panel(box, title, sub)
         most, names = max([0.05, *(bar["end"] for bar in bars)]), 1.75 if bonus else 1.3
         room, step = box.w - names - 0.85, (box.h - 1.25) / (ROWS + 1)
         for row, bar in enumerate(bars):
             y, here = box.y + box.h - 0.95 - step * (row + 0.5), bar["drawn"] and chosen
-            self.write(
-                box.x + names - 0.12,
-                y,
-                make_printable(_join_glyphs(bar), 11),
-                SMALL,
-                ha="right",
-                weight="bold" if here else "normal",
-            )
+            self.write_token(box.x + names - 0.12, y, bar, 11, here)
             length = room * bar["end"] / most
-            self.bar(box.x + names, y, length, step * 0.6, shade.light, 1.0 if here or not chosen else 0.45)
+            self.draw_bar(box.x + names, y, length, step * 0.6, shade.light, 1.0 if here or not chosen else 0.45)
             if here or (not chosen and row < 3):
-                self.write(
-                    box.x + names + length + 0.08,
-                    y,
-                    format_probability(bar["end"]),
-                    SMALL - 1,
-                    color=shade.light_ink,
-                    weight="bold" if here else "normal",
-                )
+                look = {"color": shade.light_ink, "weight": "bold" if here else "normal"}
+                self.write(box.x + names + length + 0.08, y, format_probability(bar["end"]), SMALL - 1, **look)
 
-    def tally(self) -> None:
+    def draw_tally(self) -> None:
         self.write(WIDE / 2, 4.2, self.round["tally"]["line"], 54.0, ha="center", weight="bold", color=TARGET.light_ink)
         if total := self.round["tally"]["total"]:
             self.write(WIDE / 2, 3.3, total, SENTENCE, ha="center", color=GRAY["light"])
 
-    def sentence(self) -> None:
+    def draw_sentence(self) -> None:
         lines = [""]
         for word in make_printable(self.step["sentence"], 600).split():
             longer = f"{lines[-1]} {word}".strip()
-            lines = [*lines[:-1], longer] if self.wide(longer, SENTENCE) <= RIGHT - LEFT else [*lines, word]
+            lines = [*lines[:-1], longer] if self.measure_width(longer, SENTENCE) <= RIGHT - LEFT else [*lines, word]
         for line, words in enumerate(lines):
             self.write(LEFT, 1.25 - 0.42 * line, words, SENTENCE)
 
-    def wide(self, words: str, size: float, weight: str = "normal") -> float:
+    def measure_width(self, words: str, size: float, weight: str = "normal") -> float:
         """Inches that words take."""
         prop = FontProperties(size=size, weight=weight)
         return self.renderer.get_text_width_height_descent(words, prop, False)[0] / FRAME
 
-    def panel(self, box: _Box, title: str, sub: str) -> None:
-        self.box(box.x, box.y, box.w, box.h, PALE)
+    def draw_panel(self, box: _Box, title: str, sub: str) -> None:
+        self.draw_box(box.x, box.y, box.w, box.h, PALE)
         self.write(box.x + 0.2, box.y + box.h - 0.32, title, SMALL + 1, weight="bold")
         self.write(box.x + 0.2, box.y + box.h - 0.68, make_printable(sub, 60), SMALL - 1, color=GRAY["light"])
 
     def write(self, x: float, y: float, words: str, size: float, **look: Any) -> None:
         self.figure.text(x / WIDE, y / HIGH, words, fontsize=size, va="center", parse_math=False, **({"color": INK} | look))
 
-    def bar(self, x: float, y: float, length: float, thick: float, color: str, alpha: float = 1.0) -> None:
-        self.box(x, y - thick / 2, max(length, 0.012), thick, color, alpha)
+    def write_token(self, x: float, y: float, bar: Mapping[str, Any], most: int, bold: bool) -> None:
+        """The token of a bar, at most so many letters, left of x."""
+        self.write(x, y, make_printable(_join_glyphs(bar), most), SMALL, ha="right", weight="bold" if bold else "normal")
 
-    def box(self, x: float, y: float, w: float, h: float, color: str, alpha: float = 1.0, hatch: str = "") -> None:
-        self.figure.add_artist(
-            Rectangle(
-                (x / WIDE, y / HIGH),
-                w / WIDE,
-                h / HIGH,
-                facecolor=color,
-                alpha=alpha,
-                hatch=hatch,
-                edgecolor="white" if hatch else "none",
-                linewidth=0,
-                transform=self.figure.transFigure,
-            )
-        )
+    def draw_bar(self, x: float, y: float, length: float, thick: float, color: str, alpha: float = 1.0) -> None:
+        self.draw_box(x, y - thick / 2, max(length, 0.012), thick, color, alpha)
 
-    def line(self, xs: Sequence[float], ys: Sequence[float], color: str, width: float) -> None:
-        self.figure.add_artist(
-            Line2D(
-                [x / WIDE for x in xs],
-                [y / HIGH for y in ys],
-                color=color,
-                linewidth=width,
-                solid_capstyle="round",
-                transform=self.figure.transFigure,
-            )
-        )
+    def draw_box(self, x: float, y: float, w: float, h: float, color: str, alpha: float = 1.0, hatch: str = "") -> None:
+        look = {"facecolor": color, "alpha": alpha, "hatch": hatch, "edgecolor": "white" if hatch else "none", "linewidth": 0}
+        place = (x / WIDE, y / HIGH)
+        self.figure.add_artist(Rectangle(place, w / WIDE, h / HIGH, transform=self.figure.transFigure, **look))
+
+    def draw_line(self, xs: Sequence[float], ys: Sequence[float], color: str, width: float) -> None:
+        xs, ys = [x / WIDE for x in xs], [y / HIGH for y in ys]
+        look = {"color": color, "linewidth": width, "solid_capstyle": "round"}
+        self.figure.add_artist(Line2D(xs, ys, transform=self.figure.transFigure, **look))
 
 
 def _join_glyphs(one: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The page One round on screen: the stage, and the fold with a visitor's own text and settings."""
+"""The page One round: its component, and the fold with a visitor's own text and settings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _component = Component("one_round")
 
 
 def show_page() -> None:
-    state = session.open_state("one_round", open_state)
-    show_fold(state)
+    """Draw the page."""
+    state = session.open_state("one_round", _open_state)
+    _show_fold(state)
     state.submit_request(work.answer_request)
     session.wait_briefly(state)
     if state.run.trace is None:
         for sentence in state.notices:
             st.text(sentence)
-    show_round(state)
+    _show_round(state)
     page_head.show_head_row("one_round")
     at = read_cursor(st.query_params.get("at"))
     export_fold.show_export_fold("one_round", lambda: export.build_offer(state.run.trace, (at or state.run.cursor)["round"]))
@@ -35,18 +36,16 @@ def show_page() -> None:
     session.show_progress("one_round", bar=False)
 
 
-def open_state(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
+def _open_state(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
     state = OneRoundState(cache.load_recording())
     state.open_link(query, load_options().own_pairs)
     return state
 
 
-def show_round(state: OneRoundState) -> None:
-    """Draw the run and take what a person asks of the server: {"kind": "live"}, {"kind": "next", "round": n}, {"kind": "undo"} or
-    {"kind": "uniform", "position", "purpose", "u"}, each with "at", the cursor at that moment.
+def _show_round(state: OneRoundState) -> None:
+    """Draw the run. The component reports events with "kind" live, next ("round"), undo, or uniform ("position", "purpose", "u").
 
-    The component gets the payload of web/one_round/payload.py, where to stand in it when it is another one, the mode, a line that
-    switches asking off while there is work, and sentences to show above.
+    Each has "at", the cursor at that moment. "busy" is a line that disables events while a request is computed.
     """
     data = {
         "payload": state.run.payload,
@@ -67,7 +66,7 @@ def _take_event(event: Any) -> None:
         state.handle_event(event)
 
 
-def show_fold(state: OneRoundState) -> None:
+def _show_fold(state: OneRoundState) -> None:
     """A field that changed runs the pair; one that cannot be used says so and leaves what is shown."""
     if state.applied_fields is None:
         settings = state.request.settings if state.request else state.run.settings
@@ -76,14 +75,14 @@ def show_fold(state: OneRoundState) -> None:
         )
     with st.container(key="fold"), st.popover("Your own text", width="content"):
         top = st.container(key="problems")
-        state.apply_fields(show_fields(state), read_fields)
+        state.apply_fields(_show_fields(state), read_fields)
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         chat.show_chat_field(state)
         st.caption("Every change runs the real models. To share the run, copy the address of the page.")
 
 
-def show_fields(state: OneRoundState) -> dict[str, Any]:
+def _show_fields(state: OneRoundState) -> dict[str, Any]:
     form = Form("fold", state.turn, state.initial_fields)
     form.prompt(st, height=96)
     form.sampling()

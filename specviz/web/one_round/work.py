@@ -1,4 +1,4 @@
-"""What runs in the queue for One round: the rounds that were asked for, some at a time."""
+"""Jobs of One round: computes the requested rounds, some at a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ CHUNK = 3  # rounds between two ticks
 
 
 def answer_request(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> None:
-    """Work a request off. Whatever goes wrong becomes a sentence, and what is shown stays; what a link asks for goes on without the bad value."""
+    """Compute a request. Errors become sentences and the run on screen stays; a link goes on without the value that failed."""
     while request is not None:
         try:
-            request = run_request(state, ticket, request)
+            _run_request(state, ticket, request)
+            return
         except CancelledError:
             raise
         except SpecvizError as error:
@@ -29,7 +30,7 @@ def answer_request(state: OneRoundState, ticket: Ticket, request: RunRequest | N
             request = state.reject_request(MEMORY_FULL if is_out_of_memory(error) else said, None, request)
 
 
-def run_request(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
+def _run_request(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
     settings, earlier = request.settings, request.earlier
     pair = model_loading.wait_for_pair(ticket, settings)
     from specviz.web.one_round.worker import run_rounds  # torch comes with it

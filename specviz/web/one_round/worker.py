@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def run_rounds(
     pair: LoadedPair, settings: Settings, rounds: int, earlier: Sequence[Round], on_progress: ProgressCallback
 ) -> tuple[Trace, dict[str, Any]]:
-    """A run of so many rounds, and what the stage shows of it. watch: never told anything, it takes a moment."""
+    """A run of so many rounds and its payload. It takes a moment, so ``on_progress`` is not called."""
     if not earlier:
         record_run(pair, settings, 1, bars=0)  # first passes are slow; the times on the stage are those of a warm pair
     trace = record_run(pair, settings, rounds, earlier)

@@ -1,4 +1,4 @@
-"""The page Why it is exact on screen: a component that is given distributions and words, and asks nothing of the server."""
+"""The page Why it is exact: a component that gets distributions and words."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _component = Component("one_token")
 
 
 def show_page() -> None:
-    """Two distributions that can be dragged. What was dragged stays in the browser, which says it when an export is made: ``asked`` is
-    the number of the question that its answer belongs to."""
+    """Draw two distributions that can be dragged. The browser keeps them, and reports them with the number ``asked`` for an export."""
     pair_left_out = session.sync_pair_with_address("one_token")
     run, recorded = st.session_state.get("one_round"), cache.load_recording()
     trace = recorded if run is None or run.run.trace is None else run.run.trace

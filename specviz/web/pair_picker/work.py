@@ -48,8 +48,7 @@ def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> N
 
 
 def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
-    """Download what is missing of the pair that was checked. Stopped, what has arrived is kept, and the next
-    download goes on from there."""
+    """Download what is missing of the checked pair. After a stop the next download continues."""
     model_loading.wait_for_libraries(ticket)
     from specviz.models.hub.download import download_models
 
