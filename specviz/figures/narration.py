@@ -206,6 +206,7 @@ class _RoundNarrator:
             yield RoundStep("stop", None, self.describe_stop(), "end")
 
     def describe_overlap(self, probs: Distribution) -> str:
+        assert probs.beta is not None, "both distributions were recorded"
         return (
             f"Take away the overlap, which both distributions share: {format_probability(probs.beta)} in all. Green, {format_probability(compute_residual_mass(probs))}, is what the target "
             "gives more; pale orange, as much, is what the draft gives more, and is rejected."

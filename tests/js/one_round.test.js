@@ -1,4 +1,4 @@
-// The stage: where it stands, where things stand in its picture, and what a moved u changes.
+// One round: where it stands, where things stand in its picture, and what a moved u changes.
 
 import assert from "node:assert/strict";
 import test from "node:test";

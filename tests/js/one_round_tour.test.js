@@ -15,7 +15,7 @@ test("the tour stands on the first round with a replacement, at the token that w
   assert.deepEqual(tourPlaces([PLAIN, REJECTED], STOPS), { round: 1, node: 1, places: [0, 2, 5, 6, 7, 8, 9, 10] });
 });
 
-test("a run without such a round, or a stage without stops, has no tour", () => {
+test("a run without such a round, or a page without stops, has no tour", () => {
   assert.equal(tourPlaces([PLAIN], STOPS), null);
   assert.equal(tourPlaces([], STOPS), null);
   assert.equal(tourPlaces([REJECTED], []), null);

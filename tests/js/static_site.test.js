@@ -10,7 +10,7 @@ import cases from "../written_cases.json" with { type: "json" };
 const PLACES = ["1.1", "1.2", "2.1"];
 const PRESETS = cases.presets.map(([id, p, q]) => ({ id, p, q }));
 
-test("a place on the stage is read as the app reads it", () => {
+test("a place in a round is read as the app reads it", () => {
   for (const [text, at] of cases["read cursors"]) assert.deepEqual(readCursor(text), at, JSON.stringify(text));
 });
 

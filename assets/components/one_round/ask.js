@@ -8,8 +8,8 @@ const KEPT = "specviz-forecasts";
 const CURVE = { size: 132, left: 34, top: 8 }; // px
 
 export class Asker {
-  constructor(stage) {
-    this.stage = stage;
+  constructor(view) {
+    this.view = view;
     this.on = false;
     this.forecasts = load();
     this.said = new Map(); // of this visit: which draft token -> the probability that was said, null for one that was skipped
@@ -34,39 +34,39 @@ export class Asker {
   turn(on) {
     this.on = on;
     this.toggle.setAttribute("aria-pressed", String(on));
-    this.stage.play(false);
-    this.stage.resize();
+    this.view.play(false);
+    this.view.resize();
   }
 
-  key() { return `${this.stage.payload.id} ${this.stage.at.round}.${this.stage.step().node}`; }
+  key() { return `${this.view.payload.id} ${this.view.at.round}.${this.view.step().node}`; }
 
   /** Whether the draft token at hand waits for an answer. */
   get asking() {
-    const { stage } = this;
-    return this.on && stage.step().kind === "look" && stage.chip()?.u != null && !this.said.has(this.key());
+    const { view } = this;
+    return this.on && view.step().kind === "look" && view.chip()?.u != null && !this.said.has(this.key());
   }
 
   /** What the sentence asks meanwhile; it does not tell the answer. */
   question() {
-    const chip = this.stage.chip();
+    const chip = this.view.chip();
     return `The draft gives ${chip.name} ${chip.ratio.q}, the target ${chip.ratio.p}. How probable is it that ${chip.name} is accepted? (The rule: always if p is at least q, else with p/q.)`;
   }
 
   /** What is added to the sentence: before the checks that there will be questions, after a check what was said. */
   echo() {
-    const { kind } = this.stage.step();
+    const { kind } = this.view.step();
     if (this.on && (kind === "draft" || kind === "pass")) return " You will be asked before each check.";
     if (kind !== "uniform" || !this.said.has(this.key())) return "";
     const said = this.said.get(this.key());
-    return said === null ? " You skipped the question." : ` You gave acceptance ${percent(said)}; the rule gives it ${percent(Math.min(1, this.stage.chip().threshold))}.`;
+    return said === null ? " You skipped the question." : ` You gave acceptance ${percent(said)}; the rule gives it ${percent(Math.min(1, this.view.chip().threshold))}.`;
   }
 
   answer() {
-    const chip = this.stage.chip(), said = Number(this.range.value) / 100;
+    const chip = this.view.chip(), said = Number(this.range.value) / 100;
     this.forecasts = readForecasts(JSON.stringify([...this.forecasts, { said, happened: chip.fate === "accepted" ? 1 : 0, truth: Math.min(1, chip.threshold) }]));
     keep(this.forecasts);
     this.said.set(this.key(), said);
-    this.stage.stepBy(1);
+    this.view.stepBy(1);
   }
 
   /** A step without an answer. */
@@ -75,7 +75,7 @@ export class Asker {
   forget() {
     this.forecasts = [];
     keep(this.forecasts);
-    this.stage.resize();
+    this.view.resize();
   }
 
   draw() {
@@ -86,7 +86,7 @@ export class Asker {
     }
     show(this.form, asking);
     if (asking) {
-      const { narrow, uniform } = this.stage.plan;
+      const { narrow, uniform } = this.view.plan;
       place(this.form, narrow ? { left: "", top: "", width: "" } : { left: uniform.x + 20, top: uniform.y + 56, width: uniform.w - 40 });
       this.drawForm();
     }

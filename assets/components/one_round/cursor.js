@@ -1,4 +1,4 @@
-// Where the stage stands: a round and a step of it, both from 0. Pure functions of a run's rounds.
+// Where the view stands: a round and a step of it, both from 0. Pure functions of a run's rounds.
 
 /** The nearest place that exists; a step of Infinity is the last of its round. */
 export function within(rounds, round, step) {

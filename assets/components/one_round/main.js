@@ -1,4 +1,4 @@
-// The stage: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
+// The view: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
 
 import { makeMirror } from "../lib/address.js";
 import { h, s, say, sized } from "../lib/dom.js";
@@ -20,7 +20,7 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from 
 const GAP = 12; // px between the rows, --space-more
 const HEADROOM = 140; // the page's bar above, and the folded controls below
 
-class Stage {
+class RoundView {
   constructor() {
     this.at = { round: 0, step: 0 };
     this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
@@ -286,4 +286,4 @@ class Stage {
   }
 }
 
-export default mounted(() => new Stage());
+export default mounted(() => new RoundView());

@@ -6,7 +6,7 @@ import { SLOTS, nameSlot, namesOf, panelOf, placePanel, stand, valueOver } from 
 import { plotIn, slot } from "./plan.js";
 import { makeField } from "./uniform.js";
 
-export function makeLast(stage) {
+export function makeLast(view) {
   const panel = panelOf("residual");
   const axis = s("line", { class: "axis", x2: 1 });
   const note = s("text", { class: "note" });
@@ -19,74 +19,74 @@ export function makeLast(stage) {
   });
   panel.node.append(axis, note, sum);
   const flying = s("g", { class: "flying" }, ...pieces.map((one) => one.node), marker); // above both panels: pieces cross over
-  return { ...panel, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(stage) };
+  return { ...panel, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(view) };
 }
 
-export function drawLastPanel(panel, plan, probs, bars, frame, from, stage) {
+export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
   const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : plan.tight ? 92 : 54); // in a tight panel the field of the draw has its place under the names, else beside the title
   placePanel(panel, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
   show(panel.node, !plan.narrow || frame.landed);
   panel.node.classList.toggle("bonus", bonus);
   panel.flying.classList.toggle("bonus", bonus);
-  titleLast(panel, frame, bonus, probs !== null && (probs.beta !== null || bonus), stage);
+  titleLast(panel, frame, bonus, probs !== null && (probs.beta !== null || bonus), view);
   move(panel.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
   say(panel.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)} = exactly the blue bars.` : "");
   place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   panel.axis.style.opacity = frame.landed ? 1 : 0;
-  drawDrawForm(panel, plan, frame, stage);
+  drawDrawForm(panel, plan, frame, view);
   const known = frame.landed ? bars.filter((bar) => bar.end > 0) : [];
   const most = Math.max(0.05, ...known.map((bar) => bar.end));
   const scale = (plot.high - (plan.narrow ? 30 : 46)) / most;
   const places = known.map((bar, rank) => slot(plot, rank, known.length, bar.glyphs === null));
   const names = namesOf(known, places, plan, (bar) => bar.drawn && frame.drawn);
   for (const [i, one] of panel.pieces.entries()) drawPiece(one, bars[i], i, bars.length, { known, places, names }, { plot, scale, from, frame });
-  drawMarker(panel.marker, known, { plot, scale, frame, stage });
+  drawMarker(panel.marker, known, { plot, scale, frame, view });
 }
 
-function titleLast(panel, frame, bonus, known, stage) {
-  const { narrow } = stage;
-  const { tight } = stage.plan;
+function titleLast(panel, frame, bonus, known, view) {
+  const { narrow } = view;
+  const { tight } = view.plan;
   say(panel.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
   const lands = tight ? "one draw, by another random number" : "one draw from it, by another random number";
   say(panel.sub, frame.drawn ? lands : made);
-  const what = stage.whatIf();
+  const what = view.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
   if (frame.kind === "lift") note = "The green parts come here, rescaled to 1.";
-  if (frame.kind === "uniform" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
-  if (what?.changed && !what.accepted) note = stage.goesBack ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
+  if (frame.kind === "uniform" && !what?.changed && view.verdict() === true) note = "Accepted: nothing to replace.";
+  if (what?.changed && !what.accepted) note = view.goesBack ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
-  const { x, y, w, h: high } = stage.plan.last;
+  const { x, y, w, h: high } = view.plan.last;
   move(panel.note, x + w / 2, y + high / 2 + 12);
   say(panel.note, note);
 }
 
 /** The number of the draw, to be typed anew: what it lands on is for the pair to say. */
-function makeDrawForm(stage) {
+function makeDrawForm(view) {
   const field = makeField("drawForm", "draw", "random number of the draw", () => {
     const u = readUniform(field.input.value);
-    const { ending } = stage.round();
+    const { ending } = view.round();
     say(field.hint, u === null ? "at least 0 and below 1" : "");
     if (u === null || number(u, 9) === number(ending.u, 9) || field.input.value === field.input.dataset.own) return;
-    stage.ask({ kind: "uniform", position: ending.position, purpose: ending.kind, u });
+    view.ask({ kind: "uniform", position: ending.position, purpose: ending.kind, u });
   });
   field.form.prepend(field.hint);
   return field;
 }
 
 /** Whether the number of the draw can be typed: there is one, and a pair that can say what it lands on. */
-function mayType(frame, stage) {
-  return frame.drawn && stage.round().ending !== null && !stage.goesBack;
+function mayType(frame, view) {
+  return frame.drawn && view.round().ending !== null && !view.goesBack;
 }
 
-function drawDrawForm({ drawing }, plan, frame, stage) {
-  const { ending } = stage.round(), there = mayType(frame, stage);
+function drawDrawForm({ drawing }, plan, frame, view) {
+  const { ending } = view.round(), there = mayType(frame, view);
   show(drawing.form, there);
   if (!there) return;
   place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + (plan.narrow ? 8 : plan.tight ? plan.last.h - 42 : 10), width: 204 });
-  drawing.input.disabled = Boolean(stage.data.busy);
+  drawing.input.disabled = Boolean(view.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
     drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));
     drawing.input.value = drawing.input.dataset.own;
@@ -118,7 +118,7 @@ function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from
 }
 
 /** The draw comes down on the token that it chose. */
-function drawMarker(marker, known, { plot, scale, frame, stage }) {
+function drawMarker(marker, known, { plot, scale, frame, view }) {
   const rank = known.findIndex((bar) => bar.drawn);
   const lands = frame.drawn && rank >= 0;
   marker.style.opacity = lands ? 1 : 0;

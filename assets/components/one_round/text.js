@@ -18,7 +18,7 @@ const CAPTIONS = {
 const MANY = 8; // draft tokens; more of them stand in one row that scrolls, as on every narrow page
 
 /** All nodes of one round's text line; made once per round, then only updated. */
-export function makeText(stage) {
+export function makeText(view) {
   const text = h("span", { class: "sofar" });
   const more = h("button", { class: "quiet more", type: "button", "aria-expanded": "false" }, "…");
   const chips = h("span", { class: "chips" });
@@ -26,8 +26,8 @@ export function makeText(stage) {
   const aside = [-1, 1].map((way) => makeAside(chips, way));
   const line = h("div", { class: "line", lang: "" }, more, text, chips, ...aside);
   more.addEventListener("click", () => {
-    stage.wholeText = !stage.wholeText;
-    stage.draw();
+    view.wholeText = !view.wholeText;
+    view.draw();
   });
   return { line, text, more, chips, aside, list: [], braces: [] };
 }
@@ -39,23 +39,23 @@ function makeAside(chips, way) {
   return node;
 }
 
-function makeChip(chip, index, stage) {
+function makeChip(chip, index, view) {
   const face = h("span", { class: "face" }, ...glyphSpans(chip.glyphs));
   const caption = h("span", { class: "caption" });
   const edited = h("span", { class: "edited", title: "you chose the random number here" }, "✎");
   const node = h("span", { class: "chip" }, edited, face, h("span", { class: "sweep" }), caption);
   node.style.setProperty("--nth", index);
   if (index !== null && chip.threshold !== undefined) {
-    node.addEventListener("click", () => stage.goTo(stage.at.round, stage.stepIndex("look", index) ?? chip.appears));
+    node.addEventListener("click", () => view.goTo(view.at.round, view.stepIndex("look", index) ?? chip.appears));
   }
   return { node, face, caption, edited, chip, standing: null };
 }
 
 /** New nodes for the chips of a round. */
-export function fillText(parts, round, stage) {
-  parts.list = round.chips.map((chip, i) => makeChip(chip, i, stage));
+export function fillText(parts, round, view) {
+  parts.list = round.chips.map((chip, i) => makeChip(chip, i, view));
   const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
-  parts.last = makeChip(round.ending ?? blank, round.chips.length, stage);
+  parts.last = makeChip(round.ending ?? blank, round.chips.length, view);
   parts.last.node.classList.add("last");
   parts.list.at(-1)?.node.classList.add("checked");
   parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
@@ -65,44 +65,44 @@ export function fillText(parts, round, stage) {
   parts.chips.scrollLeft = 0;
   parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node));
   parts.chips.classList.toggle("braced", parts.braces.length > 0);
-  parts.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
+  parts.sofar = (view.payload.prompt + round.text).replace(/\r\n?/g, "\n");
 }
 
 /** The end of the text that fits beside the chips; the dots show all of it. */
-export function drawSoFar(parts, stage) {
-  const most = stage.narrow ? 64 : 116;
+export function drawSoFar(parts, view) {
+  const most = view.narrow ? 64 : 116;
   const letters = [...parts.sofar];
   const long = letters.length > most;
   show(parts.more, long);
-  parts.line.classList.toggle("open", stage.wholeText);
-  parts.more.setAttribute("aria-expanded", String(stage.wholeText));
-  parts.more.title = stage.wholeText ? "show the end of the text only" : "show the whole text";
-  parts.text.classList.toggle("whole", stage.wholeText);
-  const tail = long && !stage.wholeText ? letters.slice(-most).join("").replace(/^\S{0,12}\s/, "") : parts.sofar;
-  say(parts.text, stage.wholeText ? tail : tail.replace(/\n+/g, " ↵ ") || "(an empty text)");
+  parts.line.classList.toggle("open", view.wholeText);
+  parts.more.setAttribute("aria-expanded", String(view.wholeText));
+  parts.more.title = view.wholeText ? "show the end of the text only" : "show the whole text";
+  parts.text.classList.toggle("whole", view.wholeText);
+  const tail = long && !view.wholeText ? letters.slice(-most).join("").replace(/^\S{0,12}\s/, "") : parts.sofar;
+  say(parts.text, view.wholeText ? tail : tail.replace(/\n+/g, " ↵ ") || "(an empty text)");
   parts.text.classList.toggle("none", parts.sofar === "");
 }
 
-export function drawChips(parts, stage) {
-  const step = stage.step();
-  const passAt = stage.stepIndex("pass", null);
-  parts.line.classList.toggle("passed", stage.at.step >= passAt);
+export function drawChips(parts, view) {
+  const step = view.step();
+  const passAt = view.stepIndex("pass", null);
+  parts.line.classList.toggle("passed", view.at.step >= passAt);
   for (const [index, item] of parts.list.entries()) {
-    const now = standing(item.chip, index, stage.at.step, stage.whatIf());
+    const now = standing(item.chip, index, view.at.step, view.whatIf());
     setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
     item.node.classList.toggle("focus", step.node === index && ["draft", "look", "uniform"].includes(step.kind));
-    show(item.edited, item.chip.edited && stage.at.step >= item.chip.decided);
+    show(item.edited, item.chip.edited && view.at.step >= item.chip.decided);
   }
-  drawLast(parts.last, stage);
-  parts.shown = step.kind === "draw" ? parts.list.length : step.node ?? (stage.at.step < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
+  drawLast(parts.last, view);
+  parts.shown = step.kind === "draw" ? parts.list.length : step.node ?? (view.at.step < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
   for (const brace of parts.braces) {
     show(brace.node, parts.all.slice(brace.first, brace.last + 1).every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
   }
 }
 
-function drawLast(item, stage) {
-  const { ending, chips } = stage.round();
-  const what = stage.whatIf();
+function drawLast(item, view) {
+  const { ending, chips } = view.round();
+  const what = view.whatIf();
   const standIn = what && what.changed && !what.accepted ? chips[what.node].standIn : null;
   const shown = standIn ?? ending?.glyphs;
   const shape = standIn ? "standin" : "own";
@@ -112,9 +112,9 @@ function drawLast(item, stage) {
   }
   let now = "hidden";
   if (standIn) now = "residual";
-  else if (ending && !(what && what.changed) && stage.at.step >= ending.appears) now = ending.kind;
+  else if (ending && !(what && what.changed) && view.at.step >= ending.appears) now = ending.kind;
   setStanding(item, now, CAPTIONS[now] ?? "");
-  item.node.classList.toggle("focus", ["draw", "bonus"].includes(stage.step().kind));
+  item.node.classList.toggle("focus", ["draw", "bonus"].includes(view.step().kind));
   show(item.edited, Boolean(ending?.edited) && now !== "hidden");
 }
 
@@ -125,9 +125,9 @@ function setStanding(item, now, caption) {
 }
 
 /** A strip of chips brings the one that the step is about to its middle, and fades where more is. */
-export function scrollChips(parts, stage) {
+export function scrollChips(parts, view) {
   const { chips } = parts;
-  const strip = stage.narrow || parts.list.length > MANY;
+  const strip = view.narrow || parts.list.length > MANY;
   chips.classList.toggle("strip", strip);
   if (!strip) return chips.classList.remove("before", "after");
   const about = parts.all[parts.shown ?? 0]?.node;

@@ -27,8 +27,8 @@ export function fillStop(says, { chips, distributions }, node) {
 }
 
 export class Tour {
-  constructor(stage) {
-    this.stage = stage;
+  constructor(view) {
+    this.view = view;
     this.on = false;
     this.start = button("Take the tour →", "eight stops over one round; random numbers that you chose are put back first", () => this.begin(), "tourStart");
     this.told = h("div", { class: "tourStops", "aria-live": "polite" });
@@ -42,7 +42,7 @@ export class Tour {
 
   /** A new run: where its stops are, and whether the address asks for the tour. */
   renew() {
-    const { payload, data } = this.stage;
+    const { payload, data } = this.view;
     const found = tourPlaces(payload.rounds, data.tour ?? []);
     this.round = found?.round;
     this.places = found?.places ?? null;
@@ -61,36 +61,36 @@ export class Tour {
 
   /** The tour is about numbers as they were drawn: chosen ones are put back first, and it begins with the run that comes then. */
   begin() {
-    const { stage } = this;
-    this.waits = stage.payload.edits.length > 0 && !stage.data.busy && !stage.data.alone;
-    if (this.waits) stage.ask({ kind: "undo" });
+    const { view } = this;
+    this.waits = view.payload.edits.length > 0 && !view.data.busy && !view.data.alone;
+    if (this.waits) view.ask({ kind: "undo" });
     else this.turn(true);
   }
 
   /** stay: where the address says it stands, if that is on the tour's round. */
   turn(on, stay = false) {
-    const { stage } = this, before = this.on;
+    const { view } = this, before = this.on;
     this.on = on && this.places !== null;
-    stage.play(false);
-    stage.mirror.write({ tour: this.on ? "1" : null });
-    if (this.on && !(stay && stage.at.round === this.round)) stage.goTo(this.round, this.places[0]);
+    view.play(false);
+    view.mirror.write({ tour: this.on ? "1" : null });
+    if (this.on && !(stay && view.at.round === this.round)) view.goTo(this.round, this.places[0]);
     this.draw();
-    if (before && !this.on) (this.start.offsetWidth ? this.start : stage.bar.forward).focus({ preventScroll: true }); // on a phone the opening words have gone
+    if (before && !this.on) (this.start.offsetWidth ? this.start : view.bar.forward).focus({ preventScroll: true }); // on a phone the opening words have gone
   }
 
-  get stop() { return stopAt(this.places, this.stage.at.step); }
+  get stop() { return stopAt(this.places, this.view.at.step); }
 
   goTo(stop) {
-    if (stop >= 0 && stop < this.places.length) this.stage.goTo(this.round, this.places[stop]);
+    if (stop >= 0 && stop < this.places.length) this.view.goTo(this.round, this.places[stop]);
   }
 
   draw() {
-    const { stage } = this;
-    const here = this.on && stage.at.round === this.round;
-    if (stage.node.classList.contains("touring") !== here) {
+    const { view } = this;
+    const here = this.on && view.at.round === this.round;
+    if (view.node.classList.contains("touring") !== here) {
       for (const node of [this.card, this.ring]) show(node, here);
-      stage.node.classList.toggle("touring", here);
-      return stage.resize(); // the card is not as high as what stood in its place
+      view.node.classList.toggle("touring", here);
+      return view.resize(); // the card is not as high as what stood in its place
     }
     if (!here) return;
     const { stop } = this, last = stop === this.places.length - 1;
@@ -99,12 +99,12 @@ export class Tour {
     this.back.disabled = stop === 0;
     say(this.next, last ? "Done" : "Next stop →");
     this.next.title = last ? "end the tour" : "go to the next stop";
-    this.placeRing(stage.node.querySelectorAll(stage.data.tour[stop].points));
+    this.placeRing(view.node.querySelectorAll(view.data.tour[stop].points));
   }
 
   /** The ring around all that is meant and in sight. */
   placeRing(meant) {
-    const { node, scene } = this.stage, whole = node.getBoundingClientRect(), scale = whole.width / node.offsetWidth;
+    const { node, scene } = this.view, whole = node.getBoundingClientRect(), scale = whole.width / node.offsetWidth;
     const inSight = [...meant].map((one) => one.getBoundingClientRect()).filter(({ width }) => width > 0);
     const boxes = inSight.length ? inSight : [scene.getBoundingClientRect()]; // on a phone panels take turns
     const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));

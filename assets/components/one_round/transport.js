@@ -2,27 +2,27 @@
 
 import { button, h, say, show } from "../lib/dom.js";
 
-export function makeHead(stage) {
+export function makeHead(view) {
   const headline = h("h2", { class: "headline" }, h("span", {}), h("span", { class: "claim" }));
   const opening = h("dl", { class: "opening" });
   const status = h("p", { class: "status" });
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices over", role: "status" });
-  const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
-  const undo = button("Undo my numbers", "put back every random number that was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
-  const node = h("header", { class: "roundHead" }, headline, h("div", { class: "asks" }, undo, stage.asker.toggle, live), opening, stage.tour.card);
+  const live = button("Go live", "run both models on this machine", () => view.ask({ kind: "live" }), "outline live");
+  const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "outline undo");
+  const node = h("header", { class: "roundHead" }, headline, h("div", { class: "asks" }, undo, view.asker.toggle, live), opening, view.tour.card);
   const state = h("div", { class: "state" }, status, busy);
   return { node, state, headline, opening, status, busy, notices, live, undo };
 }
 
-export function drawHead(head, stage) {
-  const { payload, data } = stage;
-  const round = payload ? stage.round() : null;
+export function drawHead(head, view) {
+  const { payload, data } = view;
+  const round = payload ? view.round() : null;
   const [subject, further] = data.headline;
   say(head.headline.firstChild, subject);
   say(head.headline.lastChild, `: ${further}`);
   if (!head.opening.childElementCount) head.opening.append(...(data.opening ?? []).map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence))));
-  if (!stage.tour.start.isConnected) head.opening.lastChild?.lastChild.append(" ", stage.tour.start);
+  if (!view.tour.start.isConnected) head.opening.lastChild?.lastChild.append(" ", view.tour.start);
   const edits = payload?.edits ?? [];
   say(head.status, payload ? [`${data.mode} round`, ...edits, ...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
   head.status.title = head.status.textContent; // its end is cut where it is long, so that nothing below moves
@@ -41,18 +41,18 @@ export function drawHead(head, stage) {
   head.notices.replaceChildren(...(wanted ? [close, ...data.notices.map((sentence) => h("p", {}, sentence))] : []));
 }
 
-export function makeTransport(stage) {
-  const forward = button("Step →", "next step (→)", () => stage.stepBy(1), "primary");
-  const back = button("← Back", "one step back (←)", () => stage.stepBy(-1));
-  const play = button("", "play or pause (P)", () => stage.play(!stage.playing), "play");
-  const first = button("⇤", "first step (Home)", () => stage.goTo(stage.at.round, 0), "small");
-  const last = button("⇥", "last step (End)", () => stage.goTo(stage.at.round, Infinity), "small");
-  const next = button("Next round ↵", "next round (Enter)", () => stage.nextRound(), "next");
+export function makeTransport(view) {
+  const forward = button("Step →", "next step (→)", () => view.stepBy(1), "primary");
+  const back = button("← Back", "one step back (←)", () => view.stepBy(-1));
+  const play = button("", "play or pause (P)", () => view.play(!view.playing), "play");
+  const first = button("⇤", "first step (Home)", () => view.goTo(view.at.round, 0), "small");
+  const last = button("⇥", "last step (End)", () => view.goTo(view.at.round, Infinity), "small");
+  const next = button("Next round ↵", "next round (Enter)", () => view.nextRound(), "next");
   const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
   const stops = h("div", { class: "stops", "aria-hidden": "true" });
   const rounds = h("select", { "aria-label": "round" });
-  range.addEventListener("input", () => stage.goTo(stage.at.round, Number(range.value)));
-  rounds.addEventListener("change", () => stage.goTo(Number(rounds.value), 0));
+  range.addEventListener("input", () => view.goTo(view.at.round, Number(range.value)));
+  rounds.addEventListener("change", () => view.goTo(Number(rounds.value), 0));
   const count = h("div", { class: "count" });
   const total = h("div", { class: "total" });
   const keys = h("p", { class: "keys" });
@@ -66,8 +66,8 @@ export function makeTransport(stage) {
 }
 
 /** Stops for the steps of a round, and the list of rounds. */
-export function fillTransport(bar, stage) {
-  const { steps } = stage.round();
+export function fillTransport(bar, view) {
+  const { steps } = view.round();
   bar.range.max = String(steps.length - 1);
   bar.marks = steps.map((step, i) => {
     const label = h("span", { class: "label" }, step.label);
@@ -76,16 +76,16 @@ export function fillTransport(bar, stage) {
     return { mark, label, text: step.label };
   });
   bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
-  if (bar.listed !== stage.payload.id) {
-    bar.listed = stage.payload.id;
-    const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // not while the number can still grow
-    bar.rounds.replaceChildren(...stage.payload.rounds.map((_, i) => h("option", { value: String(i) }, `Round ${i + 1}${total}`)));
+  if (bar.listed !== view.payload.id) {
+    bar.listed = view.payload.id;
+    const total = view.payload.more ? "" : ` of ${view.payload.rounds.length}`; // not while the number can still grow
+    bar.rounds.replaceChildren(...view.payload.rounds.map((_, i) => h("option", { value: String(i) }, `Round ${i + 1}${total}`)));
   }
 }
 
-export function drawTransport(bar, stage) {
-  const { at, payload, data } = stage;
-  const count = stage.round().steps.length;
+export function drawTransport(bar, view) {
+  const { at, payload, data } = view;
+  const count = view.round().steps.length;
   const end = at.step === count - 1;
   const lastRound = at.round === payload.rounds.length - 1;
   bar.range.value = String(at.step);
@@ -96,7 +96,7 @@ export function drawTransport(bar, stage) {
     mark.classList.toggle("past", i <= at.step);
     mark.classList.toggle("now", i === at.step);
   }
-  spaceLabels(bar, at.step, stage.track);
+  spaceLabels(bar, at.step, view.track);
   bar.forward.disabled = end && lastRound;
   bar.back.disabled = bar.first.disabled = at.step === 0 && at.round === 0;
   bar.last.disabled = end;
@@ -104,10 +104,10 @@ export function drawTransport(bar, stage) {
   const over = data.alone ? "The recording ends here" : "The text is complete";
   say(bar.next, lastRound && !payload.more ? over : "Next round ↵");
   bar.next.classList.toggle("ready", end && !bar.next.disabled);
-  say(bar.play, stage.playing ? "❚❚ Pause" : "▶ Play");
-  bar.play.setAttribute("aria-pressed", String(Boolean(stage.playing)));
-  say(bar.count, end ? stage.round().tally.line : "");
-  say(bar.total, end ? stage.round().tally.total : "");
+  say(bar.play, view.playing ? "❚❚ Pause" : "▶ Play");
+  bar.play.setAttribute("aria-pressed", String(Boolean(view.playing)));
+  say(bar.count, end ? view.round().tally.line : "");
+  say(bar.total, end ? view.round().tally.total : "");
 }
 
 /** Labels that would touch are left out; the one that is current always shows, or its group's. */

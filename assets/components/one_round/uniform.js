@@ -5,7 +5,7 @@ import { uniformText, number, readUniform, typedUniform } from "../lib/numbers.j
 import { panelOf, placePanel } from "./panel.js";
 import { planRuler } from "./plan.js";
 
-export function makeUniform(stage) {
+export function makeUniform(view) {
   const panel = panelOf("uniform");
   const parts = {
     ratio: s("text", { class: "sub" }),
@@ -23,8 +23,8 @@ export function makeUniform(stage) {
   const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" },
     s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
   panel.node.append(...Object.values(parts), disc);
-  const uniform = { ...panel, ...parts, disc, ...makeUniformForm(stage) };
-  listenToUniform(uniform, stage);
+  const uniform = { ...panel, ...parts, disc, ...makeUniformForm(view) };
+  listenToUniform(uniform, view);
   return uniform;
 }
 
@@ -41,90 +41,90 @@ export function makeField(kind, word, name, onChange) {
   return { form, input, hint };
 }
 
-function makeUniformForm(stage) {
-  const field = makeField("uniformForm", "or type it", "the random number u", () => typeUniform(field.input, stage));
+function makeUniformForm(view) {
+  const field = makeField("uniformForm", "or type it", "the random number u", () => typeUniform(field.input, view));
   field.input.addEventListener("input", () => {
     const u = readUniform(field.input.value);
-    if (u !== null) stage.dragTo(u);
+    if (u !== null) view.dragTo(u);
   });
   return field;
 }
 
-function typeUniform(input, stage) {
+function typeUniform(input, view) {
   const u = readUniform(input.value);
   if (u === null) {
-    stage.problem = `u must be at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
-    stage.dropDrag();
+    view.problem = `u must be at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
+    view.dropDrag();
   } else {
-    stage.problem = "";
-    if (input.value === input.dataset.own) stage.dropDrag();
-    else stage.release(u);
+    view.problem = "";
+    if (input.value === input.dataset.own) view.dropDrag();
+    else view.release(u);
   }
 }
 
-function listenToUniform(uniform, stage) {
+function listenToUniform(uniform, view) {
   const { disc } = uniform;
   const at = (event) => {
-    const box = stage.svg.getBoundingClientRect();
-    return planRuler(stage.plan.uniform, stage.plan.narrow).u((event.clientY - box.top) * (stage.plan.height / box.height));
+    const box = view.svg.getBoundingClientRect();
+    return planRuler(view.plan.uniform, view.plan.narrow).u((event.clientY - box.top) * (view.plan.height / box.height));
   };
   disc.addEventListener("pointerdown", (event) => {
-    if (!stage.canDrag()) return;
+    if (!view.canDrag()) return;
     event.preventDefault();
     disc.focus();
     disc.setPointerCapture(event.pointerId);
     uniform.held = true;
   });
-  disc.addEventListener("pointermove", (event) => uniform.held && stage.dragTo(at(event)));
+  disc.addEventListener("pointermove", (event) => uniform.held && view.dragTo(at(event)));
   disc.addEventListener("pointerup", (event) => {
     if (!uniform.held) return;
     uniform.held = false;
-    if (stage.drag) stage.release(at(event));
+    if (view.drag) view.release(at(event));
   });
   disc.addEventListener("pointercancel", () => {
     uniform.held = false;
-    stage.dropDrag();
+    view.dropDrag();
   });
-  disc.addEventListener("keydown", (event) => nudge(event, stage));
-  disc.addEventListener("blur", () => !uniform.held && stage.drag?.byKey && stage.release(stage.drag.u));
+  disc.addEventListener("keydown", (event) => nudge(event, view));
+  disc.addEventListener("blur", () => !uniform.held && view.drag?.byKey && view.release(view.drag.u));
 }
 
 const NUDGES = { ArrowUp: 0.01, ArrowDown: -0.01 };
 
-/** Where a key moves u, ten times as far with Shift; null for all other keys: they step the stage, as everywhere on it. */
+/** Where a key moves u, ten times as far with Shift; null for all other keys: they step the view, as everywhere on it. */
 export function nudged(u, key, far = false) {
   return Object.hasOwn(NUDGES, key) ? Math.min(0.999, Math.max(0, Number((u + NUDGES[key] * (far ? 10 : 1)).toFixed(3)))) : null;
 }
 
 /** Keys on the focused random number: arrows up and down move it, Enter lets go, Escape puts it back. */
-function nudge(event, stage) {
-  if (!stage.canDrag()) return;
-  const moved = nudged(stage.drag ? stage.drag.u : stage.chip().u, event.key, event.shiftKey);
-  if (moved !== null) stage.dragTo(moved, true);
-  else if (event.key === "Enter" && stage.drag) stage.release(stage.drag.u);
-  else if (event.key === "Escape") stage.dropDrag();
+function nudge(event, view) {
+  if (!view.canDrag()) return;
+  const moved = nudged(view.drag ? view.drag.u : view.chip().u, event.key, event.shiftKey);
+  if (moved !== null) view.dragTo(moved, true);
+  else if (event.key === "Enter" && view.drag) view.release(view.drag.u);
+  else if (event.key === "Escape") view.dropDrag();
   else return;
   event.preventDefault();
   event.stopPropagation();
 }
 
-export function drawUniform(uniform, plan, stage) {
-  const frame = stage.frame;
-  const chip = stage.chip();
-  const there = !stage.asker.asking && chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
+export function drawUniform(uniform, plan, view) {
+  const frame = view.frame;
+  const chip = view.chip();
+  const there = !view.asker.asking && chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
   const hidden = plan.narrow && frame.kind !== "uniform";
   show(uniform.node, !hidden);
   placePanel(uniform, plan.uniform, plan.narrow);
-  say(uniform.title, stage.asker.asking ? "What do you expect?" : "The random number u");
-  uniform.node.classList.toggle("asking", stage.asker.asking);
+  say(uniform.title, view.asker.asking ? "What do you expect?" : "The random number u");
+  uniform.node.classList.toggle("asking", view.asker.asking);
   move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
   say(uniform.ratio, there ? `p/q = ${chip.ratio.p} / ${chip.ratio.q}` : "");
   say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "no check, so no u" : "u: uniform between 0 and 1");
   uniform.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.uniform, plan.narrow);
   drawRuler(uniform, ruler, there ? chip : null, plan);
-  drawDisc(uniform, ruler, there ? chip : null, stage);
-  drawUniformForm(uniform, plan, there && !hidden ? chip : null, stage);
+  drawDisc(uniform, ruler, there ? chip : null, view);
+  drawUniformForm(uniform, plan, there && !hidden ? chip : null, view);
 }
 
 function drawRuler(uniform, ruler, chip, plan) {
@@ -152,15 +152,15 @@ function drawZoneName(node, x, y, fits, threshold) {
 }
 
 /** The random number falls from above the ruler onto its number; while a person holds it, it follows without delay. */
-function drawDisc(uniform, ruler, chip, stage) {
-  const fallen = chip !== null && stage.frame.kind !== "look";
-  const u = stage.drag ? stage.drag.u : chip ? chip.u : 1;
-  const accepted = chip && stage.verdict();
-  uniform.disc.classList.toggle("held", Boolean(stage.drag));
+function drawDisc(uniform, ruler, chip, view) {
+  const fallen = chip !== null && view.frame.kind !== "look";
+  const u = view.drag ? view.drag.u : chip ? chip.u : 1;
+  const accepted = chip && view.verdict();
+  uniform.disc.classList.toggle("held", Boolean(view.drag));
   uniform.disc.classList.toggle("up", !fallen);
   uniform.disc.dataset.fate = fallen ? (accepted ? "accepted" : "rejected") : "";
   move(uniform.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
-  uniform.disc.setAttribute("tabindex", fallen && stage.canDrag() ? "0" : "-1");
+  uniform.disc.setAttribute("tabindex", fallen && view.canDrag() ? "0" : "-1");
   uniform.disc.setAttribute("aria-valuenow", u.toFixed(3));
   uniform.disc.setAttribute("aria-label", "the random number u: move it to choose another");
   if (fallen) uniform.disc.setAttribute("aria-valuetext", `${uniformText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
@@ -172,19 +172,19 @@ function drawDisc(uniform, ruler, chip, stage) {
   uniform.zero.style.opacity = fallen && ruler.base - ruler.y(u) < 16 ? 0 : 1;
 }
 
-function drawUniformForm(uniform, plan, chip, stage) {
+function drawUniformForm(uniform, plan, chip, view) {
   const { x, y, w, h: high } = plan.uniform;
-  const fallen = chip !== null && stage.frame.kind !== "look";
+  const fallen = chip !== null && view.frame.kind !== "look";
   show(uniform.form, fallen);
   place(uniform.form, plan.narrow ? { left: x + w - 168, top: y + 8, width: 160 } : { left: x + 8, top: y + high - 68, width: w - 16 });
   if (!fallen) return;
-  const u = stage.drag ? stage.drag.u : chip.u;
+  const u = view.drag ? view.drag.u : chip.u;
   if (uniform.input.getRootNode().activeElement !== uniform.input) {
     uniform.input.dataset.own = typedUniform(chip.u, chip.threshold);
     uniform.input.value = typedUniform(u, chip.threshold);
   }
-  uniform.input.disabled = !stage.canDrag();
-  const hint = chip.edited || stage.drag ? "you chose this number" : "drag u: what if?";
-  say(uniform.hint, stage.problem || hint);
-  uniform.hint.classList.toggle("problem", Boolean(stage.problem));
+  uniform.input.disabled = !view.canDrag();
+  const hint = chip.edited || view.drag ? "you chose this number" : "drag u: what if?";
+  say(uniform.hint, view.problem || hint);
+  uniform.hint.classList.toggle("problem", Boolean(view.problem));
 }

@@ -8,7 +8,7 @@ const PERCENT = /^(\d{1,3})(?:\.(\d{1,2}))?$/;
 const LONG = 40; // characters of a wrong value that a sentence repeats
 const CURSOR = /^(\d{1,4})\.(\d{1,3})$/;
 
-/** at=ROUND.STEP, both from 1, as the stage's cursor, both from 0; null where it cannot be read. */
+/** at=ROUND.STEP, both from 1, as the cursor of One round, both from 0; null where it cannot be read. */
 export function readCursor(text) {
   const match = CURSOR.exec(text ?? "");
   if (!match || match[1] === "0" || match[2] === "0") return null;

@@ -58,6 +58,7 @@ def _open_cluster() -> Iterator[None]:
     at_sigterm = signal.getsignal(signal.SIGTERM)
     with open_pool(load_options().cluster, pick_device("auto", "auto")[0].type) as pool:
         signal.signal(signal.SIGTERM, at_sigterm)  # Ray replaces the handler
+        assert pool is not None, "a cluster was named"
         _caller = RemoteCaller(pool, _load_pair)
         yield
 

@@ -1,6 +1,6 @@
-"""A trace as the stage draws it: JSON-ready, with every number that JavaScript shows already worked out.
+"""A trace as JSON for the component, with every number that JavaScript shows.
 
-JavaScript compares a dragged random number with a threshold that stands here, and computes no threshold, overlap or residual itself.
+JavaScript compares a dragged random number with a threshold of this JSON, and computes no threshold, overlap or residual itself.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
 def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> dict[str, Any]:
-    """Everything the stage shows of a run: rounds, each with its steps, chips and distributions.
+    """Rounds of a run, each with its steps, chips and distributions.
 
-    more  whether a further round can follow; None: unless the text ended or has its length
-    load  of the machine, per core, when the rounds were timed
+    Args:
+        trace: The run.
+        more: Whether a further round can follow; None: unless the text ended or has its length.
+        load: Load of the machine per core when the rounds were timed.
     """
     edits = dict(read_uniform(text) for text in trace.settings.get("uniforms", ()))
     rounds: list[dict[str, Any]] = []

@@ -157,7 +157,7 @@ class _Slide:
         kind = self.step["kind"]
         title = "What the draft gives to the next token" if kind == "draft" else "What both models give to the next token"
         self.draw_panel(box, title, place)
-        most = self.round["tallest"]  # one scale for the round, as on the stage
+        most = self.round["tallest"]  # one scale for the round, as in the browser
         names, gone = 1.75, kind in ("lift", "residual", "draw")
         room, step = box.w - names - 1.35, (box.h - 1.5) / (ROWS + 1)
         for row, bar in enumerate(bars):

@@ -59,7 +59,7 @@ def _show_round(state: OneRoundState) -> None:
 
 
 def _take_event(event: Any) -> None:
-    """Take an event of the stage before the page runs, so that one run draws the page with its result."""
+    """Handle an event before the page runs, so that one run draws the page with its result."""
     state: OneRoundState | None = st.session_state.get("one_round")
     if state is not None:
         state.begin_script_run()

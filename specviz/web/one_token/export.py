@@ -43,10 +43,11 @@ def build_shown_package(trace: Trace | None, place: Mapping[str, Any] | None, st
     wait_for_libraries()
     from specviz.evidence.four_rules import account_for_tokens, compare_four_rules
 
+    rules: tuple[tuple[str, float, float, float], ...] = ()
     query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}
     if place and not state["p"]:
         distributions = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
-        columns, rules = distributions | {"accepted": distributions["overlap"], "replaced": distributions["residual"]}, ()
+        columns = distributions | {"accepted": distributions["overlap"], "replaced": distributions["residual"]}
     else:
         preset = PRESETS[state["preset"]]
         p, q = (state["p"], state["q"]) if state["p"] else ([x / GRID for x in probs] for probs in (preset.p, preset.q))

@@ -181,7 +181,7 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
     }
     pictures = {
         "tokens": build_comparison(
-            "tokens per round", {a: (small.per_pass, numbers["a_tokens"]), b: (same.per_pass, numbers["b_tokens"])}
+            "tokens per round", {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))}
         ),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
@@ -290,7 +290,7 @@ def _compare_tree(comparison: MethodComparison) -> Situation:
         "chain_ms": _format_ms(chain.ms),
         "overlap": PHRASES["intervals_overlap"] if tree.ms.low <= chain.ms.high and chain.ms.low <= tree.ms.high else "",
     }
-    tokens = {"chain": (chain.per_pass, numbers["chain_tokens"]), "tree": (tree.per_pass, numbers["tree_tokens"])}
+    tokens = {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in (("chain", chain), ("tree", tree))}
     pictures = {
         "samples": _build_samples("with the tree", tree.first),
         "tokens": build_comparison("tokens per target pass", tokens, "tree"),
@@ -526,7 +526,8 @@ def _list_first_tokens(first: FirstToken) -> tuple[list[str], list[float], list[
     """Names, exact probabilities and shares of the likeliest tokens; all others together at the end."""
     most = TOKENS_OF_SAMPLES
     names = [f"“{name_first_token(first, i).removeprefix('·')}”" for i in range(most)] + ["all others"]
-    return names, *([*values[:most], sum(values[most:])] for values in (first.probs, first.shares))
+    probs, shares = ([*values[:most], sum(values[most:])] for values in (first.probs, first.shares))
+    return names, probs, shares
 
 
 def _round_to_two_digits(n: int) -> int:

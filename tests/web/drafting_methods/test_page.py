@@ -288,7 +288,7 @@ def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeyp
         put(ticket, **found)
         shown.append(state.partial_result or state.shown_result)
 
-    monkeypatch.setattr(state, "put", seen)
+    monkeypatch.setattr(state, "store", seen)
     work.compare_all_methods(state, ticket, state.question)
     *sampled, first, last = shown
     assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))

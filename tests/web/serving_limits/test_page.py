@@ -210,7 +210,7 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
         measurement_page.session, "open_state", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before)
     )
     after = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
-    assert after.has_own_result and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
+    assert after.has_own_result and after.question.settings.prompt == "Twice" and "link's arm" in after.notes[0]
 
 
 def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, monkeypatch):
@@ -227,7 +227,7 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
         if "run 2 of 2" in (doing or ""):
             raise CancelledError
 
-    monkeypatch.setattr(visit, "put", seen)
+    monkeypatch.setattr(visit, "store", seen)
     ticket.tick = stopped
     with pytest.raises(CancelledError):
         work.measure_setups(visit, ticket, visit.question)
