@@ -1,7 +1,7 @@
-"""Export, the same on every page: one folded button, in it the zip of everything and each file by itself.
+"""The export of every page: a button that opens the zip of everything and each file.
 
-Nothing of an export is built before its fold is opened, and no file before its button is pressed. Then it is built in the queue,
-as all work is. What is built closes over frozen records, never over a session: the browser fetches it in a thread of its own.
+An offer is built when the fold opens, a file when its button is pressed, as a job in the queue. Files close over frozen records, not
+over a session, because the browser fetches them in another thread.
 """
 
 from __future__ import annotations
@@ -27,25 +27,27 @@ HOLDS = (
 
 
 def show_export_fold(
-    page: str, offered: Callable[[], ExportOffer], on_open: Callable[[], None] = lambda: None, known: bool = True
+    page: str, build_offer: Callable[[], ExportOffer], on_open: Callable[[], None] = lambda: None, is_ready: bool = True
 ) -> None:
-    """The button and its fold.
+    """Draw the export button and its fold.
 
-    page     whose widgets these are; offered  called once the fold is open: what there is to export
-    on_open  called when the fold is opened or closed; the page then runs again
-    known    whether the page knows already what stands on it; until then the fold stays empty: a button of the run before could
-             be pressed just when its file is being replaced
+    Args:
+        page: Of the widgets.
+        build_offer: Called once the fold is open.
+        on_open: Called when the fold is opened or closed; the page then runs again.
+        is_ready: Whether the page has its content. Until then the fold stays empty, because a button of the run before could be pressed
+            while its file is replaced.
     """
     with st.container(key="export"):
         opened = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open)
-    if not opened.open or not known:
+    if not opened.open or not is_ready:
         return
     with opened:
-        show_export_files(page, offered())
+        show_export_files(page, build_offer())
 
 
 def show_export_files(page: str, offer: ExportOffer) -> None:
-    """What stands in the fold: the zip of everything, and each file by itself."""
+    """Draw the buttons of the zip and of single files."""
     visitor = session.get_visitor()
 
     def file(name: str) -> Callable[[], bytes]:
@@ -76,7 +78,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
 
 
 def build_in_queue(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
-    """What ``make(ticket)`` returns, made in the queue as a visitor's work. Raises SpecvizError with a sentence where nothing comes of it."""
+    """Return ``make(ticket)``, run in the queue as a visitor's job. Raises SpecvizError if it fails or is stopped."""
     ticket = server_queue().submit(make, visitor, page)
     while not ticket.ended.wait(STILL_THERE):
         ticket.keep_alive()
@@ -86,6 +88,6 @@ def build_in_queue(make: Callable[[Ticket], bytes], visitor: object, page: str) 
 
 
 def guess_mime_type(name: str) -> str:
-    """What a browser is told that the file is."""
+    """MIME type of a file by its name."""
     ending = name.rpartition(".")[2]
     return TYPES.get(ending) or mimetypes.guess_type(name)[0] or "application/octet-stream"

@@ -16,10 +16,12 @@ def escape_markdown(text: str, signs: str = "$~") -> str:
 
 
 def build_plain_table(columns: Sequence[str], rows: Iterable[tuple[Sequence[str], str]], words: bool = False) -> str:
-    """Build a small table whose rows have a name, and below it what it means.
+    """Build a small table whose rows have a name, and below it a meaning.
 
-    columns  titles, that of the rows' names first; rows  (cells, meaning of the first, may be empty)
-    words    whether the last column holds words rather than a number
+    Args:
+        columns: Titles, that of the rows' names first.
+        rows: (cells, meaning of the first cell or "").
+        words: Whether the last column holds words rather than numbers.
     """
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in columns)
     body = "".join(_build_row(columns[1:], row) for row in rows)

@@ -1,7 +1,7 @@
-"""What pages write into their address, and what they read from it. No Streamlit session here.
+"""Reading links and writing addresses. No Streamlit session here.
 
-A visitor who may name a pair makes this machine look for folders and fetch models, and one who may name a device or a number type
-makes it load the same weights again and drop others'. Both are for a machine of one's own (web/hosting/options.py).
+A link that names a pair makes this machine look for folders and fetch models; one that names a device or a number type makes it load
+the same weights again and drop others'. Both are allowed on a local server only (web/hosting/options.py).
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ NAMED = 5  # unknown keys that a sentence names
 
 
 def read_link(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Settings, list[str]]:
-    """Settings of a link, and a sentence for each of its values that was left out: what every page reads its address by.
+    """Settings of a link, and a sentence for each value that was left out.
 
-    own_pairs  whether visitors decide about pairs, device and number type; None: as the server was started
+    Args:
+        query: Parameters of the address.
+        own_pairs: Whether visitors choose pair, device and number type; None: by the server's options.
     """
     own_pairs = load_options().own_pairs if own_pairs is None else own_pairs
     taken = {} if own_pairs else {name: query[name] for name in SERVERS if name in query}
@@ -67,10 +69,7 @@ def read_link(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[
 
 
 def list_host_settings(query: Mapping[str, str], said: Iterable[str] = ()) -> list[str]:
-    """On a server for visitors: a sentence for each value of a link that is the host's to choose, also on pages that read none of them.
-
-    said  what the page has said already
-    """
+    """A sentence for each value of a link that a hosted server does not take, except those in ``said``, which the page shows already."""
     if load_options().own_pairs:
         return []
     found, mine = read_link({name: query[name] for name in HOSTS if name in query})
@@ -95,7 +94,10 @@ def build_prompt_query(settings: Settings) -> dict[str, str]:
 def read_prompt(query: Mapping[str, str], start: Settings, base: Settings) -> tuple[Settings, list[str]]:
     """Settings with a link's prompt and pair, and a sentence for each that was left out.
 
-    start  what the page begins with; base  settings of the page One round, whose pair is allowed as well
+    Args:
+        query: Parameters of the address.
+        start: Settings that the page begins with.
+        base: Settings of the page One round, whose pair is allowed as well.
     """
     mine = {key: query[key] for key in ("prompt", "pair") if key in query}
     found, said = read_link(mine)
@@ -108,7 +110,10 @@ def read_values(
 ) -> tuple[Question, list[str]]:
     """A question with a link's other values, and a sentence for each that was left out.
 
-    put  parameter -> the question with its text as a value; raises SettingsError for a text that cannot be used
+    Args:
+        query: Parameters of the address.
+        question: With its defaults.
+        put: By parameter, a function that returns the question with a text as its value, or raises SettingsError.
     """
     said = []
     for name in filter(query.__contains__, put):

@@ -32,9 +32,15 @@ def open_state(name: str, kind: type[State], question: Any) -> State:
 def show_question_fields(
     name: str, state: MeasurementState, field: str, label: str, titles: Mapping[str, str], places: tuple[Any, Any] | None = None
 ) -> tuple[Any, list[str]]:
-    """The two fields of a page that compares: the question they ask, and a sentence where the prompt cannot be used.
+    """Draw the prompt and one choice. Returns the question, and a sentence if the prompt cannot be used.
 
-    field  of the question, chosen among the keys of ``titles``; places  of the prompt and of that choice, None: side by side here
+    Args:
+        name: Of the page.
+        state: Of the page.
+        field: Of the question, chosen among the keys of ``titles``.
+        label: Of the choice.
+        titles: Of the values.
+        places: Of the prompt and of the choice; None: side by side here.
     """
     question = state.question
     form = Form(name, state.turn, {"prompt": question.settings.prompt})
@@ -46,17 +52,14 @@ def show_question_fields(
 
 
 def show_controls(
-    name: str, state: MeasurementState, question: Any, problems: list[str], offer: Callable[[Any], ExportOffer],
+    name: str, state: MeasurementState, question: Any, problems: list[str], build_offer: Callable[[Any], ExportOffer],
     label: str, work: Work, about: str, place: Any = None,
 ) -> None:  # fmt: skip
-    """What follows the fields: what is wrong with them, the export, the button that measures, and its progress.
-
-    place  where the button and its progress stand, such as the fold that holds the fields; None: here
-    """
+    """Draw what follows the fields: problems, export, the button that measures, and its progress in ``place``, or here."""
     state.choose(question)
     show_notes(problems, f"{name}-notes-fields")
     session.sync_address(state)
-    export_fold.show_export_fold(name, lambda: offer(state))
+    export_fold.show_export_fold(name, lambda: build_offer(state))
     with st.container() if place is None else place:
         with st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
             session.show_work_button(st, state, label, f"{name}-run", work, state.question, type="primary")
@@ -65,10 +68,10 @@ def show_controls(
     show_notes(state.notices, f"{name}-notes-live")
 
 
-def describe_missing_runs(state: MeasurementState, runs: int, of: int) -> str:
-    """A sentence where a visitor's own numbers are of fewer runs than were asked for; empty where they are of all."""
-    if runs >= of or not (state.has_own_result or state.partial_result):
+def describe_missing_runs(state: MeasurementState, runs: int, planned: int) -> str:
+    """A sentence if a visitor's numbers come from fewer runs than planned; empty otherwise."""
+    if runs >= planned or not (state.has_own_result or state.partial_result):
         return ""
     if state.is_busy:
-        return f" So far: {runs} of {of} runs, and the times still change." if runs else " So far: nothing is timed yet."
-    return f" Incomplete: stopped after {runs} of {of} runs."
+        return f" So far: {runs} of {planned} runs, and the times still change." if runs else " So far: nothing is timed yet."
+    return f" Incomplete: stopped after {runs} of {planned} runs."

@@ -1,4 +1,4 @@
-"""Where the state of a page meets Streamlit: one per session, the address that goes with it, and the part that waits."""
+"""A page's state in Streamlit's session: opening it, its address, and the progress of its job."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself 
 
 
 def open_state(name: str, opened: Callable[[dict[str, str], State | None], State]) -> State:
-    """This session's state of a page; a new one for a new session, and when Back or Forward has put another address there.
+    """This session's state of a page; a new one for a new session, and when Back or Forward has changed the address.
 
-    name  under which the session keeps it; opened  (query, the state before or None) -> state
+    Args:
+        name: Key of the session.
+        opened: Builds the state from the query and the state before, if any.
     """
     known, missing = st.session_state.get(name), _replace_missing_pair()
     if known is not None and not (_is_history_navigation() and read_address() != known.address):
@@ -61,9 +63,9 @@ def open_state(name: str, opened: Callable[[dict[str, str], State | None], State
 
 
 def find_base_settings() -> Settings:
-    """What is asked where the address says nothing: the text and settings of the run on the page One round, and the session's pair.
+    """Settings without an address: those of the run on the page One round, with the session's pair.
 
-    An address that says something names its pair, unless that is the default one.
+    A link names its pair, unless that is the default one.
     """
     run, recording = st.session_state.get("one_round"), cache.load_recording()
     if run is not None:
@@ -74,17 +76,17 @@ def find_base_settings() -> Settings:
 
 
 def get_pair() -> str:
-    """The pair in force: what every page of this session asks, until another one is chosen."""
+    """Return the session's pair, which every page uses until another one is chosen."""
     return st.session_state.get(PAIR, pairs.DEFAULT)
 
 
 def set_pair(name: str) -> None:
-    """Let every page of this session ask this pair. Each takes it over when it is next drawn."""
+    """Set the session's pair. Each page takes it over when it is next drawn."""
     st.session_state[PAIR] = name
 
 
 def share_pair(state: PageState) -> bool:
-    """The pair of a page becomes the session's. Returns whether it was another one before."""
+    """Make the pair of a page the session's. Returns whether it was another one before."""
     other = state.pair != get_pair()
     state.last_pair = state.pair
     set_pair(state.pair)
@@ -92,7 +94,7 @@ def share_pair(state: PageState) -> bool:
 
 
 def sync_pair_with_address(page: str) -> list[str]:
-    """For a page that asks nothing: its address names the pair in force, so that a reload or a copy of it keeps the pair.
+    """Write the session's pair into the address of a page without settings, so that a reload or a copy keeps it.
 
     A new session, Back and Forward take the pair of the address. Any other run may carry an address that is a moment old. Returns a
     sentence for each pair that was left out.
@@ -111,7 +113,7 @@ def sync_pair_with_address(page: str) -> list[str]:
 
 
 def _replace_missing_pair() -> list[str]:
-    """A sentence where the pair in force has gone; the default one is then in its place."""
+    """Replace a pair whose folder is missing by the default one. Returns a sentence about it."""
     why = pairs.describe_missing_folder(get_pair())
     if why:
         set_pair(pairs.DEFAULT)
@@ -119,7 +121,7 @@ def _replace_missing_pair() -> list[str]:
 
 
 def make_opener(state: type[State], question: Any) -> Callable[[dict[str, str], State | None], State]:
-    """For ``current``: the state of a page whose question the address alone says."""
+    """For ``open_state``: the state of a page whose question comes from the address alone."""
 
     def opened(query: dict[str, str], before: State | None) -> State:
         wanted, left_out = question.from_link(query, find_base_settings())
@@ -131,11 +133,10 @@ def make_opener(state: type[State], question: Any) -> Callable[[dict[str, str], 
 
 
 def sync_address(state: PageState) -> None:
-    """Write the address after the question was changed, and when the page is come back to.
+    """Write the address after the question changed, and when a visitor returns to the page.
 
-    A click may end the script run before the address is out: then it is still owed, and the next run writes it. A pair that was chosen
-    on another page is written too, so that a reload keeps it. Where the page's fields chose another pair, or could not load the session's,
-    the page is drawn again under the name of its own.
+    A click may end the script run before the address is written; the next run writes it then. A pair that was chosen on another page
+    is written too, so that a reload keeps it. If the page has another pair than the session, the page is drawn again with it.
     """
     if not state.is_overtaken and share_pair(state):
         st.rerun()
@@ -148,7 +149,7 @@ def sync_address(state: PageState) -> None:
 
 
 def wait_briefly(state: PageState) -> None:
-    """Give quick work the time to end, so that the page is drawn once and with its result. A script that waits costs nothing."""
+    """Wait for a quick job, so that the page is drawn once and with its result."""
     if state.ticket is not None and state.ticket.is_open and warmup.wait(0):
         state.ticket.keep_alive()
         state.ticket.ended.wait(PROMPT)
@@ -156,7 +157,7 @@ def wait_briefly(state: PageState) -> None:
 
 
 def show_work_button(place: Any, state: PageState, label: str, key: str, work: Work, *arguments: Any, **options: Any) -> None:
-    """A button that has work done in the queue. It is read after the fields, so that what was typed just before counts."""
+    """Draw a button that submits a job. Call it after the fields, so that the job gets their latest values."""
     options = {"disabled": False} | options
     if place.button(label, key=key, **options | {"disabled": state.is_busy or options["disabled"]}):
         state.submit(work, *arguments)
@@ -164,10 +165,9 @@ def show_work_button(place: Any, state: PageState, label: str, key: str, work: W
 
 
 def show_progress(name: str, bar: bool = True) -> None:
-    """As long as there is work, look at its ticket; the page itself runs again when there is something new to draw, and not before.
+    """Poll the ticket of a running job; the page runs again when there is something new to draw.
 
-    bar  whether to show here how far the work is, with a way to stop it; without it the page runs again when the work comes to
-         another step
+    With ``bar`` a progress bar and a button to stop are shown; without it the page runs again at each step of the job.
     """
     state: PageState = st.session_state[name]
     place = st.container(
@@ -187,11 +187,10 @@ def _is_far_back(state: PageState) -> bool:
 
 
 def _make_poller() -> Callable[[str, bool, tuple, bool], None]:
-    """``_look``, as a fragment of its own for each run of the page.
+    """``_poll_ticket`` as a new fragment for each run of the page.
 
-    Streamlit names a fragment by its function and place, so the fragments of two runs, and of two pages, may have one name. A clock of the run
-    before, asked for while the new run's last messages are not sent yet, then runs the new fragment, and those messages are lost: the
-    page stays half drawn, and without a clock.
+    Streamlit names a fragment by its function and place, so the fragments of two runs, or of two pages, may share a name. A timer of
+    the run before then runs the new fragment while messages of the new run are unsent. They are lost, and the page stays half drawn.
     """
 
     def look(*given: Any) -> None:
@@ -216,7 +215,7 @@ def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:
 
 
 def _snapshot_progress(state: PageState, bar: bool) -> tuple:
-    """What the page that is drawn now knows of the work."""
+    """State of the job that the drawn page shows."""
     ticket = state.ticket
     return (state.version,) if bar or ticket is None else (state.version, ticket.doing)
 
@@ -227,13 +226,13 @@ def get_theme() -> str:
 
 
 def get_visitor() -> str:
-    """Whose work it is: all tabs of a browser are one visitor where it sends Streamlit's own cookie, else a session is one."""
+    """Return an id of the visitor: by Streamlit's cookie, which all tabs of a browser send, else by the session."""
     context = get_script_run_ctx()
     return unmask_cookie(st.context.cookies.get(COOKIE, "")) or (context.session_id if context else "")
 
 
 def read_address() -> dict[str, str]:
-    """The address's parameters without those that the browser changes by itself: the place on the stage, the tour, the presenter view."""
+    """Return the address's parameters without those that the browser changes by itself: step, tour and presenter view."""
     return {key: value for key, value in st.query_params.to_dict().items() if key not in ("at", "tour", "present")}
 
 

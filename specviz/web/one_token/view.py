@@ -48,7 +48,7 @@ def show_page() -> None:
         "one_token",
         lambda: export.build_offer(trace, payload, state),
         on_open=ask_for_bars,
-        known=question == (said.get("asked", 0) if isinstance(said, Mapping) else 0),
+        is_ready=question == (said.get("asked", 0) if isinstance(said, Mapping) else 0),
     )
 
 
