@@ -1,7 +1,7 @@
-"""Who may open one more page: counted at the door, by the sockets that are open, before any work is done for them.
+"""Limits on open pages, counted by open sockets before any work is done.
 
-Whoever comes to a full server reads a sentence and when to try again. Whoever is in stays in. An address that no page has is
-answered with the app, as Streamlit does, whose page then says so; but as not found, so that programs learn it too.
+A full server answers with a sentence and when to try again; open pages stay open. An unknown address gets the app, as Streamlit does,
+with status 404.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class AdmissionMiddleware:
 
 
 def read_visitor(scope: Any) -> str:
-    """Whose request it is: what stays the same in the browser's cookie; empty where it sends none."""
+    """Id of the visitor from the browser's cookie; empty without one."""
     for name, value in scope["headers"]:
         if name == b"cookie":
             try:
@@ -108,7 +108,7 @@ def unmask_cookie(cookie: str) -> str:
 
 
 def measure_memory_mb() -> float:
-    """Resident memory of this process; 0 where the system does not say."""
+    """Resident memory of this process; 0 if it cannot be read."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -121,12 +121,12 @@ def _is_page(path: str) -> bool:
 
 
 def _is_known_path(path: str) -> bool:
-    """Whether Streamlit's page is what is asked for here, or a file that is found or not by itself."""
+    """Whether the path is a page, or a file with its own 404."""
     return _is_page(path) or path.endswith("/index.html") or any(f"/{folder}/" in path for folder in FILES)
 
 
 def _answer_not_found(send: Any) -> Any:
-    """An answer that is a page after all becomes 404."""
+    """Turn a page that is sent into a 404."""
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start" and message["status"] == 200:

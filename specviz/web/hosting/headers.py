@@ -1,7 +1,4 @@
-"""Security headers on every answer, pages and files, refusals and errors alike. docs/reference/security.md explains each.
-
-What a proxy in front must say (Strict-Transport-Security, for it ends TLS) is not here.
-"""
+"""Security headers of every answer (docs/reference/security.md). A proxy that ends TLS adds Strict-Transport-Security."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is 
 
 
 class SecurityHeadersMiddleware:
-    """ASGI middleware. An answer's own headers of these names stay out: there is one policy."""
+    """ASGI middleware that replaces an answer's own headers of these names."""
 
     def __init__(self, app: Any, options: ServerOptions):
         self.app = app
@@ -58,7 +55,7 @@ class SecurityHeadersMiddleware:
 
 @lru_cache(maxsize=1)
 def hash_inline_scripts() -> tuple[str, ...]:
-    """The hashes of the scripts that stand in Streamlit's own page, whatever its release; no other inline script runs."""
+    """Hashes of the scripts in Streamlit's own page; no other inline script runs."""
     page = Path(streamlit.__file__).parent / "static" / "index.html"
     scripts = re.findall(r"<script>(.*?)</script>", page.read_text(encoding="utf-8"), re.DOTALL)
     return tuple(f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts)

@@ -1,7 +1,7 @@
-"""What one visitor may ask of a server that others use too: the length of a text, and samples in a minute. Others notice nothing.
+"""Limits of one visitor: length of a text, and samples per minute.
 
-Open pages and memory are limited in admission.py, places at the machine in the queue (jobs/queue.py). What one
-address may open is for the proxy in front to say: a browser that sends no cookie is a new visitor each time.
+Open pages and memory are limited in admission.py, jobs in the queue (jobs/queue.py). A proxy in front limits addresses: a browser
+without cookies is a new visitor each time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ LEAST = 20  # a grant is at least this part of a minute's samples, or whatever i
 
 
 def check_text(name: str, text: str) -> str:
-    """A visitor's text. Raises SettingsError where it has more bytes than this server takes.
-
-    name  of the setting, for the sentence
-    """
+    """Return a text for the setting ``name``. Raises SettingsError if it has more bytes than this server takes."""
     most, size = load_options().prompt_bytes, len(text.encode("utf-8", "surrogatepass"))
     if most and size > most:
         raise SettingsError(name, f"{size:,} bytes", f"at most {most:,} bytes on this server")
@@ -32,10 +29,7 @@ def check_text(name: str, text: str) -> str:
 
 
 class SampleAllowance:
-    """So many samples in a minute for each visitor: a token bucket that holds one minute's samples and fills evenly.
-
-    per_minute  samples; 0 for no limit; clock  seconds
-    """
+    """Samples per minute of each visitor: a token bucket that holds one minute's samples. ``per_minute`` 0: no limit."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic):
         self.per_minute, self.clock = per_minute, clock

@@ -1,4 +1,4 @@
-"""Log lines as JSON, one object a line, for who collects them. Prompts and other texts of visitors are not logged."""
+"""Log lines as JSON, one object a line. Prompts and other texts of visitors are not logged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamlit import logger as streamlit_logger
 
 
 class JsonFormatter(logging.Formatter):
-    """time (UTC), level, logger, message, and the traceback of an error."""
+    """Time (UTC), level, logger, message, and the traceback of an error."""
 
     converter = staticmethod(time.gmtime)
 
@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_as_json() -> None:
-    """From now on every logger that writes lines writes them as JSON: the root, Streamlit's and uvicorn's."""
+    """Make the root logger, Streamlit's and uvicorn's write JSON."""
     formatter = JsonFormatter()
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # a PDF's fonts: names the letters of a visitor's text, in 200 lines
     if not logging.root.handlers:

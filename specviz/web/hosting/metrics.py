@@ -1,7 +1,4 @@
-"""What the server counts, in Prometheus' form at /metrics. Numbers only: nothing that a visitor wrote, and no visitor's name.
-
-Who may read it is an option: this machine alone, everyone, or nobody.
-"""
+"""Prometheus metrics at /metrics: counts and times, no text and no id of a visitor."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ SAMPLES = Counter("specviz_samples", "Samples that were drawn, of each decoder",
 
 
 def count_ended_work(ticket: Any) -> None:
-    """A piece of work, which is a ticket of the queue, has come to its end."""
+    """Count a ticket of the queue that has ended."""
     WORK.labels(ticket.page, ticket.state).inc()
     if ticket.waited is not None:
         WAIT.labels(ticket.page).observe(ticket.waited)

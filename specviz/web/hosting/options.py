@@ -1,4 +1,4 @@
-"""How this server is run: its mode, and the limits that go with it. Read from the environment and from a file, once.
+"""Options of the server: its mode and limits, read once from the environment and a file.
 
 ``SPECVIZ_MODE=hosted SPECVIZ_SESSIONS=200 streamlit run app.py``, or the same in ``specviz.toml`` where the server is started
 (``SPECVIZ_FILE`` names another file)::
@@ -6,7 +6,7 @@
     mode = "hosted"
     sessions = 200
 
-The environment goes before the file. Every option, its meaning and its defaults stand in OPTIONS; docs/how-to/hosting.md is made from it.
+The environment has priority. docs/how-to/hosting.md is generated from ServerOptions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 
 
 
 class ServerOptions(BaseSettings):
-    """Raises pydantic's ValidationError; ``options`` turns it into a sentence."""
+    """Options of the server. Raises pydantic's ValidationError, which ``load_options`` turns into a sentence."""
 
     model_config = SettingsConfigDict(env_prefix="SPECVIZ_", frozen=True, extra="forbid", env_ignore_empty=True)
 
@@ -113,7 +113,7 @@ class ServerOptions(BaseSettings):
 
 @lru_cache(maxsize=1)
 def load_options() -> ServerOptions:
-    """How this server is run. Raises SpecvizError with a sentence that names the option, its value and what is allowed."""
+    """Read the options. Raises SpecvizError with the option, its value and what is allowed."""
     try:
         return ServerOptions()  # type: ignore[call-arg]  # the environment and the file fill the fields
     except ValidationError as error:
@@ -123,10 +123,7 @@ def load_options() -> ServerOptions:
 
 
 def explain_refused_address(address: str | None) -> str:
-    """Why this server does not start at an address, in a sentence; empty where it does.
-
-    address  that it would listen on; None, Streamlit's own default, is every address of the machine
-    """
+    """Why this server must not listen on an address, in a sentence; empty if it may. None is every address of the machine."""
     if "mode" in load_options().model_fields_set or is_loopback(address):
         return ""
     return (
@@ -136,7 +133,7 @@ def explain_refused_address(address: str | None) -> str:
 
 
 def is_loopback(address: str | None) -> bool:
-    """Whether only this machine reaches a server at this address. None, Streamlit's default, is every address that there is."""
+    """Whether only this machine reaches a server at this address. None is every address of the machine."""
     if address == "localhost":
         return True
     try:
@@ -146,7 +143,7 @@ def is_loopback(address: str | None) -> bool:
 
 
 def check_address(address: str | None) -> None:
-    """Raise SpecvizError where ``address_refused`` has a sentence for this address."""
+    """Raise SpecvizError if this server must not listen on an address."""
     if sentence := explain_refused_address(address):
         raise SpecvizError(sentence)
 

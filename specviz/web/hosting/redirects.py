@@ -1,4 +1,4 @@
-"""Addresses that lead elsewhere: the first page by its name, which Streamlit serves at the root alone, and those of version 0.1.0."""
+"""Redirects: the first page by its name, which Streamlit serves at the root only, and addresses of version 0.1.0."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def build_redirects() -> list[Route]:
 
 
 async def redirect_to_room(request: Request) -> RedirectResponse:
-    """The students' page, whose own addresses begin with a slash after its name."""
+    """Redirect to the students' page, whose addresses begin with a slash after its name."""
     return RedirectResponse("room/", status_code=308)
 
 
 async def redirect(request: Request) -> RedirectResponse:
-    """To the page of today, with the same query. Relative, so that it holds under any path that a proxy serves the app at."""
+    """Redirect to the present name with the same query. Relative, so that it works under any path of a proxy."""
     name = request.url.path.rstrip("/").rsplit("/", 1)[-1]
     page = MOVED.get(name, name)
     query = f"?{request.url.query}" if request.url.query else ""

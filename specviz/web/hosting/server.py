@@ -1,4 +1,4 @@
-"""The server of the pages, once for each process: what is settled before the first visitor comes."""
+"""Set-up of the server, once per process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEMORY = "/dev/shm"  # a folder that needs no disk
 
 
 def prepare_server() -> None:
-    """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
+    """Check the options and pass them to Streamlit. Exits with a sentence if they cannot be used."""
     try:
         check_address(config.get_option("server.address"))
         server_workers.check_cluster()
@@ -60,7 +60,7 @@ def prepare_server() -> None:
 
 @asynccontextmanager
 async def lifespan(app: Any) -> AsyncIterator[None]:
-    """Around everything that is served."""
+    """Start and stop what runs beside the pages."""
     if load_options().log == "json":
         logs.log_as_json()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DOWNLOADS, "download"))
@@ -78,7 +78,7 @@ async def lifespan(app: Any) -> AsyncIterator[None]:
 
 
 async def _sweep_rooms() -> None:
-    """Delete classrooms whose day is over, now and then."""
+    """Delete expired classrooms, every SWEEP seconds."""
     while True:
         with suppress(SpecvizError):  # where rooms cannot be kept, the page says so
             await asyncio.to_thread(host.delete_expired_rooms)
@@ -86,7 +86,7 @@ async def _sweep_rooms() -> None:
 
 
 def build_routes() -> list[Route]:
-    """Beside Streamlit's own."""
+    """Routes beside Streamlit's own."""
     own = {"/healthz": health.answer_healthz, "/readyz": health.answer_readyz, "/metrics": health.answer_metrics}
     return [
         *(Route(path, answer, methods=["GET"]) for path, answer in own.items()),
@@ -96,12 +96,12 @@ def build_routes() -> list[Route]:
 
 
 def count_unexpected_error(error: Exception) -> None:
-    """A page's script ended in an error that nothing caught. Streamlit logs it and shows no traceback."""
+    """Count an uncaught error of a page's script; Streamlit logs it."""
     metrics.ERRORS.inc()
 
 
 def build_middleware() -> list[Middleware]:
-    """Around every request, the outermost first."""
+    """Middleware of every request, the outermost first."""
     return [
         Middleware(one, options=load_options())
         for one in (

@@ -1,6 +1,6 @@
-"""What happens at SIGTERM: nothing new is taken, what is nearly done is finished, the others are told, and the process ends with 0.
+"""Shutdown at SIGTERM: the queue closes, short jobs finish, the others fail with a sentence, and the process ends with 0.
 
-uvicorn closes the visitors' sockets as soon as it is told to stop. So the drain comes first, while pages still show what comes.
+uvicorn closes all sockets as soon as it stops. So the queue is drained first, while pages still show results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SENTENCE = "The server is about to stop, and this would have taken too long. Ple
 
 
 def install_sigterm_handler() -> None:
-    """Drain before the server that runs here stops. Called by it in the main thread, once its own signal handlers stand."""
+    """Drain the queue before the server stops. Call it in the main thread, after the server has set its own handlers."""
     if threading.current_thread() is not threading.main_thread():
         return
     before = signal.getsignal(signal.SIGTERM)

@@ -1,8 +1,7 @@
-"""What a browser may send through its page's socket, and how often. It is read here before Streamlit reads it.
+"""Filter and rate limit of the messages that a browser sends through its page's socket.
 
-Streamlit also answers messages that no page of this app causes: one empties the caches of all visitors, the weights among them, one
-lists the changed files of the host's working copy, one writes a file there. They go no further. What is no message of the
-protocol ends its socket, as Streamlit would, but without a traceback in the log.
+Streamlit also answers messages that no page of this app sends: one empties the caches of all visitors, one lists the changed files of
+the host's working copy, one writes a file there. They are dropped. A message that cannot be decoded ends its socket.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MADE_HERE = ("$$ID-", "$$STREAMLIT_INTERNAL_KEY_")  # what ids of fields begin w
 
 
 class ActionRateLimiter:
-    """So many actions a second, after a first few at once. per_second: 0 for no limit; clock: seconds."""
+    """Actions per second, after a burst. ``per_second`` 0: no limit."""
 
     def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic):
         self.per_second, self.clock = per_second, clock
@@ -52,12 +51,12 @@ class ActionRateLimiter:
 
     @property
     def left(self) -> float:
-        """Seconds until the next action need not wait. Looking counts as nothing, so refusing by it does not make others wait longer."""
+        """Seconds until the next action need not wait. Reading it does not count as an action."""
         return max(0.0, self._due - self.clock()) if self.per_second else 0.0
 
 
 class SocketFilterMiddleware:
-    """ASGI middleware. One visitor's tabs share a pace; whoever sends no cookie has one for each socket."""
+    """ASGI middleware. A visitor's tabs share a limiter; without a cookie each socket has its own."""
 
     def __init__(self, app: Any, options: ServerOptions):
         self.app = app
@@ -73,7 +72,7 @@ class SocketFilterMiddleware:
         ended, held = False, 0.0
 
         async def checked() -> Any:
-            """The next message that Streamlit is to read. Waiting here makes the sender wait, and nobody else."""
+            """Return the next message for Streamlit. Waiting here delays this sender only."""
             nonlocal ended, held
             while True:
                 message = await receive()
@@ -100,7 +99,7 @@ class SocketFilterMiddleware:
 
 
 def classify_message(data: bytes | None) -> tuple[int, float | None]:
-    """A code that ends the socket, or 0, and how many actions the message counts as; None: it is left out."""
+    """A code that ends the socket, or 0, and how many actions the message counts as; None: it is dropped."""
     if data is None:
         return TEXT, None
     if len(data) > LONGEST:
