@@ -256,13 +256,19 @@ class _Slide:
         self.draw_box(x, y - thick / 2, max(length, 0.012), thick, color, alpha)
 
     def draw_box(self, x: float, y: float, w: float, h: float, color: str, alpha: float = 1.0, hatch: str = "") -> None:
-        look = {"facecolor": color, "alpha": alpha, "hatch": hatch, "edgecolor": "white" if hatch else "none", "linewidth": 0}
+        look: dict[str, Any] = {
+            "facecolor": color,
+            "alpha": alpha,
+            "hatch": hatch,
+            "edgecolor": "white" if hatch else "none",
+            "linewidth": 0,
+        }
         place = (x / WIDE, y / HIGH)
         self.figure.add_artist(Rectangle(place, w / WIDE, h / HIGH, transform=self.figure.transFigure, **look))
 
     def draw_line(self, xs: Sequence[float], ys: Sequence[float], color: str, width: float) -> None:
         xs, ys = [x / WIDE for x in xs], [y / HIGH for y in ys]
-        look = {"color": color, "linewidth": width, "solid_capstyle": "round"}
+        look: dict[str, Any] = {"color": color, "linewidth": width, "solid_capstyle": "round"}
         self.figure.add_artist(Line2D(xs, ys, transform=self.figure.transFigure, **look))
 
 

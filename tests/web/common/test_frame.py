@@ -150,7 +150,7 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     assert reruns == [] and lines == ["Waiting for one of 1 places, 0 ahead …"] * 5
     session._poll_ticket("drafting_methods", True, drawn, True)
     assert len(reruns) == 1, "it is not far back any more"
-    end.put(end.ticket, results={})
+    end.store(end.ticket, results={})
     session._poll_ticket("drafting_methods", True, drawn, False)
     assert len(reruns) == 2
     held.cancel()

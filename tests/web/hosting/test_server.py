@@ -223,7 +223,7 @@ def test_pages_have_time_to_draw_what_came_of_their_work_before_their_sockets_ar
     if works:
         queue.submit(lambda ticket: threading.Event().wait(0.1))
     monkeypatch.setattr(shutdown, "server_queue", lambda: queue)
-    monkeypatch.setattr(shutdown.time, "sleep", lambda seconds: found.append(seconds) if not stops.should_exit else None)
+    monkeypatch.setattr(shutdown, "time", SimpleNamespace(sleep=found.append))
     shutdown._drain_queue(stops)
     assert found == pauses and stops.should_exit and queue.is_closed
 
