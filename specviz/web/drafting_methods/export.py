@@ -30,7 +30,7 @@ def build_offer(state: MethodsState) -> ExportOffer:
     )  # fmt: skip
     package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix())
     return ExportOffer.from_package(
-        package, "" if state.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”."
+        package, "" if state.has_own_result else f"This is the recorded comparison, for the text “{one.settings.prompt}”."
     )
 
 

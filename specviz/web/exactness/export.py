@@ -23,12 +23,14 @@ def build_offer(state: ExactnessState) -> ExportOffer:
         from specviz.export.report import build_report_package  # scipy comes with it, which a recorded page does without
 
         return ExportOffer.from_package(build_report_package(state.report))
-    return ExportOffer("is-it-exact") if state.shown.arms is None else ExportOffer.from_package(build_session_package(state))
+    return (
+        ExportOffer("is-it-exact") if state.shown_result.arms is None else ExportOffer.from_package(build_session_package(state))
+    )
 
 
 def build_session_package(state: ExactnessState) -> Package:
     """Build the package of the samples on screen, with the tests of the plan."""
-    result, question, verdict = state.shown, state.question, words.build_verdict(state)
+    result, question, verdict = state.shown_result, state.question, words.build_verdict(state)
     tests = [build_test_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
     said = build_facts(
         question.settings, state.models, "exactness", question.link(), [words.build_command(state)], decoder=question.source, n=result.n,

@@ -119,7 +119,7 @@ class ExactnessState(SamplingState):
 
     empty = ExactnessResult()
 
-    def recorded(self) -> DecoderSamplesRecord | None:
+    def load_recorded(self) -> DecoderSamplesRecord | None:
         if (records := load_recorded_samples()) is None:
             return None
         record = records.exactness
@@ -149,7 +149,7 @@ class ExactnessState(SamplingState):
         self.stop()
         if self.is_busy:  # the work before has not ended yet: the page's next run asks again
             return
-        self.tested_uploads, self.said = chosen, []
+        self.tested_uploads, self.notes = chosen, []
         if not uploads:
             self.report, self.ticket = None, None
         elif len(uploads) > 2:

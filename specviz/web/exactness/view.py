@@ -68,12 +68,12 @@ def show_page() -> None:
     if not many:
         session.show_progress("exactness")
     show_notes(state.notices, "exactness-notes-live")
-    show_notes(state.shown.notes, "exactness-notes-distribution")
+    show_notes(state.shown_result.notes, "exactness-notes-distribution")
     with answer:
         said = words.build_verdict(state)
         elements.show_verdict("exactness", said.mark, said.words, said.details)
     show_notes(describe_origin(state), "exactness-notes-from")
-    if state.shown.arms is None:
+    if state.shown_result.arms is None:
         drawings.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     with drawings:
@@ -177,7 +177,7 @@ def _show_draw_button(place: Any, state: ExactnessState, count: int, name: str) 
 
 
 def _show_pictures(state: ExactnessState, kind: str) -> None:
-    result = state.shown
+    result = state.shown_result
     end = cell_shares.compute_rows_end(*result.arms)
     asked = state.question.settings
     tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
@@ -195,7 +195,7 @@ def _show_pictures(state: ExactnessState, kind: str) -> None:
 
 def show_texts(state: ExactnessState) -> None:
     """The latest sample of each."""
-    result = state.shown
+    result = state.shown_result
     if result.texts:
         st.markdown(words.describe_latest_sample(result))
         for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
@@ -205,7 +205,7 @@ def show_texts(state: ExactnessState) -> None:
 
 def show_seed_runs(state: ExactnessState, kind: str, many: bool) -> None:
     """P-values of many runs. many: whether they are what is computed, or was last."""
-    known = state.recorded()
+    known = state.load_recorded()
     found = state.result.p_values or (known.result.p_values if known else None)
     with st.container(key="exactness-flat"):
         st.markdown("## One run may pass by chance. What about many?")
@@ -240,7 +240,7 @@ def show_seed_runs(state: ExactnessState, kind: str, many: bool) -> None:
 
 
 def _show_folds(state: ExactnessState) -> None:
-    result = state.shown
+    result = state.shown_result
     seeds = [("P-values of many runs", result.p_values.table)] if result.p_values else []
     show_tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
     fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")

@@ -41,7 +41,7 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
         state, "The blue marks are the exact distribution. Draw samples, and watch the bars approach them."
     ):
         return early
-    looks = [look for (look,) in state.shown.looks]
+    looks = [look for (look,) in state.shown_result.looks]
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
     samples, who = count_samples(found.n), SOURCES[state.question.source]
     if found.verdict == "rejected":
@@ -65,7 +65,7 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
 
 def describe_limits(state: ExactnessState) -> str:
     """What the verdict leaves open: its distance, differences inside a cell, how samples were drawn, and the test that comes next."""
-    if not (looks := state.shown.looks):
+    if not (looks := state.shown_result.looks):
         return ""
     last = looks[-1][0]
     return " ".join(
@@ -74,7 +74,7 @@ def describe_limits(state: ExactnessState) -> str:
             (
                 explain_distance(last),
                 _describe_pooling(last),
-                describe_sampling_mode(state.shown, state.question),
+                describe_sampling_mode(state.shown_result, state.question),
                 announce_next_test(state),
             ),
         )
@@ -156,7 +156,7 @@ def describe_server_test(settings: Settings) -> str:
 def build_command(state: ExactnessState) -> str:
     """The command that tests the same decoder without the page, and inside the cells too."""
     settings, source, plain = state.question.settings, state.question.source, Settings()
-    options: list[Any] = ["--max-new-tokens", settings.max_new_tokens, "--samples", max(state.shown.n, 10_000)]
+    options: list[Any] = ["--max-new-tokens", settings.max_new_tokens, "--samples", max(state.shown_result.n, 10_000)]
     for name in ("gamma", *SAMPLING_FIELDS):
         if getattr(settings, name) != getattr(plain, name):
             options += [f"--{name.replace('_', '-')}", getattr(settings, name)]

@@ -54,7 +54,7 @@ def prepare_session(state: ExactnessState, ticket: Ticket) -> SamplingWorkspace:
         notes = bench.describe_distribution(settings, f"As the link asks: {others}." if others else "")
         left, right = bench.session.report()
         first = STARTS.get_or_compute((encode_settings(settings), source), lambda: ExactnessResult((left, right), notes=notes))
-        state.put(ticket, bench=bench, result=first)
+        state.store(ticket, bench=bench, result=first)
     ticket.tick(1.0)
     return state.bench
 
@@ -105,7 +105,7 @@ def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sa
     for value in compute_seed_p_values(bench.pair, settings, bench.ids, seeds, samples, draw):
         values.append(value)
         if len(values) % 40 == 0 or len(values) == seeds:
-            state.put(ticket, result=replace(state.result, p_values=SeedPValues.from_values(values, samples)))
+            state.store(ticket, result=replace(state.result, p_values=SeedPValues.from_values(values, samples)))
     ticket.tick(1.0)
 
 
@@ -122,15 +122,15 @@ def examine_files(state: ExactnessState, ticket: Ticket, uploads: Sequence[Sampl
     if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
         found = compare_files(files[0], files[1], TV_OF_TWO, settings.seed, report_part(ticket, 0.5, 1.0))
-        return state.put(ticket, report=found)
-    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+        return state.store(ticket, report=found)
+    pair = model_loading.wait_for_pair(ticket, settings)
     ticket.tick(0.3, "Computing the exact distribution")
 
     asked, on_progress = (
         (files[0], replace(settings, prompt=files[0].prompt), TV),
         report_part(ticket, 0.3, 1.0, "Testing the samples"),
     )
-    state.put(ticket, report=server_workers.run_in_worker(report_file, pair, settings, asked, on_progress, "a file of samples"))
+    state.store(ticket, report=server_workers.run_in_worker(report_file, pair, settings, asked, on_progress, "a file of samples"))
 
 
 def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> None:
@@ -148,17 +148,17 @@ def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> N
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}
     sampling = SamplingRequest(max_tokens=settings.max_new_tokens, model=who.model, **same)
     if state.server_collection is None or state.server_collection[0] != who:
-        state.put(
+        state.store(
             ticket, server_collection=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, server_notes=()
         )
     assert state.server_collection is not None
     folder = Path(state.server_collection[1].name)
-    pair = model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+    pair = model_loading.wait_for_pair(ticket, settings)
     endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
     try:
         arm = AuditTarget(endpoint, sampling, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
         arm.prepare(folder, TV_OF_SERVER, pair, lambda share, doing="", /: ticket.tick(0.2 * share, doing.capitalize()))
-        state.put(ticket, server_notes=tuple(arm.preparation.summary.splitlines()))
+        state.store(ticket, server_notes=tuple(arm.preparation.summary.splitlines()))
         if arm.preparation.blocking:
             raise EvidenceError(" ".join(check.sentence for check in arm.preparation.blocking))
         record = arm.collect(folder, lambda share, doing="", /: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
@@ -186,4 +186,4 @@ def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> N
         on_progress=report_part(ticket, 0.8, 1.0, "Testing the samples"),
         requests=[arm.request],
     )
-    state.put(ticket, report=add_server_records(report, [record]))
+    state.store(ticket, report=add_server_records(report, [record]))

@@ -19,14 +19,14 @@ from specviz.web.sampling.words import RULE, build_test_row, build_verify_comman
 
 def build_offer(state: BugState) -> ExportOffer:
     """What can be exported; nothing until the texts are there, and until a hidden mistake is guessed."""
-    if state.shown.arms is None or not state.is_revealed:
+    if state.shown_result.arms is None or not state.is_revealed:
         return ExportOffer("break-it", note="" if state.is_revealed else "Guess first: an export would reveal the answer.")
     return ExportOffer.from_package(build_session_package(state))
 
 
 def build_session_package(state: BugState) -> Package:
     """Build the package of the trial on screen."""
-    result, question, verdict = state.shown, state.question, words.build_verdict(state)
+    result, question, verdict = state.shown_result, state.question, words.build_verdict(state)
     tests = [
         build_test_row(name, one, find_smallest_p(one))
         for pair in result.looks

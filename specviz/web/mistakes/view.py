@@ -40,7 +40,7 @@ def show_page() -> None:
     with right:
         _show_buttons(state)
         show_notes(state.notices, "mistakes-notes-live")
-        show_notes(state.shown.notes, "mistakes-notes-distribution")
+        show_notes(state.shown_result.notes, "mistakes-notes-distribution")
         show_notes(describe_origin(state), "mistakes-notes-from")
         show_quiz(state)
     with told_first:
@@ -48,16 +48,16 @@ def show_page() -> None:
             st.container(key="mistakes-about").markdown(words.describe_question(question))
         said = words.build_verdict(state)
         elements.show_verdict("mistakes", said.mark, said.words, said.details)
-    if state.shown.arms is None:
+    if state.shown_result.arms is None:
         left.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
-    drawn_curve = state.shown.mark_curve(question.wrong_index if state.is_revealed else None)
+    drawn_curve = state.shown_result.mark_curve(question.wrong_index if state.is_revealed else None)
     with left:
         show_distance(state, drawn_curve, session.get_theme())
     _show_pictures(state, drawn_curve, session.get_theme())
-    if state.shown.pairs:
+    if state.shown_result.pairs:
         st.markdown(words.build_texts_title(state))
-        st.html(words.build_texts_html(question, state.shown.pairs))
+        st.html(words.build_texts_html(question, state.shown_result.pairs))
     _show_folds(state, drawn_curve)
 
 
@@ -150,7 +150,7 @@ def _take_answer(state: BugState) -> None:
 
 def start_new_quiz(state: BugState) -> None:
     """A hidden mistake under another seed, in fields of its own."""
-    state.enter()
+    state.begin_script_run()
     settings = replace(state.question.settings, seed=secrets.randbelow(1_000_000))
     state.choose(replace(state.question, settings=settings, mistake=HIDDEN))
     state.turn += 1
@@ -165,7 +165,7 @@ def show_distance(state: BugState, curve: comparison.DistanceCurve, kind: str) -
 
 
 def _show_pictures(state: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
-    result = state.shown
+    result = state.shown_result
     left, right = st.columns([3, 2], gap="large")
     if result.n and curve.wrong is not None:
         wrong = result.arms[curve.wrong]
@@ -184,7 +184,7 @@ def _show_pictures(state: BugState, curve: comparison.DistanceCurve, kind: str) 
 
 
 def _show_folds(state: BugState, curve: comparison.DistanceCurve) -> None:
-    result, question = state.shown, state.question
+    result, question = state.shown_result, state.question
     speeds = [
         {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
          "target passes": one.passes}

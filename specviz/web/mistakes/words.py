@@ -86,7 +86,7 @@ def describe_enumeration(bug: PublishedBug | None, toy: float) -> str:
 
 def build_verdict(state: BugState) -> PageVerdict:
     """What the tests have found so far."""
-    question, result, rejected = state.question, state.shown, state.find_rejection(state.shown)
+    question, result, rejected = state.question, state.shown_result, state.find_rejection(state.shown_result)
     if not state.is_revealed:
         return PageVerdict("waiting", *_describe_game(state))
     if question.is_hidden:
@@ -116,7 +116,7 @@ def build_verdict(state: BugState) -> PageVerdict:
 
 def _build_unshown_verdict(state: BugState, bug: PublishedBug) -> PageVerdict:
     """The verdict on a mistake that sampling cannot show, which samples confirm."""
-    tier, looks = UNSAMPLED_TIERS[bug.tier], state.shown.looks
+    tier, looks = UNSAMPLED_TIERS[bug.tier], state.shown_result.looks
     confirmation = f" As expected, {count_samples(looks[-1][1].n)} show no difference." if looks else ""
     return PageVerdict("unshown", tier["verdict"], tier["instead"] + confirmation)
 
@@ -127,7 +127,7 @@ def _announce_detection(test: InterimTest) -> str:
 
 def _explain_detection(state: BugState, test: InterimTest) -> str:
     """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
-    looks, right = state.shown.looks, 1 - state.question.wrong_decoder[1]
+    looks, right = state.shown_result.looks, 1 - state.question.wrong_decoder[1]
     said, place = describe_rejection(test), SIZES.index(test.n)
     if place:
         said += f" At {SIZES[place - 1]:,} samples the test did not reject it yet."
@@ -176,7 +176,7 @@ def _build_game_verdict(state: BugState) -> PageVerdict:
 
 def describe_curve(curve: DistanceCurve, state: BugState) -> str:
     """The sentence of meaning under the curve."""
-    bug, same, n = state.question.bug if state.is_revealed else None, state.shown.same, state.shown.n
+    bug, same, n = state.question.bug if state.is_revealed else None, state.shown_result.same, state.shown_result.n
     said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
     if bug and not bug.can_be_sampled:
         return f"{said} So does that of this mistake, as far as samples can tell."
@@ -194,7 +194,7 @@ def describe_curve(curve: DistanceCurve, state: BugState) -> str:
 
 def describe_acceptance(state: BugState) -> str:
     """The lesson of the second picture."""
-    speeds, question = state.shown.speeds, state.question
+    speeds, question = state.shown_result.speeds, state.question
     counted = f"Counted on {speeds[0].texts} longer texts of each."
     arm = question.wrong_index
     if not state.is_revealed or arm is None:
@@ -213,7 +213,7 @@ def describe_acceptance(state: BugState) -> str:
 
 def describe_cells(state: BugState) -> str:
     """The sentence under the picture of the wrong rule's cells."""
-    arm = state.shown.arms[state.question.wrong_decoder[1]]
+    arm = state.shown_result.arms[state.question.wrong_decoder[1]]
     beyond, bars = len(arm.rows.outliers), len(arm.rows.probs)
     if not beyond:
         said = "So far sampling noise explains every bar of the wrong rule."
@@ -229,13 +229,13 @@ def build_tests_table(state: BugState) -> list[dict[str, str]]:
     return [
         {"samples": f"{one.n:,}", "decoder": name, "test": test.name, "p-value": format_p_for_table(test.p_value), "level": format_p_for_table(test.alpha),
          "found": "a difference" if test.rejected else "no difference"}
-        for pair in state.shown.looks for name, one in zip(state.question.names, pair, strict=True) for test in one.tests
+        for pair in state.shown_result.looks for name, one in zip(state.question.names, pair, strict=True) for test in one.tests
     ]  # fmt: skip
 
 
 def build_texts_title(state: BugState) -> str:
     """What stands over the texts side by side."""
-    alike, of = state.shown.alike
+    alike, of = state.shown_result.alike
     if alike == of:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
     return (

@@ -35,7 +35,7 @@ def prepare_session(state: BugState, ticket: Ticket) -> SamplingWorkspace:
         written = WRITTEN.get_or_compute(
             (encode_settings(question.settings), question.mistake), lambda: _start_result(question, bench, ticket)
         )
-        state.put(ticket, bench=bench, result=written)
+        state.store(ticket, bench=bench, result=written)
     ticket.tick(1.0)
     return state.bench
 

@@ -122,7 +122,7 @@ def describe_prompt(prompt: str) -> str:
 
 def announce_next_test(state: SamplingState) -> str:
     """When the next test comes."""
-    coming = state.find_test_after(state.shown.n)
+    coming = state.find_test_after(state.shown_result.n)
     return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
 
 

@@ -84,9 +84,8 @@ class SamplingWorkspace:
     def __init__(
         self, settings: Settings, make_specs: Callable[[tuple[int, ...]], Sequence[SamplingSpec]], tested: int, ticket: Ticket
     ):
-        key = settings.pair, settings.device, settings.dtype
-        self.pair, self.settings = model_loading.wait_for_models(ticket, key, cache.load_weights), settings
-        self.models = cache.describe_pair(*key)
+        self.pair, self.settings = model_loading.wait_for_pair(ticket, settings), settings
+        self.models = cache.describe_pair(settings.pair, settings.device, settings.dtype)
         self.is_small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
         ticket.tick(doing="Computing the exact distribution")
         exact = compute_exact_cells(self.pair, settings, ticket)

@@ -24,11 +24,13 @@ def build_offer(state: SetupsState) -> ExportOffer:
         return ExportOffer("serving-limits")
     link = {key: value for key, value in state.question.link().items() if state.has_own_result or key != "prompt"}
     said = build_facts(
-        one.settings, one.models, "serving_limits", link, [] if state.own else [build_setups_command(one)], n=one.texts, turns=one.runs,
-        machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_setups(one),
+        one.settings, one.models, "serving_limits", link, [] if state.has_own_result else [build_setups_command(one)], n=one.texts, turns=one.runs,
+        machine=dict(one.machine), measured=one.date, recorded=not state.has_own_result, sentence=figures.describe_setups(one),
     )  # fmt: skip
     package = build_serving_limits_package(one, state.question.arm, said)
-    return ExportOffer.from_package(package, "" if state.own else f"This is the recorded measurement, on passages of {one.text}.")
+    return ExportOffer.from_package(
+        package, "" if state.has_own_result else f"This is the recorded measurement, on passages of {one.text}."
+    )
 
 
 def build_setups_command(one: SetupComparison) -> str:

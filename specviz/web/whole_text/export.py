@@ -22,8 +22,8 @@ def build_offer(state: WholeTextState) -> ExportOffer:
     one = None if state.partial_result else state.shown_result
     if one is None:
         return ExportOffer("whole-text")
-    said = "" if state.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
-    return ExportOffer.from_package(build_shown_package(one, recorded=not state.own), said)
+    said = "" if state.has_own_result else f"This is the recorded passage, for the text “{one.settings.prompt}”."
+    return ExportOffer.from_package(build_shown_package(one, recorded=not state.has_own_result), said)
 
 
 def build_shown_package(passage: Passage, recorded: bool) -> Package:

@@ -145,7 +145,7 @@ def test_the_plan_ends_at_its_last_test():
     arm = CellShares("a", ("x",), (True,), (1.0,), (1_000_000,), (0.0,), (1.0,), 1_000_000)
     one.result = ExactnessResult((arm, arm))
     one.request_samples(1, work.draw_samples)
-    assert one.said == ["The plan ends at 1,000,000 samples. Choose another seed to begin again."]
+    assert one.notes == ["The plan ends at 1,000,000 samples. Choose another seed to begin again."]
 
 
 def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name():

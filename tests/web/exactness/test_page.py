@@ -150,7 +150,7 @@ def test_marks_of_neighbors_never_touch():
 
 def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
-    found = one.shown.looks[-1][0]
+    found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
         "A decoder that moves 1.6% of the probability to other texts would have been detected 99 times in 100."
     )
