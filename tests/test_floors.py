@@ -154,7 +154,7 @@ def test_a_proposer_cannot_reach_the_rule():
 
 PAGE_FOLDERS = sorted(path.parent for path in ROOT.glob("specviz/web/*/view.py"))
 SERVING = {"view", "work"}  # files of a page that meet the session and the queue
-ROOM = {"host", "routes", "state", "payload"}  # of the classroom, whose rooms are kept by the server
+ROOM = {"host", "routes", "state", "payload", "export"}  # of the classroom, whose rooms are kept by the server
 
 
 def module_files() -> dict[str, Path]:
