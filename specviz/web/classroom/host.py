@@ -364,7 +364,7 @@ def split_by_choice(entries: Sequence[tuple[int, str, int]], parts: int) -> list
 
 def load_pair(ticket: Ticket, settings: Settings) -> LoadedPair:
     """The models of a room, from memory or loaded while the ticket waits."""
-    return model_loading.wait_for_models(ticket, (settings.pair, settings.device, settings.dtype), cache.load_weights)
+    return model_loading.wait_for_pair(ticket, settings)
 
 
 def run_in_worker(

@@ -208,7 +208,7 @@ def show_entrance(desk: DeskState, room: Room) -> None:
 
 def steer(desk: DeskState, change: Callable[..., Any], *arguments: Any) -> None:
     """Change the room at a click; a refusal becomes a notice."""
-    desk.enter()
+    desk.begin_script_run()
     try:
         change(*arguments)
     except SpecvizError as error:
@@ -249,7 +249,7 @@ def show_task(desk: DeskState, opened: RoomSession, room: Room, task: Assignment
 
 def begin_task(desk: DeskState, opened: RoomSession, room: Room, kind: str, number: int) -> None:
     """Prepare a task in the queue, unless it has begun."""
-    desk.enter()
+    desk.begin_script_run()
     if number == opened.find_next_number():
         desk.submit(work.begin_task, opened, room, kind, number)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def begin_task(desk: DeskState, ticket: Ticket, session: RoomSession, room: Room, kind: str, number: int) -> None:
     """Open a task from the page; a second click with the same number changes nothing."""
     prepare_task(ticket, session, room, kind, number)
-    desk.put(ticket)
+    desk.store(ticket)
 
 
 def prepare_task(ticket: Ticket, session: RoomSession, room: Room, kind: str, number: int) -> None:

@@ -26,7 +26,7 @@ def build_offer(state: MethodsState) -> ExportOffer:
     link = state.question.link() | {"prompt": one.settings.prompt}
     said = build_facts(
         one.settings, one.models, "drafting_methods", link, [build_methods_command(one)], n=count_samples(one), turns=one.runs,
-        machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.describe_comparison(one),
+        machine=dict(one.machine), measured=one.date, recorded=not state.has_own_result, sentence=figures.describe_comparison(one),
     )  # fmt: skip
     package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix())
     return ExportOffer.from_package(

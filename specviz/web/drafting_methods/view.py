@@ -41,7 +41,7 @@ def show_page() -> None:
     question = replace(question, row=read_chosen_method() or question.row)
     run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
     measurement_page.show_controls("drafting_methods", state, question, problems, export.build_offer, *run)
-    one = state.partial_result or state.shown
+    one = state.partial_result or state.shown_result
     if one is None:
         top.caption("The comparison appears here once it has run.")
         return
@@ -66,7 +66,9 @@ def show_overview(state: MethodsState, comparison: MethodComparison) -> None:
     place.markdown(escape_markdown(figures.describe_comparison(comparison)))
     place.caption(
         escape_markdown(
-            figures.describe_sample_size(comparison, () if state.own or state.partial_result else recorded_plans().values())
+            figures.describe_sample_size(
+                comparison, () if state.has_own_result or state.partial_result else recorded_plans().values()
+            )
         )
     )
     data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
@@ -80,7 +82,7 @@ def show_overview(state: MethodsState, comparison: MethodComparison) -> None:
 def describe_measurement(state: MethodsState, comparison: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
     when = f"measured {comparison.date} on {describe_machine(comparison.machine)}; {comparison.runs} run{'s' * (comparison.runs != 1)} of {comparison.settings.max_new_tokens} tokens."
-    if state.own or state.partial_result:
+    if state.has_own_result or state.partial_result:
         return f"Your run, {when}{measurement_page.describe_missing_runs(state, comparison.runs, work.RUNS)}"
     other = describe_recorded_pair(comparison.settings.pair, state.pair)
     if other or state.question.settings.prompt != comparison.settings.prompt:

@@ -18,7 +18,7 @@ def compare_all_methods(state: MethodsState, ticket: Ticket, question: MethodsQu
 
     def show(comparison: MethodComparison) -> None:
         if comparison.runs:
-            state.keep(ticket, question, comparison)
+            state.store_result(ticket, question, comparison)
         else:
             state.stream(ticket, lambda: comparison)
 

@@ -21,7 +21,7 @@ from specviz.web.speed.surface_figures import Spot
 
 def build_offer(state: SpeedState) -> ExportOffer:
     """What can be exported; nothing until there is a plan. The sliders are where the visitor has left them."""
-    plan, choice, study, batches = state.shown, state.question.choice, load_study(), load_batches()
+    plan, choice, study, batches = state.shown_result, state.question.choice, load_study(), load_batches()
     if plan is None:
         return ExportOffer("how-fast")
     sliders = place_sliders(state.question, plan, batches)
@@ -37,7 +37,9 @@ def build_offer(state: SpeedState) -> ExportOffer:
         batches=(batches, choose_rounds(batches, choice)[0]) if batches else None,
         what_if=(sliders.gamma, sliders.spot, locate_pair(choice, plan, batches, sliders.gamma)),
     )
-    return ExportOffer.from_package(package, "" if state.own else f"This is the recorded plan, of the text {plan.text['name']}.")
+    return ExportOffer.from_package(
+        package, "" if state.has_own_result else f"This is the recorded plan, of the text {plan.text['name']}."
+    )
 
 
 def build_plan_command(plan: SpeedPlan) -> str:

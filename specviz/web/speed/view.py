@@ -60,10 +60,10 @@ def show_page() -> None:
     with fold:
         question, problems = show_fields(state)
     state.choose(question)
-    question = follow_widgets(question, state.shown, load_batches(), st.session_state, state.turn)
+    question = follow_widgets(question, state.shown_result, load_batches(), st.session_state, state.turn)
     run = "Predict for this text", work.make_plan_of_text, TEXTS["about"], fold
     measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
-    plan, kind = state.shown, session.get_theme()
+    plan, kind = state.shown_result, session.get_theme()
     with top:
         gamma, spot = show_sliders(question, plan, kind, state.turn)
     if plan is None:
@@ -71,7 +71,7 @@ def show_page() -> None:
     else:
         with gain:
             show_gains(state, plan, kind)
-        if not state.own and not state.question.has_own_pair:
+        if not state.has_own_result and not state.question.has_own_pair:
             show_other_drafts(state.question.choice.temperature)
         show_server_lines(state, plan)
         show_prediction(plan, kind)
@@ -222,7 +222,7 @@ def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, 
             if name == "what-if":
                 show_surface(question, plan, kind, gamma, spot)
             elif name == "many":
-                show_batches(load_batches(), choice, None if state.own else plan, kind)
+                show_batches(load_batches(), choice, None if state.has_own_result else plan, kind)
             elif study is None or not study.list_measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:

@@ -88,7 +88,7 @@ def describe_origin(state: WholeTextState, passage: Passage) -> str:
     """Where the text and its times come from; for a recorded one that answers another question, of which."""
     measured = words.describe_measurement(passage)
     measured = f"{measured[:1].upper()}{measured[1:]}"
-    if state.own:
+    if state.has_own_result:
         return f"Your run. {measured}{measurement_page.describe_missing_runs(state, passage.runs, work.RUNS)}"
     if state.question.settings == passage.settings:
         return f"Recorded. {measured}"
