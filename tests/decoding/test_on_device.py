@@ -60,7 +60,7 @@ from tests.proposers.test_eagle import random_head
 from tests.proposers.test_early_exit import random_exit
 
 PROMPT = "Once upon a time. Once upon"
-BASE = Settings(prompt=PROMPT, max_new_tokens=10, gamma=3, exit_layer=1)
+BASE = Settings(prompt=PROMPT, max_new_tokens=7, gamma=3, exit_layer=1)
 TEXT = (
     "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
     * 4
