@@ -47,7 +47,7 @@ Box = dict[Address, Span]  # what is known of each number: the interval it is un
 Wrapper = Callable[[Randomness], Randomness]  # what a mutant does to the random numbers
 
 ALL: Span = (0.0, 1.0)
-THIN = 1e-14  # edges are float64 numbers near 1, rounded some times; a narrower interval is not looked into, its mass counts as missed
+THIN = 1e-14  # edges are float64 numbers near 1, rounded some times; a narrower interval is left out, its mass counts as missed
 BATCH = 4096  # rows of one step
 TRIES = 20  # other numbers are taken so often where one met an edge to the last bit, or another number of its batch
 
@@ -164,7 +164,7 @@ class BoxCutter:
         self.dice = random.Random(seed)
 
     def cut_round(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
-        """Round and box of every outcome, and the share of the numbers that was not looked into, in [0, 1].
+        """Round and box of every outcome, and the share of the numbers that was left out, in [0, 1].
 
         ``known``: the intervals of numbers met before. The boxes do not overlap; with what was missed they fill the cube.
 
@@ -260,7 +260,7 @@ def compute_box_mass(box: Box, known: Box) -> float:
     return prod((high - low) / (above - below) for (low, high), (below, above) in spans)
 
 
-MISSED = 1e-12  # most probability that may lie where nothing was looked into
+MISSED = 1e-12  # most probability that may be left out
 
 
 def enumerate_target(
@@ -337,12 +337,12 @@ class Enumerator(BoxCutter):
         self._texts: dict[tuple, tuple[dict[Text, float], float]] = {}
 
     def enumerate_texts(self, row: Prefix) -> dict[Text, float]:
-        """Distribution of the rest of the text. Raises EnumerationError where more than MISSED of it was not looked into."""
+        """Distribution of the rest of the text. Raises EnumerationError where more than MISSED of it was left out."""
         found, missed = self._enumerate_rest(row, {})
         return _check_complete(found, missed)
 
     def compute_missed(self, row: Prefix) -> float:
-        """How much of the rest of the text was not looked into, at most: a probability."""
+        """Upper bound of the probability of the rest of the text that was left out."""
         return self._enumerate_rest(row, {})[1]
 
     def _enumerate_rest(self, row: Prefix, known: Box) -> tuple[dict[Text, float], float]:
@@ -408,7 +408,7 @@ class Enumerator(BoxCutter):
 
 
 def _check_complete(found: dict[Text, float], missed: float) -> dict[Text, float]:
-    """A distribution of which no more than MISSED was not looked into."""
+    """The distribution, checked to miss at most MISSED."""
     if missed > MISSED:
         raise EnumerationError(f"{missed:.1e} of the probability lies where float64 cannot look; {MISSED:.0e} is allowed.")
     assert abs(sum(found.values()) + missed - 1.0) < MISSED, "boxes fill the cube and do not overlap"

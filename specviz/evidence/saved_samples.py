@@ -77,7 +77,7 @@ class SavedSamples:
         """
         saved = cls(path, json.loads(format_canonical_json(fingerprint)))
         if path is not None:
-            if os.path.exists(path):  # unlike Path.exists, false where nobody may look
+            if os.path.exists(path):  # unlike Path.exists, false where permission is missing
                 saved.parts = _read_file(path, saved.fingerprint)
             saved.write()
         return saved

@@ -52,7 +52,7 @@ def change_temperature(probs: Tensor, factor: float) -> Tensor:
 
 
 class RowBeforeModel:
-    """Another source's distributions, one row too early: after ids it gives what belongs after ids[:-1]. A text of one token keeps its own.
+    """Another source's distributions, one row too early: after ids it gives the one after ids[:-1]. A text of one token keeps its own.
 
     The source is asked about a tree whose root is the last token of the prefix, so its cache works as usual.
     """
@@ -94,7 +94,7 @@ class MisreportingProposer(DraftModel):
 
 
 class DroppingProposer(DraftModel):
-    """Ends its chain before the first drawn token whose own q is below ``least``: that token is looked at and thrown away."""
+    """Ends its chain before the first drawn token whose own q is below ``least``. That token is discarded."""
 
     name = "dropping"
 
@@ -190,4 +190,4 @@ reuse_draft_numbers = partial(
 reuse_acceptance_numbers = partial(
     ReaddressedRandomness, _same_at_every_position
 )  # the generator is seeded again before each comparison
-address_by_position = partial(ReaddressedRandomness, _by_position_alone)  # of chains: where the round started is forgotten
+address_by_position = partial(ReaddressedRandomness, _by_position_alone)  # of chains: the start of the round is left out

@@ -50,7 +50,7 @@ class PublishedBug:
 
     @property
     def projects(self) -> list[str]:
-        """Names of the projects in which it was found; none where nobody reported it."""
+        """Names of the projects in which it was found; none for a bug without a report."""
         if self.thread in ("derived", "common"):
             return ["many decoders"] if self.thread == "common" else []
         names = [

@@ -17,7 +17,7 @@ from specviz.web.hosting.options import load_options
 from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
 LENGTHS = (1, 2, 3, 4)
-LENGTH = 2  # until somebody chooses
+LENGTH = 2  # default
 FILE, SERVER = "file", "server"
 SOURCES = {
     **DECODERS,

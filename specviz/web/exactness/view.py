@@ -124,7 +124,7 @@ def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str
 
 
 def show_server_fields(state: ExactnessState) -> None:
-    """Whom to ask, and the button: no address is asked before somebody clicks it."""
+    """The server's address, and the button; no request is sent before a click."""
     form = Form("exactness", state.turn, {})
     where, name, count = st.columns([5, 3, 2])
     url = where.text_input(
@@ -143,7 +143,7 @@ def show_server_fields(state: ExactnessState) -> None:
 
 
 def read_uploads(state: ExactnessState) -> list[SampleUpload]:
-    """What this visitor's browser sent; nobody else's session sees it. A file that is not here any more is left out."""
+    """The files of this session's uploader. One that is no longer there is left out."""
     sent = st.session_state.get(f"exactness-file-{state.turn}") or ()
     return [SampleUpload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
 

@@ -17,7 +17,7 @@ from specviz.web.common.pairs import resolve_pair
 from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
 HIDDEN = "hidden"
-FIRST = "R5"  # until somebody chooses: the commonest one
+FIRST = "R5"  # default: the most common bug
 GUESSES = ("A", "B", "neither")
 GAME = {
     **{name: SETTINGS[name].default for name in SAMPLING_FIELDS},
