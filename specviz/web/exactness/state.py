@@ -109,13 +109,7 @@ class ServerRequest:
 
 
 class ExactnessState(SamplingState):
-    """A question with everything that was found.
-
-    report    on sample files or on a server, as JSON; taken  the uploads that it is about
-    told      what was learned of a server before its first sample, a line each
-    kept      (whom was asked, the folder of the samples), so that work that was stopped goes on
-    latest    the work that is under way or was last done
-    """
+    """A question with everything that was found for it."""
 
     empty = ExactnessResult()
 
@@ -129,10 +123,10 @@ class ExactnessState(SamplingState):
     def reset_findings(self) -> None:
         super().reset_findings()
         self.latest: Work | None = None
-        self.report: Mapping[str, Any] | None = None
-        self.tested_uploads: tuple[str, ...] = ()
-        self.server_notes: tuple[str, ...] = ()
-        self.server_collection: tuple[ServerRequest, Any] | None = None
+        self.report: Mapping[str, Any] | None = None  # on sample files or on a server, JSON-ready
+        self.tested_uploads: tuple[str, ...] = ()  # ids of the uploads in the report
+        self.server_notes: tuple[str, ...] = ()  # results of the preflight checks, a line each
+        self.server_collection: tuple[ServerRequest, Any] | None = None  # with the folder of its samples, to resume from
 
     def submit(self, work: Work, *arguments: Any) -> None:
         """As every page."""
