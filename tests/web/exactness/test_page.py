@@ -83,7 +83,7 @@ def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
 @pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None, "", "1e3", "²"))
 def test_a_number_of_samples_that_cannot_be_drawn_gets_a_sentence(count):
     asked = exam()
-    asked.ask(count, work.draw_samples)
+    asked.request_samples(count, work.draw_samples)
     assert asked.notes == [f"samples must be a whole number from 1 to 1,000,000, got {count!r}."]
     assert (asked.ticket, asked.result) == (None, ExactnessResult())
 
@@ -92,7 +92,7 @@ def test_numbers_are_read_as_people_write_them():
     counts: list[int] = []
     for text in ("2,500", " 10 000 ", "7"):
         asked = exam()
-        asked.ask(text, lambda exam, ticket, count: counts.append(count))
+        asked.request_samples(text, lambda exam, ticket, count: counts.append(count))
         assert asked.ticket.ended.wait(10)
     assert counts == [2500, 10000, 7]
 

@@ -59,4 +59,4 @@ def test_a_file_that_is_not_here_is_left_out_and_the_page_stays(serve, caplog):
     state = {"uploaded_file_info": [{"file_id": "somebody else's", "name": "../x", "size": 2**62}]}
     app = sent(app, "exactness-file", file_uploader_state_value=state)
     assert not app.exception and "Traceback" not in caplog.text
-    assert not app.session_state["exactness"].taken
+    assert not app.session_state["exactness"].tested_uploads
