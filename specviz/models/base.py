@@ -12,15 +12,17 @@ from specviz.verification.draft_tree import DraftTree
 
 
 class LanguageModel(Protocol):
-    """A model with its sampling settings, opened for one request. What it returns is a pure function of rows and tree.
+    """A model with its sampling settings, opened for one request. What it returns is a pure function of rows and tree."""
 
-    Attributes:
-        vocabulary: Number of ids, V.
-        context: Most tokens a row may hold; None: no limit.
-    """
+    @property
+    def vocabulary(self) -> int:
+        """Number of ids, V."""
+        ...
 
-    vocabulary: int
-    context: int | None
+    @property
+    def context(self) -> int | None:
+        """Most tokens a row may hold; None: no limit."""
+        ...
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64: after each row's prefix, then after each node of its tree (N = tree.widest).
