@@ -20,7 +20,7 @@ def compare_all_methods(state: MethodsState, ticket: Ticket, question: MethodsQu
         if comparison.runs:
             state.store_result(ticket, question, comparison)
         else:
-            state.stream(ticket, lambda: comparison)
+            state.store_partial(ticket, lambda: comparison)
 
     show(compare_methods(pair, settings, RUNS, SAMPLES, ticket.tick, expect=ticket.expect, show=show))
     ticket.tick(1.0)
