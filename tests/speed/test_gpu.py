@@ -6,7 +6,9 @@ import json
 import time
 
 import pytest
+import torch.nn.functional as F
 
+from specviz.models.fast_llama import fixed_pass
 from specviz.speed import gpu
 from specviz.speed.gpu import PARTS, Part, PartContext, format_gpu, measure_gpu
 
@@ -19,11 +21,14 @@ def test_a_part_runs_dry(name: str) -> None:
     assert sent and "errors" not in context.record
 
 
-def test_our_pass_has_fewer_operations_than_the_librarys() -> None:
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_our_pass_has_at_most_60_percent_of_the_librarys_operations(tokens: int, monkeypatch) -> None:
+    """Counted as on a GPU, where a norm is one operation of torch (``rms_norm``); the published shape has 615 kernels for 1,805 operations."""
+    monkeypatch.setattr(fixed_pass, "rms_norm", lambda x, weight, epsilon: F.rms_norm(x, weight.shape, weight, epsilon))
     context = PartContext(True, time.monotonic() + 100, lambda record: None)
     PARTS["kernels"].run(context)
     counts = context.record["counts"]
-    assert counts["operations, 5 tokens, ours"] < counts["operations, 5 tokens, library"]
+    assert counts[f"operations, {tokens} tokens, ours"] <= 0.6 * counts[f"operations, {tokens} tokens, library"]
 
 
 def test_a_record_is_continued_and_a_table_written(tmp_path, monkeypatch) -> None:

@@ -107,6 +107,25 @@ def apply_token_rule(
     return BatchVerdict(tested, torch.zeros_like(tested), checked, accepted, torch.stack(path, 1), count, rejected, probs)
 
 
+def apply_chain_rule(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: DraftBatch) -> BatchVerdict:
+    """The token rule for B chains at once, all levels in the same operations. Arguments as in ``apply_token_rule``."""
+    _, levels, u = drafted
+    p_nodes, q_nodes = at
+    most = p_nodes.shape[1]
+    left, total = unscaled_residual(p[:, :most], q)
+    after = torch.arange(1, most + 1, device=p.device)
+    within = after <= levels[:, None]
+    empty = ~(total[..., 0] > 0.0)  # p equals q up to rounding: a rejection has probability 0
+    passed = ((u * q_nodes < p_nodes) | empty) & within
+    count = passed.long().cumprod(1).sum(1)
+    checked, accepted = within & (after <= count[:, None] + 1), after <= count[:, None]
+    cut = count < levels
+    rows, held = torch.arange(len(p), device=p.device), count.clamp(max=most - 1)
+    probs = torch.where(cut[:, None], left[rows, held] / total[rows, held], p[rows, count])
+    path = (after - 1).expand(len(p), -1)
+    return BatchVerdict(p_nodes, torch.zeros_like(p_nodes), checked, accepted, path, count, torch.where(cut, count, -1), probs)
+
+
 def apply_block_rule(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: DraftBatch) -> BatchVerdict:
     """Block verification (Sun et al. 2024, Algorithm 2) of B chains at once. Arguments as in ``apply_token_rule``."""
     _, levels, u = drafted

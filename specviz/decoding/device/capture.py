@@ -63,7 +63,7 @@ class RoundProgram:
     """
 
     def __init__(self, kernel: Any, packet: np.ndarray, compiler: dict[str, Any] | None, records: bool):
-        self.kernel, self.is_recorded = kernel, records
+        self.kernel, self.is_recorded, self.is_compiled = kernel, records, bool(compiler)
         try:
             if compiler:
                 torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
@@ -80,13 +80,18 @@ class RoundProgram:
             ) from error
 
     @torch.inference_mode()
-    def run(self, packet: np.ndarray) -> np.ndarray:
-        """One round: what ``kernel.round`` returns for this table."""
+    def run(self, packet: np.ndarray, work_meanwhile: Callable[[], None] | None = None) -> np.ndarray:
+        """One round: what ``kernel.round`` returns for this table.
+
+        work_meanwhile: What the host does while a recorded round runs on the device.
+        """
         table = torch.from_numpy(packet)
         if not self.is_recorded:
             return self.kernel.round(table.to(self.kernel.device)).cpu().numpy()
         self._packet.copy_(table)
         self._replay()
+        if work_meanwhile:
+            work_meanwhile()
         return self._result.cpu().numpy()
 
 
@@ -126,6 +131,11 @@ class ProgramStore:
         with self._lock:
             self._free.append((key, program))
             del self._free[:-MAX_KEPT]
+
+    def list_free(self) -> list[tuple[Hashable, RoundProgram]]:
+        """Keys and programs that no request uses."""
+        with self._lock:
+            return [*self._free]
 
     def __len__(self) -> int:
         return len(self._free)

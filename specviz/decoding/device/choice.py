@@ -76,7 +76,11 @@ def choose_engine(
 
     Args:
         engine: A choice of the setting ``engine``.
-        target, proposer, rule, randomness, eos_token_ids: As for ``engine.step``.
+        target: As for ``engine.step``.
+        proposer: As for ``engine.step``.
+        rule: As for ``engine.step``.
+        randomness: As for ``engine.step``.
+        eos_token_ids: As for ``engine.step``.
         rows: Most rows of a call.
         columns: Most tokens of a row's text.
         bars: As for ``engine.step``; only the reference keeps distributions.

@@ -24,6 +24,7 @@ from specviz.decoding.device.batched_rules import (
     BatchVerdict,
     DraftBatch,
     apply_block_rule,
+    apply_chain_rule,
     apply_token_rule,
     gather_node_probabilities,
 )
@@ -146,6 +147,7 @@ class DeviceSteps:
         self.program = ProgramStore.of(target.model).lease(self.key, self, build) if self.key else build()
         self.kernel: RoundKernel = self.program.kernel
         self._slots = [_Slot() for _ in range(rows)]
+        self._ahead: dict[tuple[int, int, int], np.ndarray] = {}  # by draw, start and levels: random numbers of the next round
 
     def __call__(self, rows: Sequence[Prefix]) -> list[Round]:
         """One round of every row, as ``engine.step`` gives it; ``timing`` has the whole round's seconds.
@@ -155,7 +157,7 @@ class DeviceSteps:
         began = time.perf_counter()
         places = self._places(rows)
         packet, uniforms = self._build_packet(rows, places)
-        record = self.program.run(packet)
+        record = self.program.run(packet, (lambda: self._draw_ahead(rows[0])) if len(rows) == 1 else None)
         found = [_Record(record[place], self.shape) for place in places]
         if not all(one.finite for one in found):
             raise ModelError("The model's logits are not finite: try float32.")
@@ -209,24 +211,40 @@ class DeviceSteps:
     def _build_packet(self, rows: Sequence[Prefix], places: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """What a round needs of the host: (B, 2 + 3 N + 1) float64 with lengths, levels and random numbers; and the last alone."""
         nodes = len(self.shape.parents)
-        uniforms = np.zeros((len(self._slots), 3 * nodes + 1))
         packet = np.zeros((len(self._slots), 2 + 3 * nodes + 1))
         packet[:, 0] = [max(1, len(slot.ids)) for slot in self._slots]  # an idle slot is written behind its text
         packet[places, 0], packet[places, 1] = [len(row.ids) for row in rows], [self.count_levels(row) for row in rows]
+        levels = [int(packet[place, 1]) for place in places]
+        ahead = self._ahead.get((rows[0].draw, rows[0].start, levels[0])) if len(rows) == 1 else None
+        packet[places, 2:] = self._draw_uniforms(rows, levels) if ahead is None else ahead
+        return packet, packet[:, 2:]
+
+    def _draw_uniforms(self, rows: Sequence[Prefix], levels: Sequence[int]) -> np.ndarray:
+        """The random numbers of each row's round, (rows, 3 N + 1)."""
+        nodes = len(self.shape.parents)
+        uniforms = np.zeros((len(rows), 3 * nodes + 1))
         for node, depth in enumerate(self.shape.depths):
-            drafting = [(row, place) for row, place in zip(rows, places, strict=True) if packet[place, 1] > depth]
-            if not drafting:
+            at = [index for index, most in enumerate(levels) if most > depth]
+            if not at:
                 break
-            some, at = [row for row, _ in drafting], [place for _, place in drafting]
+            some = [rows[index] for index in at]
             for part, purpose in enumerate((Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL)):
                 if purpose is not Purpose.DRAFT or self.kernel.drawn:
                     uniforms[at, part * nodes + node] = self.randomness.take(purpose, some, node, depth)
-        for row, place in zip(rows, places, strict=True):
-            levels = int(packet[place, 1])
-            count = self.shape.count_nodes(levels)
-            uniforms[place, -1] = self.randomness.take(Purpose.BONUS, [row], count, levels)[0]
-        packet[:, 2:] = uniforms
-        return packet, uniforms
+        for index, (row, most) in enumerate(zip(rows, levels, strict=True)):
+            uniforms[index, -1] = self.randomness.take(Purpose.BONUS, [row], self.shape.count_nodes(most), most)[0]
+        return uniforms
+
+    def _draw_ahead(self, row: Prefix) -> None:
+        """Draw the random numbers of the round after this one, for each number of tokens that this one may write.
+
+        The host has nothing else to do while the device runs, and a number is a function of its address.
+        """
+        self._ahead.clear()
+        for count in range(1, min(self.count_levels(row) + 1, row.remaining - 1) + 1):
+            later = Prefix(row.ids + (0,) * count, row.start + count, row.remaining - count, row.draw)
+            levels = self.count_levels(later)
+            self._ahead[row.draw, later.start, levels] = self._draw_uniforms([later], [levels])
 
     def _build_outcome(self, found: _Record, row: Prefix, packet: np.ndarray, uniforms: np.ndarray) -> Outcome:
         nodes = len(self.shape.parents)
@@ -317,7 +335,8 @@ class RoundKernel:
         self.below = shape.below.to(device)
         self.above = torch.tensor(shape.parents, dtype=torch.int64, device=device) + 1
         depths = torch.tensor(shape.depths, dtype=torch.int64, device=device)
-        seen = shape.seen.to(device)
+        seen, self.depths = shape.seen.to(device), depths
+        self.reached = torch.cat([torch.full_like(depths[:1], -1), depths[: shape.levels[-1][0] if nodes else 0] + 1])
         every = torch.arange(nodes, device=device)
         first = torch.zeros(1, dtype=torch.int64, device=device)
         self.opening = PassTokens.chain(2, device)
@@ -378,9 +397,12 @@ class RoundKernel:
             at_q, u_last = whole, packet[:, -1:]
         else:
             at, drafted = gather_node_probabilities(p, q, tokens, self.above), DraftBatch(tokens, levels, u_accept)
-            verdict = (
-                apply_block_rule(p, q, at, drafted) if self.block else apply_token_rule(self.shape, self.below, p, q, at, drafted)
-            )
+            if self.block:
+                verdict = apply_block_rule(p, q, at, drafted)
+            elif self.shape.is_chain:
+                verdict = apply_chain_rule(p, q, at, drafted)
+            else:
+                verdict = apply_token_rule(self.shape, self.below, p, q, at, drafted)
             at_q = at[1]
             replaced = u_residual.gather(1, verdict.rejected.clamp(min=0)[:, None])
             u_last = torch.where(verdict.rejected[:, None] >= 0, replaced, packet[:, -1:])
@@ -397,18 +419,19 @@ class RoundKernel:
         probs, sample = self.draft.probs(self.ids.gather(1, begin[:, None] + self.opening.columns), begin, self.opening)
         index = (lengths - 1 - begin)[:, None]
         here = probs.gather(1, index[..., None].expand(-1, 1, probs.shape[2]))  # (B, ends, V)
-        finite, irregular = sample.gather(1, index).isfinite().all(1), torch.zeros_like(lengths, dtype=torch.bool)
-        tokens, q = [], []
+        tokens, q, samples, masses = [], [], [sample.gather(1, index)], []
         for level, width in enumerate(self.widths):
             first = self.shape.levels[level][0]
             uniforms = u[:, first : first + here.shape[1] * width].unflatten(1, (width, -1)) if self.drawn else None
             found, distributions, mass = self._children(here, width, uniforms)
-            irregular |= ((mass <= 0.0) & (levels > level)[:, None]).any(1)
             tokens.append(found)
             q.append(distributions)
+            masses.append(mass)
             if level + 1 < len(self.widths):
                 here, sample = self.draft.probs(found, lengths, self.growing[level])
-                finite &= (sample.isfinite() | (levels <= level + 1)[:, None]).all(1)
+                samples.append(sample)
+        finite = (torch.cat(samples, 1).isfinite() | (levels[:, None] <= self.reached)).all(1)
+        irregular = ((torch.cat(masses, 1) <= 0.0) & (levels[:, None] > self.depths)).any(1)
         return torch.cat(tokens, 1), torch.cat(q, 1), finite, irregular
 
     def _children(self, here: Tensor, width: int, u: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -422,6 +445,9 @@ class RoundKernel:
             tokens, mass = ids[..., :width].flatten(1), ordered[..., :width].flatten(1)
             return tokens, one_hot(tokens, here.shape[-1]), mass
         tokens, q, mass, left = [], [], [], here
+        if width == 1:
+            found, cumulative = inverse_cdf(here, u[:, 0, :, None])
+            return found[..., 0], here, cumulative[..., -1]
         for sibling in range(width):
             total = left.sum(-1, keepdim=True)
             probs = left if sibling == 0 else torch.where(total > 0.0, left / total, left)

@@ -22,6 +22,8 @@ from specviz.settings import Settings
 from specviz.threads import FEW, PassThreads
 from specviz.verification.warp import pad_vocabulary, warp_tensors
 
+READ_MAX = 512  # tokens of a text that is read in one pass with a mask; a longer text is read by the library, which needs none
+
 
 class PassTokens(NamedTuple):
     """Which tokens a pass reads, counted from each row's first column ``begin``. All on the model's device.
@@ -43,6 +45,23 @@ class PassTokens(NamedTuple):
         """The next ``count`` tokens of the text; each sees those before it and itself."""
         steps = torch.arange(count, device=device)
         return cls(steps, steps, torch.ones(count, count, dtype=torch.bool, device=device).tril(), steps)
+
+
+class MaskTable(NamedTuple):
+    """Additive masks of a pass over T tokens in a cache of S columns, by a column's distance from the row's first column ``begin``.
+
+    Attributes:
+        values: (2 S T,) for each kind of layer: for each token, the columns from S before ``begin`` to S - 1 behind it.
+        lines: (T G, 1) int64, where each token's values begin, once for each of G query heads that read the same keys.
+    """
+
+    values: dict[str, Tensor]
+    lines: Tensor
+
+    def select(self, distances: Tensor) -> dict[str, Tensor]:
+        """Masks (B, 1, T G, S). distances: (B, S) int64, columns counted from S before each row's ``begin``."""
+        index = (self.lines + distances[:, None])[:, None]
+        return {kind: values[index] for kind, values in self.values.items()}
 
 
 class FixedLayer(CacheLayerMixin):
@@ -102,7 +121,8 @@ class FixedModel:
         self._last: int = (getattr(text, "max_position_embeddings", None) or columns) - 1
         self._windows = attention_windows(text)
         self._cache = self._allocate(rows, columns)
-        self._every = torch.arange(columns, device=self.device)
+        self._distances = torch.arange(columns, 2 * columns, device=self.device)
+        self._tables: dict[int, tuple[PassTokens, MaskTable]] = {}
         self._starts = torch.arange(rows, device=self.device)[:, None] * columns
         self._pass = self._open_pass(columns)
 
@@ -152,6 +172,14 @@ class FixedModel:
     def read(self, row: int, ids: Sequence[int]) -> None:
         """Read a text, at least one token, into the first columns of a row."""
         PassThreads.for_model(self.model).prepare(FEW, lambda: self._read(ids[:FEW]))  # here, because ``probs`` may be compiled
+        if self._pass is not None and len(ids) <= READ_MAX:
+            fed = PassTokens.chain(len(ids), self.device)
+            tokens = torch.tensor([ids], device=self.device).clamp(max=self._known - 1)
+            mask, *_ = self._build_table(fed, len(ids)).select(fed.columns[None] + len(ids)).values()
+            hidden, inputs = self._pass.prepare(tokens, fed.depths.clamp(max=self._last), mask, fed.columns)
+            lines = [tuple(whole[row : row + 1, : len(ids)] for whole in layer.stored) for layer in self._cache.layers]
+            self._pass.run_layers(hidden, inputs, lines, is_compiled=False)
+            return
         for layer, found in zip(self._cache.layers, self._read(ids).layers, strict=True):
             layer.keys[row, :, : len(ids)], layer.values[row, :, : len(ids)] = found.keys[0], found.values[0]
 
@@ -170,28 +198,29 @@ class FixedModel:
             begin: (B,) int64, at least 0: every row's tokens before this column have been read.
             fed: Columns and positions of the tokens, and what they see.
         """
+        table = self._find_table(fed)
         if self._pass is None:
-            return self._warp(self._run_library(tokens, begin, fed))
-        hidden, inputs = self._prepare(tokens, begin, fed)
+            return self._warp(self._run_library(tokens, begin, fed, table))
+        hidden, inputs = self._prepare(tokens, begin, fed, table)
         hidden = self._pass.run_layers(hidden, inputs, [layer.stored for layer in self._cache.layers])
         return self._finish(hidden, len(tokens))
 
-    def _prepare(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> tuple[Tensor, Any]:
+    def _prepare(self, tokens: Tensor, begin: Tensor, fed: PassTokens, table: MaskTable) -> tuple[Tensor, Any]:
         assert self._pass is not None, "only covered families come here"
         positions = (begin[:, None] + fed.depths).clamp(max=self._last)
-        (mask,) = self._masks(begin, fed, positions).values()
+        (mask,) = table.select(self._distances - begin[:, None]).values()
         return self._pass.prepare(tokens.clamp(max=self._known - 1), positions, mask, self._index(begin, fed.columns))
 
     def _finish(self, hidden: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         assert self._pass is not None, "only covered families come here"
         return self._warp(self._pass.compute_logits(hidden).unflatten(0, (rows, -1)))
 
-    def _run_library(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> Tensor:
+    def _run_library(self, tokens: Tensor, begin: Tensor, fed: PassTokens, table: MaskTable) -> Tensor:
         index = self._index(begin, fed.columns)
         for layer in self._cache.layers:
             layer.index = index
         positions = (begin[:, None] + fed.depths).clamp(max=self._last)
-        masks = self._masks(begin, fed, positions)
+        masks = table.select(self._distances - begin[:, None])
         out = self.model(
             input_ids=tokens.clamp(max=self._known - 1),
             position_ids=positions,
@@ -217,15 +246,24 @@ class FixedModel:
                 flat = whole.flatten(0, 1)
                 flat.index_copy_(0, written, flat.index_select(0, read))
 
-    def _masks(self, begin: Tensor, fed: PassTokens, positions: Tensor) -> dict[str, Tensor]:
-        """Additive masks (B, 1, T, S), by kind of layer."""
-        offset = self._every - begin[:, None]  # (B, S): column counted from ``begin``
-        own = (offset >= 0) & (offset < fed.seen.shape[1])
-        place = offset.clamp(0, fed.seen.shape[1] - 1)
-        seen = torch.where(own[:, None], fed.seen.t()[place].transpose(1, 2), (offset < 0)[:, None])
-        where = torch.where(own, begin[:, None] + fed.places[place], self._every)
-        masks = {}
+    def _find_table(self, fed: PassTokens) -> MaskTable:
+        """The masks of a pass over these tokens, made when they are first read."""
+        if id(fed) not in self._tables:
+            self._tables[id(fed)] = (
+                fed,
+                self._build_table(fed, len(self._distances)),
+            )  # with ``fed``, so that its id stays its own
+        return self._tables[id(fed)][1]
+
+    def _build_table(self, fed: PassTokens, columns: int) -> MaskTable:
+        """The masks of a pass in a cache of so many columns."""
+        distance = torch.arange(-columns, columns, device=self.device)
+        own = (distance >= 0) & (distance < fed.seen.shape[1])
+        place = distance.clamp(0, fed.seen.shape[1] - 1)
+        seen, position = torch.where(own, fed.seen[:, place], distance < 0), torch.where(own, fed.places[place], distance)
+        values = {}
         for kind, window in self._windows.items():
-            near = seen if window is None else seen & (where[:, None] > positions[:, :, None] - window)
-            masks[kind] = torch.where(near, 0.0, lowest_value(self.dtype))[:, None].to(self.dtype)
-        return masks
+            near = seen if window is None else seen & (position > fed.depths[:, None] - window)
+            values[kind] = torch.where(near, 0.0, lowest_value(self.dtype)).to(self.dtype).flatten()
+        lines = torch.arange(len(fed.columns), device=self.device) * 2 * columns
+        return MaskTable(values, lines.repeat_interleave(1 if self._pass is None else self._pass.group)[:, None])

@@ -94,23 +94,30 @@ class FixedPass:
         self.run_layer: Callable[..., Tensor] = partial(
             run_layer, heads=heads, size=size, epsilon=self.epsilon, scaling=float(attention.scaling)
         )
+        self._compiled_layer: Callable[..., Tensor] | None = None
 
     def compile(self, compiler: dict[str, Any]) -> None:
         """Compile a layer once, for all of them."""
-        self.run_layer = torch.compile(self.run_layer, fullgraph=True, dynamic=False, **compiler)
+        self._compiled_layer = torch.compile(self.run_layer, fullgraph=True, dynamic=False, **compiler)
 
     def prepare(self, ids: Tensor, positions: Tensor, mask: Tensor, index: Tensor) -> tuple[Tensor, PassInputs]:
-        """States (N, width) before the layers, and what the layers share; ids, positions (B, T), mask (B, 1, T, S), index (N,)."""
-        rows, fresh = ids.shape
+        """States (N, width) before the layers, and what the layers share.
+
+        ids, positions: (B, T); mask: (B, 1, T G, S), each token's line once for each of G query heads; index: (N,).
+        """
         cos, signed = self.angles[positions.flatten()].unsqueeze(1).chunk(2, -1)
-        if self.group > 1:
-            mask = mask.unsqueeze(3).expand(-1, -1, -1, self.group, -1).reshape(rows, 1, fresh * self.group, -1)
         return F.embedding(ids.flatten(), self.embedding), PassInputs(cos, signed, mask, index)
 
-    def run_layers(self, hidden: Tensor, inputs: PassInputs, cache: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-        """States (N, width) after the layers. cache: keys and values of each layer, (B, S, K, D) each, which are written."""
+    def run_layers(
+        self, hidden: Tensor, inputs: PassInputs, cache: Sequence[tuple[Tensor, ...]], is_compiled: bool = True
+    ) -> Tensor:
+        """States (N, width) after the layers.
+
+        cache: keys and values of each layer, (B, S, K, D) each, which are written; is_compiled: by the compiled layer if there is one.
+        """
+        run = self._compiled_layer if is_compiled and self._compiled_layer else self.run_layer
         for weights, (keys, values) in zip(self.layers, cache, strict=True):
-            hidden = self.run_layer(hidden, inputs, keys, values, weights)
+            hidden = run(hidden, inputs, keys, values, weights)
         return hidden
 
     def compute_logits(self, hidden: Tensor) -> Tensor:

@@ -44,9 +44,9 @@ def find_fast_weights(model: LlamaForCausalLM) -> FastWeights:
 
 
 def is_covered(model: LlamaForCausalLM) -> bool:
-    """Whether this file computes what the model computes: float32, no biases, SiLU, and both norms. (For other dtypes the library
-    computes norms in float32.)
+    """Whether this file computes what the model computes: float32, no biases, SiLU, and both norms.
 
+    For other dtypes the library computes norms in float32.
     A model with matrices in an unknown form, such as another library's quantization, is left to that library.
     """
     config = model.config
@@ -112,7 +112,7 @@ class FastLayer:
     def __call__(
         self, hidden: Tensor, cos: Tensor, signed: Tensor, mask: Tensor | None, held: CacheLayerMixin, every: Tensor | None = None
     ) -> Tensor:
-        """hidden (B, T, width) -> (B, T, width).
+        """The layer's states, (B, T, width) -> (B, T, width).
 
         cos, signed  (B, T, 1, D), as in ``apply_rotary``
         mask         None, or additive (B, 1, T, S); each of the last tokens whose columns it lacks sees itself, too

@@ -71,7 +71,7 @@ class HalfWeights:
         return made
 
     def product(self, tokens: Tensor) -> Tensor:
-        """tokens (N, in) -> (N, out), float32."""
+        """The product with tokens, (N, in) -> (N, out), float32."""
         first, *others = (
             torch.fbgemm_linear_fp16_weight_fp32_activation(part.contiguous(), group, self.zeros)
             for part, group in zip(self._split(tokens), self.groups, strict=True)
