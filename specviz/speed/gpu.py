@@ -50,11 +50,13 @@ from specviz.records import HERE
 from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.generation import PROMPTS, decode_speculatively, decode_target_only
+from specviz.speed.records.gpu_costs import GpuCosts
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 
 RECORD = "gpu.json"
 TABLE = "gpu.txt"
+COSTS = "costs.json"  # what ships of the record, in assets/costs/
 PAIR = "storybook"
 COMPILER = {"backend": "inductor"}
 
@@ -147,7 +149,12 @@ class Part:
 
 def measure_machine(context: PartContext) -> None:
     """Names and versions, and the rates that bound everything else."""
-    found = {"torch": torch.__version__, "transformers": transformers.__version__, "cores": os.cpu_count()}
+    found = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "cores": os.cpu_count(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
     if not context.dry:
         properties = torch.cuda.get_device_properties(0)
         found |= {"gpu": properties.name, "cuda": torch.version.cuda, "memory": properties.total_memory}
@@ -736,6 +743,7 @@ def measure_gpu(out: Path, minutes: float, dry: bool, log: Callable[[str], None]
         record["parts"].setdefault(name, {"status": "no time left"})
     _write(path, record)
     (out / TABLE).write_text(format_gpu(record) + "\n")
+    (out / COSTS).write_text(GpuCosts.from_measurement(record, time.strftime("%Y-%m-%d")).to_json() + "\n")
     return record
 
 
