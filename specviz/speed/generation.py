@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import mean, median
 
-from specviz.decoding.device.choice import REFERENCE, choose_engine, choose_target_only
+from specviz.decoding.device.choice import COMPILED, choose_engine, choose_target_only
 from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
@@ -46,9 +46,15 @@ def decode_target_only(
     settings: Settings,
     ids: tuple[int, ...],
     eos_token_ids: frozenset[int] = frozenset(),
-    engine: str = REFERENCE,
+    engine: str | None = None,
 ) -> Iterator[Round]:
-    """The same by target-only sampling. engine: as for ``choose_engine``."""
+    """The same by target-only sampling.
+
+    engine: as for ``choose_engine``; None: the fastest that needs no more time to compile than the settings' own engine. On a CPU
+    that is the reference.
+    """
+    if engine is None:
+        engine = COMPILED if settings.engine == COMPILED and pair.target.device.type == "cuda" else "auto"
     target, randomness = pair.source(pair.target, settings, pair.vocabulary), PhiloxRandomness(settings.seed)
     choice = choose_target_only(engine, target, randomness, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
     rounds = sample_target_only(target, randomness, settings, ids, eos_token_ids, steps=choice.steps)

@@ -701,14 +701,14 @@ def generate_with_static_cache(context: PartContext) -> None:
 PARTS = {  # in the order of importance
     "machine": Part(measure_machine, 30),
     "bench": Part(bench_pair, 150),
-    "engines": Part(compare_engines, 75),
-    "kernels": Part(count_kernels, 45),
+    "engines": Part(compare_engines, 45),
+    "kernels": Part(count_kernels, 20),
     "passes": Part(measure_passes, 150),
     "attention": Part(compare_attention, 30),
     "rounds of many rows": Part(sample_by_rounds, 45),
-    "verify": Part(run_verify, 75),
-    "methods": Part(compare_methods, 75),
-    "generate static": Part(generate_with_static_cache, 60),
+    "verify": Part(run_verify, 60),
+    "methods": Part(compare_methods, 60),
+    "generate static": Part(generate_with_static_cache, 45),
 }
 GRACE = 25.0  # seconds after a part's time limit before its process is killed
 DRY_SECONDS = 20
