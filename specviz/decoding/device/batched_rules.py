@@ -117,7 +117,7 @@ def apply_chain_rule(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: D
     within = after <= levels[:, None]
     empty = ~(total[..., 0] > 0.0)  # p equals q up to rounding: a rejection has probability 0
     passed = ((u * q_nodes < p_nodes) | empty) & within
-    count = passed.long().cumprod(1).sum(1)
+    count = torch.where(passed, most, after - 1).amin(1)  # tokens before the first that is not accepted
     checked, accepted = within & (after <= count[:, None] + 1), after <= count[:, None]
     cut = count < levels
     rows, held = torch.arange(len(p), device=p.device), count.clamp(max=most - 1)

@@ -1,0 +1,99 @@
+"""The pass over a cache of fixed size is the library's, for every family it covers, and leaves keys and values where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from specviz.models.cache import fixed
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.fixed import FixedModel, PassTokens
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import empty_tree
+
+SHAPE: dict[str, Any] = {
+    "vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "max_position_embeddings": 64,
+    "head_dim": 8, "num_attention_heads": 4,
+}  # fmt: skip
+FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "Llama, a key head each": (LlamaForCausalLM, LlamaConfig, {"num_key_value_heads": 4}),
+    "Llama, grouped queries": (LlamaForCausalLM, LlamaConfig, {"num_key_value_heads": 2}),
+    "Llama, biases": (LlamaForCausalLM, LlamaConfig, {"num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True}),
+    "Mistral, a window": (MistralForCausalLM, MistralConfig, {"num_key_value_heads": 2, "sliding_window": 4}),
+    "Qwen2": (Qwen2ForCausalLM, Qwen2Config, {"num_key_value_heads": 2}),
+    "Qwen3": (Qwen3ForCausalLM, Qwen3Config, {"num_key_value_heads": 2}),
+}
+TEXT = (7, 3, 50, 9, 9, 21, 4)
+
+
+def build_model(name: str) -> PreTrainedModel:
+    """A random model of a family, in float64."""
+    family, config, changes = FAMILIES[name]
+    torch.manual_seed(3)
+    model = family(config(**(SHAPE | changes))).double().eval().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.add_(0.3 * torch.randn_like(parameter))  # biases are zeros and norms ones otherwise
+    return model
+
+
+def open_model(model: PreTrainedModel, rows: int = 2, columns: int = 32) -> FixedModel:
+    """The model with its first row read, and a second row that is a copy."""
+    opened = FixedModel(model, Settings(), 60, rows, columns)
+    assert opened._pass is not None
+    opened.read(0, TEXT)
+    opened.copy(0, 1)
+    return opened
+
+
+@pytest.mark.parametrize("longest", [fixed.READ_MAX, 0], ids=["read by the pass", "read by the library"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_pass_gives_the_librarys_distributions(name: str, longest: int, monkeypatch) -> None:
+    monkeypatch.setattr(fixed, "READ_MAX", longest)
+    model = build_model(name)
+    opened, added = open_model(model), ((5, 6, 30), (8, 2, 11))
+    with torch.inference_mode():
+        found, finite = opened.probs(torch.tensor(added), torch.tensor([7, 4]), PassTokens.chain(3, opened.device))
+    assert finite.isfinite().all()
+    for row, begin in enumerate((7, 4)):
+        for place in range(3):
+            prefix = Prefix(TEXT[:begin] + added[row][: place + 1], 0, 4)
+            expected = CachedModel(model, Settings()).distributions([prefix], empty_tree(1))[0, 0]
+            torch.testing.assert_close(found[row, place], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("tokens", [1, 4])
+@pytest.mark.parametrize("name", ["Llama, a key head each", "Llama, grouped queries", "Qwen3"])
+def test_attention_gets_what_the_fused_kernels_take(name: str, tokens: int, monkeypatch) -> None:
+    """A mask whose columns lie side by side, and keys and values of the cache itself, not expanded over query heads. Otherwise torch
+    computes attention in a dozen kernels a layer."""
+    opened, calls = open_model(build_model(name)), []
+    attend = F.scaled_dot_product_attention
+
+    def watch(queries, keys, values, attn_mask, scale):
+        calls.append((queries, keys, values, attn_mask))
+        return attend(queries, keys, values, attn_mask=attn_mask, scale=scale)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watch)
+    with torch.inference_mode():
+        ids = torch.ones(2, tokens, dtype=torch.int64)
+        opened.probs(ids, torch.tensor([7, 4]), PassTokens.chain(tokens, opened.device))
+    assert len(calls) == 2
+    for (queries, keys, values, mask), layer in zip(calls, opened._cache.layers, strict=True):
+        assert mask.is_contiguous() and mask.shape == (2, 1, queries.shape[2], 32)
+        assert queries.shape[:2] == keys.shape[:2] and queries.stride(-1) == keys.stride(-1) == values.stride(-1) == 1
+        assert (keys.data_ptr(), values.data_ptr()) == tuple(whole.data_ptr() for whole in layer.stored)
