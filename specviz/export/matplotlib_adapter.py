@@ -38,22 +38,22 @@ LABEL, LINES = 64, 200  # most characters of a name, and of words that are set i
 ROW = 8.5  # most characters of a row's name for each inch of the figure's width: about half of it
 POINTS = 2 / 3  # of a Plotly pixel
 INCH = 72 / POINTS  # Plotly pixels
-INK, GRID = "#333333", "#dfe3e8"
+PRINT_INK, PRINT_GRID = "#333333", "#dfe3e8"  # softer than the ink of charts on screen (figures/theme.py)
 STYLE = {
     "svg.hashsalt": "specviz",  # ids in the SVG follow from the figure alone
     "svg.fonttype": "path",  # looks the same without our fonts
     "pdf.fonttype": 42,
     "font.family": "DejaVu Sans",
     "font.size": 8.0,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
+    "text.color": PRINT_INK,
+    "axes.labelcolor": PRINT_INK,
+    "axes.edgecolor": PRINT_INK,
     "axes.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    "xtick.color": PRINT_INK,
+    "ytick.color": PRINT_INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "grid.color": GRID,
+    "grid.color": PRINT_GRID,
     "grid.linewidth": 0.5,
     "hatch.linewidth": 1.0,
 }
@@ -216,7 +216,7 @@ class _PrintFigure:
         (drawn,) = where.plot(x, y, **look)
         if "markers" in mode:
             self.markers.append((where, drawn))
-        color = marker.get("color") or line.get("color") or INK
+        color = marker.get("color") or line.get("color") or PRINT_INK
         for name in [key for key in ("error_x", "error_y") if key in trace]:
             error = trace[name]
             _check_attributes(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
@@ -256,7 +256,7 @@ class _PrintFigure:
             )
             if not inside and (trace.get("textposition") != "outside" or across):
                 raise _unknown_error("bar.text anywhere but outside at the top, or level in the middle of the bar")
-            texts, ink = list(map(_strip_html, trace["text"])), _convert_color(trace.get("textfont", {}).get("color", INK))
+            texts, ink = list(map(_strip_html, trace["text"])), _convert_color(trace.get("textfont", {}).get("color", PRINT_INK))
             put = {"label_type": "center", "clip_on": True} if inside else {"padding": 2}
             for text in where.bar_label(drawn, texts, color=ink, **put):
                 text.set_parse_math(False)
@@ -357,12 +357,12 @@ class _PrintFigure:
                      "ax", "ay", "axref", "ayref", "arrowcolor", "arrowwidth", "arrowhead", "standoff", "align"}, "annotation")  # fmt: skip
         x, y, xref, yref = note["x"], note["y"], note.get("xref", "x"), note.get("yref", "y")
         text, font = make_printable(_strip_html(note["text"]), LINES), note.get("font", {})
-        color = _convert_color(font.get("color", INK))
+        color = _convert_color(font.get("color", PRINT_INK))
         if xref == yref == "paper":
             for pair, one in self.axes.items():
                 (left, right), (_, top) = self._get_domains(pair)
                 if abs(x - (left + right) / 2) < 1e-6 and abs(y - top) < 1e-6:
-                    self.titles.append((one, one.set_title(text, loc="left", fontsize=8.5, color=INK, parse_math=False)))
+                    self.titles.append((one, one.set_title(text, loc="left", fontsize=8.5, color=PRINT_INK, parse_math=False)))
                     return
             raise _unknown_error(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
         where, places, systems = self._find_axes(xref, yref), [], []
@@ -466,7 +466,7 @@ def _build_marker(marker: Mapping[str, Any], line_color: str | None, alpha: floa
     symbol, edge = marker.get("symbol", "circle"), marker.get("line", {})
     _check_attributes(edge, {"color", "width"}, "scatter.marker.line")
     shape, open_ = _look_up(SYMBOLS, symbol.removesuffix("-open"), "marker.symbol"), symbol.endswith("-open")
-    fill = _convert_color(marker.get("color", line_color or INK))
+    fill = _convert_color(marker.get("color", line_color or PRINT_INK))
     wide = POINTS * edge.get("width", 1.6 if open_ else 0)
     rim = _convert_color(edge["color"]) if edge.get("color") and not open_ else fill
     return {"marker": shape, "markersize": POINTS * marker.get("size", 6), "alpha": marker.get("opacity", alpha),

@@ -24,7 +24,7 @@ from specviz.statistics.total_variation import compute_cell_bands
 
 LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
 MODES = {"shared distributions": "shared-distributions", "engine": "engine", "transformers": "both"}  # an answer's mode -> --mode
-CELLS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low", "high")
+REPORT_CELL_COLUMNS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low", "high")
 TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detectable_tv", "alpha", "power", "note")
 
 
@@ -43,7 +43,10 @@ def build_report_package(record: Mapping[str, Any]) -> Package:
         stem="evidence",
         title="Is it exact?",
         data={"report.json": record},
-        tables={"cells.csv": lambda: (CELLS, _cell_rows(answers, pieces)), "tests.csv": lambda: (TESTS, tests)},
+        tables={
+            "cells.csv": lambda: (REPORT_CELL_COLUMNS, _iterate_cell_rows(answers, pieces)),
+            "tests.csv": lambda: (TESTS, tests),
+        },
         pictures=pictures,
         captions=tuple(_build_caption(record, one) for one in answers),
         facts=_build_facts(record),
@@ -61,7 +64,7 @@ def write_certificate(folder: Path, record: Mapping[str, Any]) -> str:
     return "" if can_draw() else NO_FIGURES
 
 
-def _cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) -> Iterable[list[Any]]:
+def _iterate_cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) -> Iterable[list[Any]]:
     """Every cell with its exact mass, count, and the 99% band of its share."""
     for one in answers:
         total = sum(cell["mass"] for cell in one["cells"])

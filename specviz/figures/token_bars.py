@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from specviz.figures.charts import escape_label
 from specviz.figures.lazy_plotly import go, make_subplots
-from specviz.figures.theme import GRID, MEANINGS
+from specviz.figures.theme import GRID, INK, MEANINGS
 
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "accepted": "accepted", "replaced": "replaced"}
 COLORS = {"p": "target", "q": "draft", "residual": "residual", "accepted": "target", "replaced": "residual"}
 HATCH = {"p": "", "q": "\\", "residual": ".", "accepted": "", "replaced": "."}
-INK = {"light": "#1d2733", "dark": "#e8edf3"}  # of marks over bars
 ROW, FRAME = 30, 150  # pixels of a label, and of all the rest of a panel
 
 

@@ -17,7 +17,7 @@ from specviz.figures.narration import format_probability
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.web.classroom import figures, wall
 from specviz.web.classroom.words import TEXTS
-from specviz.web.sampling.export import CELLS, iterate_cell_rows
+from specviz.web.sampling.export import SAMPLE_CELL_COLUMNS, iterate_cell_rows
 from specviz.web.sampling.words import count_samples
 
 TEST_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples of the class at which a test comes
@@ -315,4 +315,4 @@ def _build_shares_picture(shares: CellShares, title: str) -> Picture:
 
 
 def _build_shares_table(shares: CellShares) -> Rows:
-    return CELLS, ([shares.name, quote_text(row[0]), *row[1:]] for row in iterate_cell_rows(shares))
+    return SAMPLE_CELL_COLUMNS, ([shares.name, quote_text(row[0]), *row[1:]] for row in iterate_cell_rows(shares))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from specviz.classroom.worksheet import SEEDS, WORDS, Table, Worksheet, compute_ranges, compute_residual
-from specviz.export.matplotlib_adapter import INK, save_pdf, use_print_settings
+from specviz.export.matplotlib_adapter import PRINT_INK, save_pdf, use_print_settings
 from specviz.figures.theme import GRAY, MEANINGS
 from specviz.records import load_toml
 
@@ -199,7 +199,9 @@ class _Page:
         self.y += GAP
 
     def _draw_text(self, x: float, text: str, size: float, below: float = 0.08, **style: Any) -> None:
-        self.figure.text(x / WIDTH, 1 - (self.y + below) / HEIGHT, text, fontsize=size, va="center", **({"color": INK} | style))
+        self.figure.text(
+            x / WIDTH, 1 - (self.y + below) / HEIGHT, text, fontsize=size, va="center", **({"color": PRINT_INK} | style)
+        )
 
     def _draw_line(self, xs: Sequence[float], ys: Sequence[float], width: float) -> None:
         line = Line2D([x / WIDTH for x in xs], [1 - y / HEIGHT for y in ys], linewidth=width, color="#9aa6b4")

@@ -50,7 +50,7 @@ def build_methods_command(comparison: MethodComparison) -> str:
 
 ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "accepted_of_tested",
         "ms_per_token", "ms_low", "ms_high", "speed", "speed_low", "speed_high", "told", "blank_because")  # fmt: skip
-CELLS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
+MATRIX_COLUMNS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
 GAIN = ("draft_tokens", "tokens_per_pass", *name_interval_columns("counted", "measured"))
 FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "written")
 
@@ -84,21 +84,21 @@ def build_drafting_methods_package(
             pictures[chart.file] = Picture(partial(chart.plot, first), chart.title)
             captions.append(f"{chart.describe(first)} {where}")
     tables = {
-        "rows.csv": lambda: (ROWS, _method_rows(comparison)),
-        "first-tokens.csv": lambda: (FIRST, _first_token_rows(comparison)),
+        "rows.csv": lambda: (ROWS, _iterate_method_rows(comparison)),
+        "first-tokens.csv": lambda: (FIRST, _iterate_first_token_rows(comparison)),
     }
     if gain is not None and (sentence := block_gain.describe_gain(gain)):
-        tables["block-gain.csv"] = lambda: (GAIN, _gain_rows(gain))
+        tables["block-gain.csv"] = lambda: (GAIN, _iterate_gain_rows(gain))
         captions.append(f"{sentence} {describe_conditions(gain.settings, gain.models)}")
     if matrix is not None:
-        tables["matrix.csv"] = lambda: (CELLS, ([cell[name] for name in CELLS] for cell in matrix["cells"]))
+        tables["matrix.csv"] = lambda: (MATRIX_COLUMNS, ([cell[name] for name in MATRIX_COLUMNS] for cell in matrix["cells"]))
         pair, prompt = matrix["settings"]["pair"], quote_text(matrix["settings"]["prompt"])
         captions.append(f"{rule_matrix.describe_matrix(matrix)} Recorded for the pair {pair} and the text {prompt}.")
     data = {"methods.json": json.loads(dump_comparisons({choice: comparison}))}
     return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
 
 
-def _method_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
+def _iterate_method_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
     for row in comparison.rows:
         measured: list[Any] = [None] * 12
         if row.ms:
@@ -109,7 +109,7 @@ def _method_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 
 
-def _gain_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
+def _iterate_gain_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
     """The gain over the token rule, for each gamma; low and high hold the middle 95% of resampled texts."""
     measured = {one.gamma: one.gain for one in plan.checked}
     for row in plan.rows:
@@ -117,7 +117,7 @@ def _gain_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
             yield [row.gamma, row.tokens.value, *list_interval(row.gain), *list_interval(measured.get(row.gamma))]
 
 
-def _first_token_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
+def _iterate_first_token_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
     for row in comparison.rows:
         if (first := row.first) is None:
             continue

@@ -94,8 +94,8 @@ def build_round_package(
         title=f"One round: round {shown + 1}",
         data={"trace.json": record},
         tables={
-            "decisions.csv": lambda: (DECISIONS, _decision_rows(trace)),
-            "distributions.csv": lambda: (DISTRIBUTIONS, _distribution_rows(trace)),
+            "decisions.csv": lambda: (DECISIONS, _iterate_decision_rows(trace)),
+            "distributions.csv": lambda: (DISTRIBUTIONS, _iterate_distribution_rows(trace)),
         },
         pictures={f"round-{shown + 1}": Picture(partial(token_bars.plot_panels, drawn), slides=False)} if drawn else {},
         captions=(f"Round {shown + 1} after {quote_text(settings.prompt)}. {told} {describe_conditions(settings, models)}",),
@@ -129,7 +129,7 @@ def _quote_token(trace: Trace, token: int | None) -> str:
     return "" if token is None else quote_text(name_token(read_piece(trace.pieces, token), token))
 
 
-def _decision_rows(trace: Trace) -> Iterator[list[Any]]:
+def _iterate_decision_rows(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
         for node, one in enumerate(round_.proposals):
             yield [number, "draft", node + 1, one.parent + 1, one.token, _quote_token(trace, one.token), one.q, one.p, one.u, one.threshold,
@@ -139,7 +139,7 @@ def _decision_rows(trace: Trace) -> Iterator[list[Any]]:
         yield [number, end.kind, None, None, end.token, _quote_token(trace, end.token), None, None, end.u, *[None] * 5]
 
 
-def _distribution_rows(trace: Trace) -> Iterator[list[Any]]:
+def _iterate_distribution_rows(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
         for after, probs in enumerate(round_.distributions):
             columns = [getattr(probs, key) or [None] * len(probs.tokens) for key in DISTRIBUTIONS[4:]]

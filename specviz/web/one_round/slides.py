@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from PIL import Image
 
-from specviz.export.matplotlib_adapter import INK, make_printable, use_print_settings
+from specviz.export.matplotlib_adapter import PRINT_INK, make_printable, use_print_settings
 from specviz.figures.narration import format_apart, format_probability
 from specviz.figures.theme import GRAY, MEANINGS
 
@@ -106,7 +106,7 @@ class _Slide:
             while before and self.measure_width(f"…{before}", TEXT) > room:
                 before = before[1:]
             before = f"…{before}"
-        self.write(LEFT, y, before, TEXT, color=INK)
+        self.write(LEFT, y, before, TEXT, color=PRINT_INK)
         x = LEFT + self.measure_width(before, TEXT) + 0.18
         for words, look, fate, wide in chips:
             self.draw_chip(x, y, words, look, fate, wide)
@@ -195,7 +195,7 @@ class _Slide:
         self.draw_box(x, y0 + high * t, wide, high * (1 - t), REJECTED.light, 0.35, hatch="//")
         for words, at in (("0", 0.0), ("1", high)):
             self.write(x - 0.12, y0 + at, words, SMALL - 1, ha="right", color=GRAY["light"])
-        self.draw_line((x - 0.08, x + wide + 0.08), (y0 + high * t,) * 2, INK, 1.8)
+        self.draw_line((x - 0.08, x + wide + 0.08), (y0 + high * t,) * 2, PRINT_INK, 1.8)
         if fallen:
             y, shade = y0 + high * chip["u"], TARGET if chip["fate"] == "accepted" else REJECTED
             self.draw_line((x - 0.02, x + wide + 0.02), (y, y), shade.light_ink, 5.0)
@@ -246,7 +246,7 @@ class _Slide:
         self.write(box.x + 0.2, box.y + box.h - 0.68, make_printable(sub, 60), SMALL - 1, color=GRAY["light"])
 
     def write(self, x: float, y: float, words: str, size: float, **look: Any) -> None:
-        self.figure.text(x / WIDE, y / HIGH, words, fontsize=size, va="center", parse_math=False, **({"color": INK} | look))
+        self.figure.text(x / WIDE, y / HIGH, words, fontsize=size, va="center", parse_math=False, **({"color": PRINT_INK} | look))
 
     def write_token(self, x: float, y: float, bar: Mapping[str, Any], most: int, bold: bool) -> None:
         """The token of a bar, at most so many letters, left of x."""

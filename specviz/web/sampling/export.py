@@ -9,7 +9,7 @@ from specviz.evidence.results import CellShares
 from specviz.export.package import quote_text
 from specviz.settings import Settings
 
-CELLS = ("decoder", "begins_with", "one_text", "exact_probability", "draws", "share", "low", "high")
+SAMPLE_CELL_COLUMNS = ("decoder", "begins_with", "one_text", "exact_probability", "draws", "share", "low", "high")
 
 
 LOOKS = ("decoder", "draws", "test", "p_value", "level", "detectable_tv", "verdict")
@@ -23,12 +23,16 @@ def build_sample_tables(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Build the record of samples and tests, and their tables."""
     cells = [
-        {"decoder": one.name, "n": one.n, "cells": [dict(zip(CELLS[1:], row, strict=True)) for row in iterate_cell_rows(one)]}
+        {
+            "decoder": one.name,
+            "n": one.n,
+            "cells": [dict(zip(SAMPLE_CELL_COLUMNS[1:], row, strict=True)) for row in iterate_cell_rows(one)],
+        }
         for one in arms
     ]
     tables = {
         "cells.csv": lambda: (
-            CELLS,
+            SAMPLE_CELL_COLUMNS,
             ([one.name, quote_text(row[0]), *row[1:]] for one in arms for row in iterate_cell_rows(one)),
         ),
         "looks.csv": lambda: (LOOKS, ([one[key] for key in LOOKS] for one in looks)),
@@ -43,7 +47,7 @@ def describe_samples(one: CellShares, settings: Settings) -> str:
 
 
 def iterate_cell_rows(one: CellShares) -> Iterator[list[Any]]:
-    """Yield the fields of CELLS after the decoder, the likeliest cell first."""
+    """Yield the fields of SAMPLE_CELL_COLUMNS after the decoder, the likeliest cell first."""
     for place in one.order:
         band = [one.low[place], one.high[place]] if one.n else ["", ""]
         yield [one.labels[place], one.whole[place], one.probs[place], one.counts[place], one.shares[place], *band]

@@ -87,7 +87,7 @@ def build_speed_package(
 
     add("tokens", "Tokens per target pass", plan_figures.plot_tokens, plan_figures.describe_tokens(plan) + where, plan)
     captions.append(plan.in_words + where)
-    tables["gammas.csv"] = lambda: (GAMMA_COLUMNS, _gamma_rows(plan))
+    tables["gammas.csv"] = lambda: (GAMMA_COLUMNS, _iterate_gamma_rows(plan))
     if plan.costs is not None:
         add("speed", "Speed-up", plan_figures.plot_factors, "", plan)
     if plan.positions:
@@ -105,13 +105,13 @@ def build_speed_package(
         add("foretold", title, study_figures.plot_predictions, caption, found, draft)
         caption = study_figures.describe_confidence(found, draft)
         add("confidence", f"Confidence: {draft}", study_figures.plot_confidence, caption, found, draft)
-        tables["study.csv"] = lambda: (STUDY_COLUMNS, _study_rows(found))
+        tables["study.csv"] = lambda: (STUDY_COLUMNS, _iterate_study_rows(found))
     if batches is not None:
         speeds, key = batches
         add("many-texts", "Many texts at once", batch_figures.plot_factors, speeds.describe(key), speeds, key)
         caption = batch_figures.describe_pass_costs(speeds)
         add("passes", "What verification costs", batch_figures.plot_pass_costs, caption, speeds)
-        tables["many-texts.csv"] = lambda: (BATCH_COLUMNS, _batch_rows(speeds, key))
+        tables["many-texts.csv"] = lambda: (BATCH_COLUMNS, _iterate_batch_rows(speeds, key))
     if what_if is not None:
         gamma, chosen, running = what_if
         caption, title = timeline_figures.describe_round(gamma, chosen), "Draft steps and target passes by the formula"
@@ -127,7 +127,7 @@ def build_speed_package(
     return Package("how-fast", "How fast?", data, tables, pictures, tuple(captions), manifest)
 
 
-def _gamma_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
+def _iterate_gamma_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
     measured = {row.gamma: row for row in plan.checked}
     for row in plan.rows:
         one = measured.get(row.gamma)
@@ -136,7 +136,7 @@ def _gamma_rows(plan: SpeedPlan) -> Iterator[list[Any]]:
         yield [row.gamma, *(x for span in spans for x in list_interval(span)), *plain]
 
 
-def _batch_rows(batches: BatchSpeeds, key: str) -> Iterator[list[Any]]:
+def _iterate_batch_rows(batches: BatchSpeeds, key: str) -> Iterator[list[Any]]:
     for rows in batches.rows:
         for gamma in batches.gammas:
             spans = (
@@ -147,7 +147,7 @@ def _batch_rows(batches: BatchSpeeds, key: str) -> Iterator[list[Any]]:
             yield [rows, gamma, *(x for span in spans for x in list_interval(span))]
 
 
-def _study_rows(study: Study) -> Iterator[list[Any]]:
+def _iterate_study_rows(study: Study) -> Iterator[list[Any]]:
     for cell in study.cells:
         plain = (cell.kind, cell.temperature, cell.top_p, cell.draft, cell.checked, cell.accepted, cell.predicted)
         yield [*plain, *map(cell.statistics.get, STATISTICS), cell.reason]

@@ -73,16 +73,16 @@ def build_passage_package(
         f"{figures.describe_kinds(own_profile or own)} {where}",
     )
     tables = {
-        "tokens.csv": lambda: (TOKENS, _token_rows(passage)),
-        "places.csv": lambda: (PLACES, _position_rows(read)),
-        "lorenz.csv": lambda: (SHARES, _share_rows(curves)),
-        "kinds.csv": lambda: (KINDS, _kind_rows(own_profile or own)),
+        "tokens.csv": lambda: (TOKENS, _iterate_token_rows(passage)),
+        "places.csv": lambda: (PLACES, _iterate_position_rows(read)),
+        "lorenz.csv": lambda: (SHARES, _iterate_share_rows(curves)),
+        "kinds.csv": lambda: (KINDS, _iterate_kind_rows(own_profile or own)),
     }
     data = {"passage.json": json.loads(dump_passages({"this text": passage}))}
     return Package("whole-text", "Whole text", data, tables, pictures, captions, manifest)
 
 
-def _token_rows(passage: Passage) -> Iterator[list[Any]]:
+def _iterate_token_rows(passage: Passage) -> Iterator[list[Any]]:
     for key in LANES:
         lane = getattr(passage, key)
         for place, token in enumerate(lane.tokens):
@@ -90,7 +90,7 @@ def _token_rows(passage: Passage) -> Iterator[list[Any]]:
             yield [key, place + 1, token.token, text, token.origin, token.round + 1, token.at]
 
 
-def _position_rows(scored_text: ScoredText) -> Iterator[list[Any]]:
+def _iterate_position_rows(scored_text: ScoredText) -> Iterator[list[Any]]:
     for place, columns in enumerate(
         zip(scored_text.tokens, scored_text.kinds, scored_text.p, scored_text.q, scored_text.beta, strict=True), 1
     ):
@@ -98,13 +98,13 @@ def _position_rows(scored_text: ScoredText) -> Iterator[list[Any]]:
         yield [place, token, quote_text(format_token(scored_text.pieces, token)), *scores]
 
 
-def _share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
+def _iterate_share_rows(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
     for name, one in curves:
         for top, share in zip(TOP_SHARES, one.tops, strict=True):
             yield [name, one.count, top, *_list_share(share)]
 
 
-def _kind_rows(profile: DivergenceProfile) -> Iterator[list[Any]]:
+def _iterate_kind_rows(profile: DivergenceProfile) -> Iterator[list[Any]]:
     for row in profile.kinds:
         yield [row.name, row.count, row.tokens, *_list_share(row.distance), *_list_share(row.divergence)]
 
