@@ -48,7 +48,7 @@ def expected(p: list[float], q: list[float]) -> dict[str, Any]:
 
 
 def bounds(p: list[float], q: list[float]) -> dict[str, Any]:
-    """Weights and thresholds of verification.block_rule for a first token a and a second b: w1 and h1 by a, h2 by a and b.
+    """Weights and thresholds of verification.block for a first token a and a second b: w1 and h1 by a, h2 by a and b.
 
     None for tokens that q never gives.
     """

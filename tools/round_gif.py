@@ -3,7 +3,7 @@
     python tools/round_gif.py [OUT]     (default: assets/round.gif)
 
 Starts the app on a free port of this machine, opens *One round* in Chromium, steps through the first round with the right arrow key,
-and writes the frames as a GIF. Needs requirements-test.txt and the chromium on the path, or the one that CHROMIUM names.
+and writes the frames as a GIF. Needs the packages of ``specviz[test]`` and the chromium on the path, or the one that CHROMIUM names.
 """
 
 from __future__ import annotations

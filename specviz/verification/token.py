@@ -1,4 +1,4 @@
-"""The token rule: Algorithm 1 of Leviathan et al. 2023, the one place where draft tokens are accepted or rejected one by one.
+"""The token rule: Algorithm 1 of Leviathan et al. 2023, which accepts or rejects draft tokens one by one.
 
 One round for a chain of draft tokens x_1 .. x_n, where p is the target's distribution and q the draft's:
 
@@ -10,6 +10,9 @@ One round for a chain of draft tokens x_1 .. x_n, where p is the target's distri
 
 Chen et al. 2023, Algorithm 2, is the same with the letters p and q swapped. In a tree, a rejected token's next sibling is tested
 against the residual that the rejection left (Miao et al. 2024, SpecInfer, multi-step speculative sampling).
+
+This is the reference. The batched form for devices (decoding/device/batched_rules.py) and the drawing in the browser
+(assets/components/one_token/rules.js) are tested against it: tests/decoding/test_device_round.py and tests/js/one_token.test.js.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def zip_of(page: Page) -> dict[str, bytes]:
         return {name.split("/")[-1]: archive.read(name) for name in archive.namelist()}
 
 
-@pytest.mark.slow  # export/test_tables.py and export/test_figures.py read every file without a browser
+@pytest.mark.slow  # web/test_export_tables.py and export/test_figures.py read every file without a browser
 @pytest.mark.parametrize("stem", PAGES)
 def test_the_zip_of_each_page_opens_in_viewer_spreadsheet_and_browser(page, browser, server, tmp_path, stem):
     path, table = PAGES[stem]

@@ -1,4 +1,4 @@
-"""Every distance of docs/reference/mistakes.md a second time: programs on fractions (oracle_mistakes.py) against the enumerated production step.
+"""Every distance of docs/reference/mistakes.md a second time: programs on fractions (tests/oracle/mistakes.py) against the enumerated production step.
 
 The two share neither code nor method: one follows boxes of the numbers of the real decoder, the other picks tokens with fractions.
 """

@@ -1,5 +1,5 @@
 """Other rules on fractions, from their papers and with nothing of the package: block verification, k-sequential selection,
-siblings drawn without replacement. Distributions and tables are those of oracle.py; each class gives the distribution of the
+siblings drawn without replacement. Distributions and tables are those of token_rule.py; each class gives the distribution of the
 tokens that a round commits.
 """
 

@@ -1,7 +1,8 @@
 """The token rule and the block rule for all rows of a batch at once, in tensor operations of fixed shape.
 
-They decide as ``token_rule.TokenRule`` and ``block_rule.BlockRule`` do, from the same numbers. No result is read in between, so
-on an accelerator the host waits for nothing, and the operations can be compiled.
+They decide as ``verification.token.TokenRule`` and ``verification.block.BlockRule`` do, from the same numbers
+(tests/decoding/test_device_round.py compares the records). No result is read in between, so on an accelerator the host waits for
+nothing, and the operations can be compiled.
 """
 
 from __future__ import annotations

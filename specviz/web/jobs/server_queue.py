@@ -20,5 +20,5 @@ def server_queue() -> FairQueue:
 
 
 def threads_per_job() -> int:
-    """Most PyTorch threads of each job: with two places on two cores, more would only take turns (docs/architecture.md)."""
+    """Most PyTorch threads of each job: with two places on two cores, more would only take turns (docs/explanation/architecture.md)."""
     return max(1, count_usable_cores() // server_queue().places)
