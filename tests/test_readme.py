@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.figures.pages import PAGES
+from specviz.figures.pages_and_glossary import PAGES
 from tests.pairs import TEXT
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_floors import ROOM, SERVING, module_files
+from tests.test_layers import ROOM_FILES, SESSION_FILES, list_module_files
 
 ROOT = Path(__file__).resolve().parents[1]
 APP = ("specviz.web.common.", "specviz.web.hosting.", "specviz.web.jobs.", "specviz.web.pair_picker.")  # what serves the pages
@@ -27,7 +27,7 @@ sys.meta_path.insert(0, Blocked())
 def needs_app(name: str) -> bool:
     """Whether a module serves pages, or is imported only when a figure is drawn for print."""
     *_, folder, file = f".{name}".split(".")
-    serves = name.startswith("specviz.web.") and (file in SERVING or (folder == "classroom" and file in ROOM))
+    serves = name.startswith("specviz.web.") and (file in SESSION_FILES or (folder == "classroom" and file in ROOM_FILES))
     return serves or file in DRAWN or name.startswith(APP)
 
 
@@ -63,7 +63,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def used(pair_folders, tmp_path_factory):
     """What one program gets of the library, and the folder of its certificate."""
-    names = sorted(name for name in module_files() if name.startswith("specviz") and not needs_app(name))
+    names = sorted(name for name in list_module_files() if name.startswith("specviz") and not needs_app(name))
     assert {"specviz.interface", "specviz.export.report", "specviz.figures.charts", "specviz.web.speed.plan_figures"} <= {*names}
     folder = tmp_path_factory.mktemp("without") / "certificate"
     command = [sys.executable, "-c", BLOCKED + USE, *map(str, pair_folders), str(folder), *names]

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.cli.common import options  # noqa: E402
-from specviz.figures.pages import GLOSSARY  # noqa: E402
+from specviz.figures.pages_and_glossary import GLOSSARY  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
 from specviz.web.hosting.options import DEFAULTS, ServerOptions  # noqa: E402
 from tools.servers import table as audits_table  # noqa: E402

@@ -23,7 +23,7 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import load_toml
 from specviz.statistics.finding import format_count
 
-OUTCOMES = load_toml("texts/preflight")  # check -> its name, and state -> outcome -> sentence
+OUTCOMES = load_toml("texts/audit_preflight")  # check -> its name, and state -> outcome -> sentence
 OPENAI_PENALTIES = frozenset(("presence_penalty", "frequency_penalty"))
 PENALTIES = ("repeat_penalty", "repetition_penalty", *OPENAI_PENALTIES)
 PENALTY_TOKENS = 48  # tokens of a greedy text in which a penalty shows
@@ -163,7 +163,7 @@ def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_pro
 
 
 def _build_check(check: str, state: str, outcome: str, **values: Any) -> PreflightCheck:
-    """The result of a check, with its sentence from assets/texts/preflight.toml. values: what the sentence has in braces."""
+    """The result of a check, with its sentence from assets/texts/audit_preflight.toml. values: what the sentence has in braces."""
     is_blocking, known = state == "blocking", OUTCOMES[check]
     return PreflightCheck(known["name"], "caught" if is_blocking else state, known[state][outcome].format(**values), is_blocking)
 

@@ -63,7 +63,8 @@ class ShardState:
     events: np.ndarray  # (N, 8) int16, as in Samples
 
     @classmethod
-    def blank(cls, count: int, remaining: int) -> ShardState:
+    def build_empty(cls, count: int, remaining: int) -> ShardState:
+        """Build the state of ``count`` samples of which nothing is drawn."""
         tokens, events = np.full((count, remaining), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int16)
         events[:, -1] = NONE
         return cls(0, 0, tokens, np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool), events)
@@ -170,7 +171,7 @@ class SharedSampler:
         self.eos_token_ids = torch.tensor(sorted(shard.eos_token_ids), dtype=torch.int64)
         remaining = build_first_prefix(shard.prompt, shard.settings, shard.target.context).remaining
         self.levels = _count_levels(self.proposer, self.prompt, remaining)
-        self._set_state(ShardState.blank(shard.count, remaining))
+        self._set_state(ShardState.build_empty(shard.count, remaining))
 
     def _set_state(self, state: ShardState) -> None:
         self.state, self.tokens, self.start, self.open, self.events = state, state.tokens, state.start, state.open, state.events

@@ -437,7 +437,7 @@ class CellEvaluator:
         sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
         remembering, ids = self._remembering(self.pair), tuple(self.ids)
         target = remembering.open(settings)[0]
-        probs = target.after([ids])[0]
+        probs = target.compute_distributions_after([ids])[0]
         likely_first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)]
         remembering.forget()
         remembering.keep(settings, [ids, *((*ids, token) for token in likely_first.tolist())])

@@ -172,7 +172,7 @@ def _read_part(one: dict[str, Any], source: BinaryIO, size: int, total: hashlib.
     coverage = Coverage.from_record(one["exercised"]) if one.get("exercised") is not None else None
     if one["half"] and len(arrays) < len(kinds):  # a file of an earlier version
         coverage = None
-        arrays.append(ShardState.blank(*arrays[1].shape).events)
+        arrays.append(ShardState.build_empty(*arrays[1].shape).events)
     return ModeSamples(
         one["n"], one["source"], arrays[0], ShardState(*one["half"], *arrays[1:]) if one["half"] else None, coverage
     )

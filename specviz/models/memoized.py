@@ -62,9 +62,9 @@ class MemoizedModel:
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; one array for all rows with the same contexts."""
-        return self._of([self._contexts(row, tree, index) for index, row in enumerate(rows)])
+        return self._gather_distributions([self._contexts(row, tree, index) for index, row in enumerate(rows)])
 
-    def _of(self, wanted: list[list[Context]]) -> Tensor:
+    def _gather_distributions(self, wanted: list[list[Context]]) -> Tensor:
         """(B, N, V): the distributions after the contexts of each row; entries beyond a row's own contexts are unspecified."""
         fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
         if len(self._places) + len(fresh) > self.capacity and len(self._places) > self._kept:
@@ -73,12 +73,12 @@ class MemoizedModel:
         if fresh:
             self._learn(sorted(fresh, key=lambda ids: (len(ids), ids)))
         if wanted.count(wanted[0]) == len(wanted):
-            return self._at([self._places[ids] for ids in wanted[0]]).expand(len(wanted), -1, -1)
+            return self._copy_distributions([self._places[ids] for ids in wanted[0]]).expand(len(wanted), -1, -1)
         width = max(map(len, wanted))
         places = [[self._places[ids] for ids in contexts] + [0] * (width - len(contexts)) for contexts in wanted]
-        return self._at([place for row in places for place in row]).view(len(wanted), width, -1)
+        return self._copy_distributions([place for row in places for place in row]).view(len(wanted), width, -1)
 
-    def _at(self, places: list[int]) -> Tensor:
+    def _copy_distributions(self, places: list[int]) -> Tensor:
         """(n, V): copies, so that a caller cannot change the remembered distributions."""
         return self._table.index_select(0, torch.tensor(places, device=self._table.device))
 
@@ -102,9 +102,9 @@ class MemoizedModel:
         self.source, self._features = source, {}
         self._places = dict(islice(self._places.items(), self._kept))
 
-    def after(self, contexts: Sequence[Context]) -> Tensor:
+    def compute_distributions_after(self, contexts: Sequence[Context]) -> Tensor:
         """(n, V) float64: the distribution after each text."""
-        return self._of([[self._cap_length(ids) for ids in contexts]])[0]
+        return self._gather_distributions([[self._cap_length(ids) for ids in contexts]])[0]
 
     def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
         """Token ids before each distribution that a row asks for: its prefix, then the prefix and the path to each node."""
@@ -164,7 +164,7 @@ class MemoizedFixedModel:
         contexts = []
         for ids, first in zip(self._ids.tolist(), begin.tolist(), strict=True):
             contexts += [(*ids[:first], *(ids[first + column] for column in columns)) for columns in own]
-        found = self.model.after(contexts).to(self.device).view(len(tokens), len(own), -1)
+        found = self.model.compute_distributions_after(contexts).to(self.device).view(len(tokens), len(own), -1)
         return found, found[..., 0]
 
     def move(self, sources: Tensor, columns: Tensor) -> None:

@@ -25,7 +25,7 @@ def distributions_after(
     et al. 2024, SpecInfer, tree attention). Yields (slice of the paths, (g, V) float64 on the CPU), in order.
     """
     if isinstance(source, MemoizedPaths):
-        yield from source.after(prompt, paths, nodes)
+        yield from source.iterate_distributions(prompt, paths, nodes)
         return
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
@@ -51,7 +51,7 @@ class MemoizedPaths:
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         return self.source.distributions(rows, tree)
 
-    def after(self, prompt: Sequence[int], paths: np.ndarray, nodes: int) -> Iterator[tuple[slice, Tensor]]:
+    def iterate_distributions(self, prompt: Sequence[int], paths: np.ndarray, nodes: int) -> Iterator[tuple[slice, Tensor]]:
         """As ``distributions_after``, in the same slices: two models read side by side give the same paths."""
         begin = 0
         while begin < len(paths):

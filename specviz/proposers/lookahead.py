@@ -44,7 +44,7 @@ class LookaheadState:
     window: Rows  # predictions of the next positions: row k, column j at position j + k after the text
     pool: dict[int, tuple[Ids, ...]]  # first token -> the tokens that followed it in n-grams, the latest first
 
-    def after(self, fresh: Ids | None, committed: int) -> LookaheadState:
+    def advance_round(self, fresh: Ids | None, committed: int) -> LookaheadState:
         """The state after a round that wrote ``committed`` tokens. fresh: what replaces the latest predictions; None: nothing was read."""
         window, pool = self.window, self.pool
         if fresh is not None:
@@ -132,7 +132,9 @@ class Lookahead:
         state = self._known.get(self._key(first)) or build_first_state(first.ids, self.gamma)
         self._save_state(first, state)
         for earlier, later in zip([first, *reversed(rounds)], reversed(rounds), strict=False):
-            state = state.after(self.target.predict_replacements(earlier, state.window), len(later.ids) - len(earlier.ids))
+            state = state.advance_round(
+                self.target.predict_replacements(earlier, state.window), len(later.ids) - len(earlier.ids)
+            )
             self._save_state(later, state)
         return state
 

@@ -42,7 +42,7 @@ class HeadDistributions:
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; every row holds at least two tokens."""
-        distributions = self._of(list(rows))
+        distributions = self._compute_distributions(list(rows))
         depths = torch.zeros(len(rows), tree.widest + 1, dtype=torch.int64)
         for index, parents in enumerate(tree.parents):
             for node in range(len(parents)):
@@ -50,7 +50,7 @@ class HeadDistributions:
         depths.clamp_(max=self.levels - 1)  # nothing is drafted below the last head's token
         return distributions[torch.arange(len(rows))[:, None], depths]
 
-    def _of(self, rows: list[Prefix]) -> Tensor:
+    def _compute_distributions(self, rows: list[Prefix]) -> Tensor:
         """(B, levels, V): computed once per round, for all levels of its tree and once for rows with the same hidden state."""
         if rows != self._rows:
             places = {row.ids[:-1]: index for index, row in reversed([*enumerate(rows)])}  # the first row of each text

@@ -291,7 +291,7 @@ def time_replays(context: PartContext, pair: LoadedPair) -> dict[str, float]:
     if context.dry:
         return {}
     found = {}
-    for _, program in capture.ProgramStore.of(pair.target).list_free():
+    for _, program in capture.ProgramStore.find_store(pair.target).list_free():
         name = COMPILED if program.is_compiled else DEVICE
         found[name if program.kernel.draft else f"target only, {name}"] = time_calls(context, program._replay, 50)
     return found
@@ -733,7 +733,7 @@ def measure_gpu(out: Path, minutes: float, dry: bool, log: Callable[[str], None]
     methods = multiprocessing.get_context("spawn")
     while waiting and time.monotonic() < until:
         events = methods.Queue()
-        worker = methods.Process(target=_work, args=(waiting, dry, until - time.monotonic(), events), daemon=True)
+        worker = methods.Process(target=_run_parts, args=(waiting, dry, until - time.monotonic(), events), daemon=True)
         worker.start()
         waiting = _follow(worker, events, waiting, until, record, path, log)
         if worker.is_alive():
@@ -791,7 +791,7 @@ def _write(path: Path, record: dict[str, Any]) -> None:
     fresh.replace(path)
 
 
-def _work(names: list[str], dry: bool, seconds: float, events: Any) -> None:
+def _run_parts(names: list[str], dry: bool, seconds: float, events: Any) -> None:
     """Run parts one after the other, in a process of their own."""
     warnings.filterwarnings("ignore")  # kernels that are tried and not taken
     for library in ("torch", "transformers"):

@@ -18,7 +18,7 @@ from specviz.errors import ModelError, UnsupportedModelError, is_out_of_memory
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.encoder_decoder import ConditionedModel
 from specviz.models.fast_llama.stepping import SteppingModel
-from specviz.models.hub.client import never
+from specviz.models.hub.client import never_cancel
 from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
 from specviz.models.pairs import families
@@ -300,7 +300,7 @@ def check_pair(
     dtype: str = "auto",
     probe: bool = True,
     on_progress: ProgressCallback = ignore_progress,
-    cancelled: Callable[[], bool] = never,
+    cancelled: Callable[[], bool] = never_cancel,
 ) -> Preflight:
     """Find out whether a pair will run here.
 

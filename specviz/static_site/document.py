@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from specviz.figures.components import link_modules, read_styles
-from specviz.figures.pages import ALL, next_page
+from specviz.figures.pages_and_glossary import ALL, next_page
 from specviz.records import HERE
 
 FONT = "inter-latin.woff2"

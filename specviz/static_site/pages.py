@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from specviz.evidence.serving_setups import records
 from specviz.figures.components import load_component
-from specviz.figures.pages import GLOSSARY
+from specviz.figures.pages_and_glossary import GLOSSARY
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import methods, passage, plan

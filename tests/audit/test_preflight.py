@@ -41,7 +41,7 @@ def caught(found: PreflightResult) -> dict[str, str]:
 
 
 def test_every_check_has_its_sentences():
-    """Of assets/texts/preflight.toml, which an editor may break."""
+    """Of assets/texts/audit_preflight.toml, which an editor may break."""
     assert set(OUTCOMES) == {*CHECKS, "concurrent_seeds"}
     for check in OUTCOMES.values():
         assert check["name"] and "safe" in check and set(check) <= {"name", "safe", "caught", "blocking", "unknown"}

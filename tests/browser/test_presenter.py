@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.pages import PAGES
+from specviz.figures.pages_and_glossary import PAGES
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.one_round.payload import TEXTS, build_round_payload
 from specviz.web.one_token.payload import build_token_payload

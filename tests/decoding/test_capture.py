@@ -108,7 +108,7 @@ def test_programs_are_bounded_and_go_with_the_model() -> None:
     for number in range(MAX_KEPT + 3):
         steps_of(models, Settings(temperature=0.5 + 0.01 * number), "one token", records=True)
     gc.collect()
-    store = ProgramStore.of(models[0])
+    store = ProgramStore.find_store(models[0])
     assert len(store) == MAX_KEPT
     gone = []
     import weakref

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.figures.pages import GLOSSARY, define_term
-from tests.test_floors import FLOORS
+from specviz.figures.pages_and_glossary import GLOSSARY, define_term
+from tests.test_layers import LAYERS
 from tools import generated_docs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,9 +78,9 @@ def test_every_page_stands_in_the_menu_of_the_site():
 def test_the_architecture_page_lists_packages_in_the_layers_that_imports_follow():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", text, re.M)
-    listed = {(int(height), name) for height, names in rows for name in re.findall(r"`(\w+)`", names)}
+    listed = {(int(number), name) for number, names in rows for name in re.findall(r"`(\w+)`", names)}
     outside = {"pages", "app", "__main__"}
-    assert listed == {(height, name) for height, names in enumerate(FLOORS) for name in names - outside}
+    assert listed == {(number, name) for number, names in enumerate(LAYERS) for name in names - outside}
 
 
 def test_the_architecture_page_has_a_line_for_every_folder():

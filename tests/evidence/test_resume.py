@@ -123,7 +123,9 @@ def full(tmp_path) -> tuple[dict, object]:
     asked = {"decoder": "speculative", "settings": {"temperature": 1.0}, "versions": {"torch": "2"}}
     saved = SavedSamples.open(tmp_path / "draws", asked)
     saved.parts["engine"] = ModeSamples(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
-    saved.parts["shared distributions"] = ModeSamples(5, "speculative", np.zeros((0, 0), dtype=np.int32), ShardState.blank(5, 2))
+    saved.parts["shared distributions"] = ModeSamples(
+        5, "speculative", np.zeros((0, 0), dtype=np.int32), ShardState.build_empty(5, 2)
+    )
     saved.write()
     return asked, tmp_path / "draws"
 

@@ -164,12 +164,12 @@ def test_what_comes_after_forgetting_does_not_depend_on_what_came_before(pair):
 
     def found(remembering):
         remembering.forget()
-        return [model.after([*kept, *asked]) for model in remembering.open(Settings())]
+        return [model.compute_distributions_after([*kept, *asked]) for model in remembering.open(Settings())]
 
     used = begun()
     for model in used.open(Settings()):
-        model.after([(*ids, token) for token in range(40, 45)])
-        model.after([ids[:2]])
+        model.compute_distributions_after([(*ids, token) for token in range(40, 45)])
+        model.compute_distributions_after([ids[:2]])
     assert all(map(torch.equal, found(begun()), found(used)))
 
 
@@ -180,13 +180,13 @@ def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypat
     model, asked, inner = MemoizedModel(source, memory=20 * 8 * V), [], source.distributions
     kept = [(1, token) for token in range(8)]
     model.keep(kept)
-    first = model.after(kept)
+    first = model.compute_distributions_after(kept)
     monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
     for number in range(30):
-        model.after([(1, 2), (number % V, 5), (number % V, 6)])
-        assert torch.equal(model.after(kept), first) and len(model) <= 20
+        model.compute_distributions_after([(1, 2), (number % V, 5), (number % V, 6)])
+        assert torch.equal(model.compute_distributions_after(kept), first) and len(model) <= 20
     assert asked and not {*asked} & {*kept}
     model.forget(source)
-    assert len(model) == 8 and torch.equal(model.after(kept), first)
-    again = model.after([(3, 5)])[0]
+    assert len(model) == 8 and torch.equal(model.compute_distributions_after(kept), first)
+    again = model.compute_distributions_after([(3, 5)])[0]
     assert (again - torch.softmax(fresh(network_, (3, 5)).double(), -1)).abs().max() < 2e-5

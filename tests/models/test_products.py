@@ -41,7 +41,7 @@ def layers(*heights: int, width: int = 320) -> list[nn.Linear]:
 def test_every_way_is_the_product(packs, heights, stored):
     parts = [part.to(stored).float() for part in layers(*heights)]
     whole = torch.cat([part.weight for part in parts]).double()
-    weights = Weights.of(*parts, packs=packs)
+    weights = Weights.join_layers(*parts, packs=packs)
     for count in COUNTS:
         for x in (torch.randn(1, count, 320), torch.randn(count, 2, 320)):
             found = multiply(x, weights)
@@ -62,7 +62,7 @@ def test_every_way_is_the_product(packs, heights, stored):
     ids=("float16", "bfloat16", "small bfloat16", "zeros", "float32", "too large", "not a number"),
 )
 def test_weights_are_read_as_float16_numbers_only_if_they_are_such_numbers(weights, are):
-    assert (HalfWeights.of(weights) is not None) is are
+    assert (HalfWeights.convert_matrix(weights) is not None) is are
 
 
 def test_float16_numbers_are_for_a_cpu_that_has_the_product_in_float32_where_copies_may_be_stored(monkeypatch):
@@ -88,13 +88,13 @@ def test_a_long_row_is_summed_in_groups_so_that_its_rounding_does_not_grow(width
     torch.manual_seed(width)
     weights, tokens = torch.randn(64, width).half().float(), torch.randn(8, width)
     exact = tokens.double() @ weights.double().T
-    assert (HalfWeights.of(weights).product(tokens) - exact).norm() < 7e-7 * exact.norm()
+    assert (HalfWeights.convert_matrix(weights).product(tokens) - exact).norm() < 7e-7 * exact.norm()
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))
 def test_other_types_have_the_product_of_their_type(dtype):
     (part,) = layers(64)
-    weights = Weights.of(part.to(dtype), packs=True)
+    weights = Weights.join_layers(part.to(dtype), packs=True)
     for count in COUNTS:
         x = torch.randn(1, count, 320, dtype=dtype)
         assert torch.allclose(multiply(x, weights), x @ part.weight.T, atol=1e-12 if dtype is torch.float64 else 0.05)
@@ -103,7 +103,7 @@ def test_other_types_have_the_product_of_their_type(dtype):
 def test_joined_layers_go_on_with_views_of_one_matrix():
     parts = layers(8, 4)
     before = [part.weight.clone() for part in parts]
-    weights = Weights.of(*parts)
+    weights = Weights.join_layers(*parts)
     assert all(torch.equal(part.weight, old) for part, old in zip(parts, before, strict=True))
     assert {part.weight.untyped_storage().data_ptr() for part in parts} == {weights.plain.untyped_storage().data_ptr()}
 
@@ -174,7 +174,7 @@ def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied
     """torch's product reads 16 numbers at a time. For rows of 20 it reads past the matrix, which can end the process."""
     layer = nn.Linear(columns, 24, bias=False)
     round_weights(nn.Sequential(layer))
-    known = Weights.of(layer)
+    known = Weights.join_layers(layer)
     assert (known.rounded is not None) is eight
     x = torch.randn(1, 3, columns, generator=torch.Generator().manual_seed(1))
     assert torch.allclose(multiply(x, known), nn.functional.linear(x, layer.weight), atol=0.05)

@@ -340,7 +340,7 @@ def test_a_published_head_has_no_norm_before_its_attention_and_may_bring_its_own
     head = load_eagle(tmp_path, target)
     assert plain.network.model.embed_tokens is target.get_input_embeddings() and head.network.lm_head is target.lm_head
     by_hand = torch.cat([own[ids], states], -1) @ weights["fc.weight"].T + weights["fc.bias"]
-    assert torch.allclose(head.entering(ids, states), by_hand, atol=1e-5)
+    assert torch.allclose(head.embed_inputs(ids, states), by_hand, atol=1e-5)
     layer, norm = head.network.model.layers[0], weights["layers.0.post_attention_layernorm.weight"]
     angles = head.network.model.rotary_emb(by_hand, position_ids=torch.arange(5)[None])
     mask = torch.full((5, 5), -torch.inf).triu(1)[None, None]

@@ -55,17 +55,17 @@ def test_the_first_predictions_are_the_end_of_the_text_and_the_first_ngrams_its_
 
 def test_a_round_shifts_the_predictions_and_what_replaced_them_makes_ngrams(four):
     state = LookaheadState(((1, 2, 3, 4), (5, 6, 7, 8)), {1: ((0, 0),)})
-    after = state.after((2, 3, 4, 5), 1)
+    after = state.advance_round((2, 3, 4, 5), 1)
     assert after.window == ((5, 6, 7, 8), (2, 3, 4, 5))
     assert after.pool == {1: ((5, 2), (0, 0)), 2: ((6, 3),), 3: ((7, 4),), 4: ((8, 5),)}
-    assert state.after((2, 3, 4, 5), 3).window == ((7, 8, 5, 6), (4, 5, 2, 3)), "two more tokens were written"
-    assert state.after(None, 2) == LookaheadState(((2, 3, 4, 1), (6, 7, 8, 5)), state.pool)
+    assert state.advance_round((2, 3, 4, 5), 3).window == ((7, 8, 5, 6), (4, 5, 2, 3)), "two more tokens were written"
+    assert state.advance_round(None, 2) == LookaheadState(((2, 3, 4, 1), (6, 7, 8, 5)), state.pool)
 
 
 def test_only_the_latest_ngrams_are_kept_each_once(four):
     state = LookaheadState(((1,) * 4, (0,) * 4), {})
     for number in range(20):
-        state = state.after((number,) * 4, 1)
+        state = state.advance_round((number,) * 4, 1)
         state = replace(state, window=((1,) * 4, (0,) * 4))
     assert state.pool[1] == tuple((0, number) for number in range(19, 19 - POOL, -1))
 

@@ -55,7 +55,7 @@ def test_a_failed_part_is_named_in_the_table(monkeypatch) -> None:
 
     monkeypatch.setitem(PARTS, "machine", Part(fail, 10))
     events: list = []
-    gpu._work(["machine"], True, 50.0, type("Events", (), {"put": lambda self, event: events.append(event)})())
+    gpu._run_parts(["machine"], True, 50.0, type("Events", (), {"put": lambda self, event: events.append(event)})())
     assert events[-1][0] == "end"
     record = {"parts": {"machine": events[-1][2]}}
     assert "no such kernel" in format_gpu(record)

@@ -16,8 +16,8 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
-from specviz.figures.pages import GLOSSARY, next_page
-from specviz.figures.pages import PAGES as APP
+from specviz.figures.pages_and_glossary import GLOSSARY, next_page
+from specviz.figures.pages_and_glossary import PAGES as APP
 from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages

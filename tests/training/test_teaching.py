@@ -139,7 +139,7 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
     assert load_heads(out / "heads", target).logits(torch.zeros(3, 64), 2).shape == (3, 2, target.config.vocab_size)
     assert load_exit(out / "exit", target).logits(torch.zeros(3, 2, 64)).shape == (3, 2, target.config.vocab_size)
-    assert load_eagle(out / "eagle", target).entering(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, 2, 64)).shape == (
+    assert load_eagle(out / "eagle", target).embed_inputs(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, 2, 64)).shape == (
         3,
         2,
         64,

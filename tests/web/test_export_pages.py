@@ -23,7 +23,7 @@ from specviz.evidence.four_rules import account_for_tokens
 from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.sample_files import parse_samples
 from specviz.export.manifest import build_facts
-from specviz.figures.pages import PAGES
+from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.token_bars import BarPanel, plot_panels
 from specviz.settings import Settings
 from specviz.trace import Trace

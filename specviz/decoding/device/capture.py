@@ -108,8 +108,8 @@ class ProgramStore:
         self.seconds: dict[Hashable, dict[str, float]] = {}
 
     @classmethod
-    def of(cls, model: Any) -> ProgramStore:
-        """The one of a transformers model."""
+    def find_store(cls, model: Any) -> ProgramStore:
+        """Return the store of a transformers model, made at the first call."""
         return model.__dict__.setdefault(_STORE, cls())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProgramStore:

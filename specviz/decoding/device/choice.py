@@ -128,7 +128,7 @@ def _choose_fastest(reference: EngineChoice, arguments: tuple[Any, ...], rows: i
     """The faster of the reference and the recorded round."""
     target, proposer, rule, randomness, eos_token_ids = arguments
     device = DeviceSteps(target, proposer, rule, randomness, eos_token_ids, rows, columns, records=True)
-    store = ProgramStore.of(target.model)
+    store = ProgramStore.find_store(target.model)
     seconds = store.seconds.get(device.key)
     if seconds is None:
         probes: dict[str, Steps] = {REFERENCE: reference.steps, DEVICE: device}

@@ -144,7 +144,7 @@ class DeviceSteps:
             models = (target, proposer.draft) if widths else (target,)
             requests = tuple(map(_describe_model, models))
             self.key = (*requests, type(rule), self.shape, drawn, rows, width, str(compiler), records)
-        self.program = ProgramStore.of(target.model).lease(self.key, self, build) if self.key else build()
+        self.program = ProgramStore.find_store(target.model).lease(self.key, self, build) if self.key else build()
         self.kernel: RoundKernel = self.program.kernel
         self._slots = [_Slot() for _ in range(rows)]
         self._ahead: dict[tuple[int, int, int], np.ndarray] = {}  # by draw, start and levels: random numbers of the next round

@@ -92,7 +92,7 @@ class UncachedDraftHead:
         out = self.network(**build_model_inputs(self.network, ids[: text - 1], ()), use_cache=False, output_hidden_states=True)
         states, made, layer = out.hidden_states[-1], [], self.head.network
         for end in range(text, len(ids) + 1):
-            entering = self.head.entering(torch.tensor([list(ids[1:end])], device=states.device), states)
+            entering = self.head.embed_inputs(torch.tensor([list(ids[1:end])], device=states.device), states)
             last = layer.model(inputs_embeds=entering, use_cache=False).last_hidden_state[:, -1:]
             states = torch.cat([states, last], 1)
             made.append(layer.lm_head(last)[0, 0])

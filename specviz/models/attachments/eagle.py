@@ -55,8 +55,8 @@ class DraftHead:
     bias: Tensor | None  # (width,), or None
 
     @torch.inference_mode()
-    def entering(self, ids: Tensor, states: Tensor) -> Tensor:
-        """What the layer reads: ids (B, T) and the states before them (B, T, width) -> (B, T, width)."""
+    def embed_inputs(self, ids: Tensor, states: Tensor) -> Tensor:
+        """Compute what the layer reads: ids (B, T) and the states before them (B, T, width) -> (B, T, width)."""
         read = torch.cat([self.network.model.embed_tokens(ids), states], -1)
         mixed = multiply(read, self.projection)
         return mixed if self.bias is None else mixed + self.bias

@@ -85,7 +85,7 @@ class FeatureDraft(CachedModel):
             paths = _list_paths(tree, index)
             for node, parent in enumerate(tree.parents[index]):
                 states[index, lead + node] = self._predicted[row.ids][paths[parent + 1]]
-        return self.head.entering(super()._embed_inputs(ids, rows, fed, tree), states)
+        return self.head.embed_inputs(super()._embed_inputs(ids, rows, fed, tree), states)
 
     def _known_states(self, last: Sequence[int]) -> Tensor:
         """(B, T, width): the target's states before the last tokens of each row, right-aligned; each text is read once."""

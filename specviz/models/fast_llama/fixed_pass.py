@@ -196,4 +196,4 @@ def _join(parts: Sequence[Any]) -> tuple[Tensor, Tensor | None]:
     """The joined matrix and bias of layers that read the same input."""
     biases = [part.bias for part in parts]
     bias = None if biases[0] is None else biases[0] if len(biases) == 1 else torch.cat([one.detach() for one in biases])
-    return Weights.of(*parts).plain, bias
+    return Weights.join_layers(*parts).plain, bias

@@ -43,7 +43,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().clone())
 
     @classmethod
-    def joined(cls, parts: Sequence[Int8Linear]) -> Int8Linear:
+    def join_layers(cls, parts: Sequence[Int8Linear]) -> Int8Linear:
         """Join layers that read the same input, the first on top, so that their input is rounded only once."""
         if len(parts) == 1:
             return parts[0]

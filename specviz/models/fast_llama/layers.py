@@ -58,8 +58,8 @@ def is_covered(model: LlamaForCausalLM) -> bool:
 def join_matrices(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:
     """What ``product`` multiplies by, for layers that read the same input. A single layer in an unknown form is returned as it is."""
     if all(isinstance(part, Int8Linear) for part in parts):
-        return Int8Linear.joined(parts)
-    return Weights.of(*parts, packs=packs) if are_joinable(*parts) else parts[0]
+        return Int8Linear.join_layers(parts)
+    return Weights.join_layers(*parts, packs=packs) if are_joinable(*parts) else parts[0]
 
 
 def are_joinable(*parts: nn.Module) -> bool:

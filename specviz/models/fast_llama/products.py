@@ -56,8 +56,8 @@ class HalfWeights:
         self.groups = [torch.fbgemm_pack_gemm_matrix_fp16(group.contiguous()) for group in self._split(plain)]
 
     @classmethod
-    def of(cls, plain: Tensor) -> HalfWeights | None:
-        """A float32 matrix (out, in), or None if rounding its weights to float16 changes a product by more than float32 rounds it.
+    def convert_matrix(cls, plain: Tensor) -> HalfWeights | None:
+        """Convert a float32 matrix (out, in); None if rounding its weights to float16 changes a product by more than float32 rounds it.
 
         bfloat16 weights pass too: only the smallest of them are no float16 numbers.
         """
@@ -111,11 +111,11 @@ class Weights:
     def halves(self) -> HalfWeights | None:
         """The weights as float16 numbers, if they are such numbers and a copy may be stored."""
         if self._halves is True:
-            self._halves = HalfWeights.of(self.plain)
+            self._halves = HalfWeights.convert_matrix(self.plain)
         return self._halves or None
 
     @classmethod
-    def of(cls, *parts: nn.Linear, packs: bool = False) -> Weights:
+    def join_layers(cls, *parts: nn.Linear, packs: bool = False) -> Weights:
         """Join the weights of layers that read the same input into one matrix, the first layer's on top.
 
         No copy is made of several layers: their own weights become views of the joined matrix.

@@ -75,7 +75,7 @@ def is_offline() -> bool:
     return constants.is_offline_mode() or os.environ.get("HF_HUB_OFFLINE", "").lower() in ON
 
 
-def never() -> bool:
+def never_cancel() -> bool:
     """False, for work that cannot be cancelled."""
     return False
 
@@ -90,7 +90,7 @@ def wait_unless_cancelled(seconds: float, is_cancelled: Callable[[], bool]) -> N
 def call_hub(
     name: HubName,
     call: Callable[[], T],
-    is_cancelled: Callable[[], bool] = never,
+    is_cancelled: Callable[[], bool] = never_cancel,
     count_bytes: Callable[[], int] = lambda: 0,
 ) -> T:
     """Call the hub and return the result. Cut connections, 408, 429 and errors of the server are retried.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specviz.errors import ModelError
-from specviz.models.hub.client import find_cache_folder, never
+from specviz.models.hub.client import find_cache_folder, never_cancel
 from specviz.models.hub.files import ModelListing, find_revision_file
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.records import write
@@ -25,7 +25,7 @@ def ignore_bytes(done: int, total: int) -> None:
 def download_models(
     listings: Sequence[ModelListing],
     progress: Callable[[int, int], None] = ignore_bytes,
-    is_cancelled: Callable[[], bool] = never,
+    is_cancelled: Callable[[], bool] = never_cancel,
 ) -> None:
     """Download every file of these models that is not on this machine, and go on where an earlier download ended.
 

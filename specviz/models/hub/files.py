@@ -15,7 +15,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
 from specviz.errors import MAX_SHOWN, DamagedModelError, ModelError
-from specviz.models.hub.client import call_hub, explain_refusal, find_cache_folder, find_hub, never
+from specviz.models.hub.client import call_hub, explain_refusal, find_cache_folder, find_hub, never_cancel
 from specviz.models.hub.transfer import ModelCache, ModelFile, fetch_file, is_commit
 from specviz.models.pairs.names import HubName, find_folder, parse_hub_name
 
@@ -73,7 +73,9 @@ class ModelListing:
         return self.total_bytes - self.here_bytes
 
 
-def list_model(place: str, weights: tuple[str, ...] | None = None, is_cancelled: Callable[[], bool] = never) -> ModelListing:
+def list_model(
+    place: str, weights: tuple[str, ...] | None = None, is_cancelled: Callable[[], bool] = never_cancel
+) -> ModelListing:
     """The files of a folder or of a hub name. A hub is asked once; of shards the index is read too.
 
     ``weights`` names the one file of weights of an attachment, the usual name first; None: a model's weights. Where the hub
@@ -96,7 +98,7 @@ def list_model(place: str, weights: tuple[str, ...] | None = None, is_cancelled:
         raise
 
 
-def fetch_config_files(listed: ModelListing, is_cancelled: Callable[[], bool] = never) -> Path:
+def fetch_config_files(listed: ModelListing, is_cancelled: Callable[[], bool] = never_cancel) -> Path:
     """The folder of a model, with its configuration and tokenizer in it; they are downloaded if they are not here."""
     if (store := listed.store) is not None:
         for file in listed.small:

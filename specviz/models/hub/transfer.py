@@ -18,7 +18,7 @@ from huggingface_hub import get_session, hf_hub_url
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from specviz.errors import DamagedModelError
-from specviz.models.hub.client import TIMEOUT, build_cancelled_error, call_hub, find_cache_folder, find_hub, never
+from specviz.models.hub.client import TIMEOUT, build_cancelled_error, call_hub, find_cache_folder, find_hub, never_cancel
 from specviz.models.pairs.names import HubName
 
 PIECE = 1 << 20  # bytes read at once for a hash
@@ -84,7 +84,7 @@ def fetch_file(
     store: ModelCache,
     file: ModelFile,
     on_bytes: Callable[[int], None] = lambda count: None,
-    is_cancelled: Callable[[], bool] = never,
+    is_cancelled: Callable[[], bool] = never_cancel,
 ) -> Path:
     """The file's path in the snapshot, after a download if its content is not here.
 

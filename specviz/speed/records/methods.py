@@ -43,7 +43,7 @@ class DraftingMethod:
         return is_sized_by_curve(self.settings["proposer"]) and "tree" not in self.settings
 
 
-DRAFTING_METHODS = {key: DraftingMethod(key, **row) for key, row in load_toml("texts/drafting_methods").items()}
+DRAFTING_METHODS = {key: DraftingMethod(key, **row) for key, row in load_toml("texts/compared_methods").items()}
 
 
 def explain_blank(method: DraftingMethod, settings: Settings) -> str:

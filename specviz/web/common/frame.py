@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.figures.components import read_styles
-from specviz.figures.pages import PAGES, next_page
+from specviz.figures.pages_and_glossary import PAGES, next_page
 from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics

@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from specviz.figures.pages import PAGES, define_term
+from specviz.figures.pages_and_glossary import PAGES, define_term
 from specviz.web.pair_picker import panel
 
 

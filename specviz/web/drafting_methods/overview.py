@@ -11,7 +11,7 @@ from specviz.records import ASSETS, load_toml
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.web.drafting_methods.method_figures import compare_with_target, compute_speed, find_fastest, format_range
 
-TEXTS = load_toml("texts/drafting_methods_page")
+TEXTS = load_toml("texts/drafting_methods")
 FAMILIES: dict[str, list[str]] = TEXTS["families"]
 FAMILY = {key: title for title, keys in FAMILIES.items() for key in keys}
 TICK_STEP = 0.5  # of the speed

@@ -18,7 +18,7 @@ MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
     "too few samples": ("open", "?", "too few samples"),
 }
 WRONG = ("wrong", "!", "unexpected")
-TEXTS = load_toml("texts/drafting_methods_page")["matrix"]
+TEXTS = load_toml("texts/drafting_methods")["matrix"]
 METHOD_NAMES = {key: method.name for key, method in DRAFTING_METHODS.items()}
 LINES = {key: METHOD_NAMES[name[1:]] if name.startswith("=") else name for key, name in TEXTS["lines"].items()} | METHOD_NAMES
 

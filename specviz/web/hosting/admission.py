@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse
 
-from specviz.figures.pages import PAGES
+from specviz.figures.pages_and_glossary import PAGES
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import ServerOptions
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from specviz.evidence.serving_setups import records
 from specviz.evidence.serving_setups.records import SetupComparison
-from specviz.figures import pages
+from specviz.figures import pages_and_glossary
 from specviz.figures.narration import format_probability
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.speed.estimate import Estimate, describe_interval
@@ -111,7 +111,7 @@ def load_recorded_runs() -> RecordedRuns:
 def build_questions_payload(
     recorded: RecordedRuns,
     resolve_link: Callable[[PageLink], PageLink] = lambda page: page,
-    among: tuple[pages.Page, ...] = pages.ALL,
+    among: tuple[pages_and_glossary.Page, ...] = pages_and_glossary.ALL,
 ) -> dict[str, Any]:
     """JSON for the component.
 
@@ -120,7 +120,7 @@ def build_questions_payload(
         resolve_link: Where a page of the app is found in another edition.
         among: Pages of the edition, in the order of reading.
     """
-    after = pages.next_page("questions", among)
+    after = pages_and_glossary.next_page("questions", among)
     return {
         "pair": recorded.methods.settings.pair,
         "headline": TEXTS["headline"],

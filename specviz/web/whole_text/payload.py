@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.figures.narration import build_steps, find_replaced
-from specviz.figures.pages import PAGES
+from specviz.figures.pages_and_glossary import PAGES
 from specviz.glyphs import (
     build_glyphs,
     decode_whole,

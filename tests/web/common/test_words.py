@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from streamlit.runtime.pages_manager import PagesManager
 
-from specviz.figures.pages import GLOSSARY, define_term
+from specviz.figures.pages_and_glossary import GLOSSARY, define_term
 from specviz.web.common import frame
 from specviz.web.jobs import warmup
 from tests.web.common.test_frame import opened

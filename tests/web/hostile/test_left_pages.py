@@ -7,7 +7,7 @@ import json
 import pytest
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 
-from specviz.figures.pages import PAGES
+from specviz.figures.pages_and_glossary import PAGES
 from tests.web.common.test_frame import a_server_that_runs, opened  # noqa: F401 the first is a fixture
 
 VALUES = (None, "live", {"kind": "live"}, {"kind": "uniform", "position": 0, "purpose": "accept", "u": 0.5})

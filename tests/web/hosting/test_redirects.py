@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from specviz.figures.pages import PAGES
+from specviz.figures.pages_and_glossary import PAGES
 from specviz.web.hosting.redirects import FIRST, MOVED, build_redirects
 
 CLIENT = TestClient(Starlette(routes=build_redirects()), follow_redirects=False)

@@ -153,7 +153,7 @@ def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_the
 
 
 def test_the_page_of_work_is_the_name_of_its_folder():
-    from specviz.figures.pages import PAGES
+    from specviz.figures.pages_and_glossary import PAGES
     from specviz.web.mistakes.state import BugState
     from specviz.web.one_round.state import OneRoundState
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from specviz.figures.pages import ALL, PAGES
+from specviz.figures.pages_and_glossary import ALL, PAGES
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS

@@ -1,6 +1,6 @@
-"""Anyone may draft, one rule decides, and only the engine joins them: the folders say so, and here the imports are read.
+"""Packages are layered: each one imports only from its own layer or below, and each library is imported only where it may be.
 
-Every folder stands on a floor and imports only from its own floor or below; each outside package crosses one border only.
+The same layers are in docs/explanation/architecture.md.
 """
 
 import ast
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-FLOORS = (  # from the ground up
+LAYERS = (  # from the bottom up
     {"errors", "trace", "records", "randomness", "settings", "options", "process", "progress", "registry", "glyphs", "threads"},
     {"theory", "statistics", "verification"},
     {"models"},
@@ -22,7 +22,7 @@ FLOORS = (  # from the ground up
     {"web", "static_site", "interface"},
     {"cli", "pages", "app", "__main__"},
 )
-LOOSE = {
+TOP_FILES = {
     "__init__",
     "__main__",
     "errors",
@@ -39,9 +39,9 @@ LOOSE = {
     "theory",
     "interface",
 }  # files of specviz/ outside a folder
-CLOSED = {"training": {"cli"}, "web": {"pages", "app", "static_site", "cli"}}  # who else may import these
+RESTRICTED = {"training": {"cli"}, "web": {"pages", "app", "static_site", "cli"}}  # package -> who else may import it
 
-BORDERS = {
+LIBRARY_USERS = {  # library -> the packages that may import it
     "streamlit": {"web", "pages", "app"},
     "plotly": {"figures", "web"},
     "matplotlib": {"export", "web"},
@@ -73,17 +73,17 @@ BORDERS = {
 FILES = sorted([*ROOT.glob("specviz/**/*.py"), *ROOT.glob("pages/**/*.py"), ROOT / "app.py"])
 
 
-def folder(path: Path) -> str:
+def find_folder(path: Path) -> str:
     """specviz/models/cache/decoder.py -> models; specviz/trace.py -> trace; pages/speed.py -> pages."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return parts[1] if parts[0] == "specviz" else parts[0]
 
 
-def floor(name: str) -> int:
-    return next(height for height, names in enumerate(FLOORS) if name in names)
+def find_layer(name: str) -> int:
+    return next(number for number, names in enumerate(LAYERS) if name in names)
 
 
-def imported(source: str) -> list[str]:
+def list_imports(source: str) -> list[str]:
     """Every module that a source imports, inside functions too; ``from a import b`` gives a and a.b."""
     names = []
     for node in ast.walk(ast.parse(source)):
@@ -95,69 +95,71 @@ def imported(source: str) -> list[str]:
     return names
 
 
-def crossings(name: str, source: str) -> list[str]:
-    """What a file of the folder ``name`` imports that it must not, each with the border it crosses."""
+def list_violations(name: str, source: str) -> list[str]:
+    """What a file of the package ``name`` imports that it must not, each with the reason."""
     found = set()
-    for module in imported(source):
+    for module in list_imports(source):
         package, _, rest = module.partition(".")
         other = rest.split(".")[0]
         if package == "specviz" and other and not other.startswith("__"):
-            if floor(other) > floor(name):
-                found.add(f"{name} (floor {floor(name)}) imports {other} (floor {floor(other)}): upwards")
-            if other in CLOSED and name not in {other, *CLOSED[other]}:
-                found.add(f"{name} imports {other}: {other} is for {', '.join(sorted(CLOSED[other]))} alone")
-        if package in BORDERS and name not in BORDERS[package]:
-            found.add(f"{name} imports {module}: {package} belongs to {', '.join(sorted(BORDERS[package]))}")
+            if find_layer(other) > find_layer(name):
+                found.add(f"{name} (layer {find_layer(name)}) imports {other} (layer {find_layer(other)}): upwards")
+            if other in RESTRICTED and name not in {other, *RESTRICTED[other]}:
+                found.add(f"{name} imports {other}: {other} is for {', '.join(sorted(RESTRICTED[other]))} alone")
+        if package in LIBRARY_USERS and name not in LIBRARY_USERS[package]:
+            found.add(f"{name} imports {module}: {package} is for {', '.join(sorted(LIBRARY_USERS[package]))}")
     return sorted(found)
 
 
-def test_every_folder_has_a_floor_and_no_file_stands_outside_one():
-    assert {folder(path) for path in FILES if path.stat().st_size} - {"__init__"} == set.union(*FLOORS)
-    assert {path.stem for path in ROOT.glob("specviz/*.py")} == LOOSE
+def test_every_package_is_in_a_layer_and_every_file_in_a_package():
+    assert {find_folder(path) for path in FILES if path.stat().st_size} - {"__init__"} == set.union(*LAYERS)
+    assert {path.stem for path in ROOT.glob("specviz/*.py")} == TOP_FILES
 
 
-def test_every_import_goes_down_and_stays_within_its_border():
+def test_imports_point_downwards_and_libraries_stay_where_they_may_be():
     found = {
-        str(path.relative_to(ROOT)): crossings(folder(path), path.read_text()) for path in FILES if folder(path) != "__init__"
+        str(path.relative_to(ROOT)): list_violations(find_folder(path), path.read_text())
+        for path in FILES
+        if find_folder(path) != "__init__"
     }
     assert {path: said for path, said in found.items() if said} == {}
 
 
 @pytest.mark.parametrize(
-    ("name", "line", "border"),
+    ("name", "line", "reason"),
     (
         ("verification", "from specviz.proposers.draft import DraftModel", "upwards"),
         ("proposers", "from specviz.decoding.engine import step", "upwards"),
         ("decoding", "from specviz import evidence", "upwards"),
-        ("trace", "import torch", "torch belongs"),
-        ("theory", "def f():\n    import torch.nn", "torch belongs"),
-        ("decoding", "from transformers import AutoModel", "transformers belongs"),
-        ("export", "import plotly.graph_objects as go", "plotly belongs"),
-        ("figures", "import streamlit as st", "streamlit belongs"),
-        ("models", "from scipy import stats", "scipy belongs"),
-        ("evidence", "def f():\n    import ray", "ray belongs"),
+        ("trace", "import torch", "torch is for"),
+        ("theory", "def f():\n    import torch.nn", "torch is for"),
+        ("decoding", "from transformers import AutoModel", "transformers is for"),
+        ("export", "import plotly.graph_objects as go", "plotly is for"),
+        ("figures", "import streamlit as st", "streamlit is for"),
+        ("models", "from scipy import stats", "scipy is for"),
+        ("evidence", "def f():\n    import ray", "ray is for"),
         ("jobs", "from specviz.web.common import cache", "upwards"),
-        ("web", "import httpx2", "httpx2 belongs"),
+        ("web", "import httpx2", "httpx2 is for"),
         ("interface", "from specviz.web.common import cache", "web is for"),
     ),
 )
-def test_a_crossed_border_is_named(name, line, border):
-    """The test itself can fail: each line would be a mistake, and is called one."""
-    assert any(border in sentence for sentence in crossings(name, line))
+def test_a_violation_is_named(name, line, reason):
+    """The test itself can fail: each of these lines would be a violation."""
+    assert any(reason in sentence for sentence in list_violations(name, line))
 
 
 def test_a_proposer_cannot_reach_the_rule():
     """'A bad proposer costs speed, never correctness': proposers know trees and draws, not rules."""
     for path in ROOT.glob("specviz/proposers/**/*.py"):
-        assert "specviz.verification.token" not in imported(path.read_text()), path.name
+        assert "specviz.verification.token" not in list_imports(path.read_text()), path.name
 
 
 PAGE_FOLDERS = sorted(path.parent for path in ROOT.glob("specviz/web/*/view.py"))
-SERVING = {"view", "work"}  # files of a page that meet the session and the queue
-ROOM = {"host", "routes", "state", "payload", "export"}  # of the classroom, whose rooms are kept by the server
+SESSION_FILES = {"view", "work"}  # files of a page that use the session and the queue
+ROOM_FILES = {"host", "routes", "state", "payload", "export"}  # of the classroom, whose rooms are kept by the server
 
 
-def module_files() -> dict[str, Path]:
+def list_module_files() -> dict[str, Path]:
     """Every module's dotted name with its file."""
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 
@@ -177,14 +179,16 @@ def reaches(name: str, package: str, imports: dict[str, list[str]]) -> bool:
 
 def test_only_the_view_of_a_page_imports_streamlit():
     """What draws and exports serves the static edition and the command line, too."""
-    found = {path for folder in PAGE_FOLDERS for path in folder.glob("*.py") if "streamlit" in imported(path.read_text())}
+    found = {path for folder in PAGE_FOLDERS for path in folder.glob("*.py") if "streamlit" in list_imports(path.read_text())}
     assert found == {folder / "view.py" for folder in PAGE_FOLDERS}
 
 
 def test_files_of_a_page_that_draw_reach_no_streamlit_through_others():
-    imports = {name: imported(path.read_text()) for name, path in module_files().items()}
+    imports = {name: list_imports(path.read_text()) for name, path in list_module_files().items()}
     for folder in PAGE_FOLDERS:
-        names = {path.stem for path in folder.glob("*.py")} - SERVING - (ROOM if folder.name == "classroom" else set())
+        names = (
+            {path.stem for path in folder.glob("*.py")} - SESSION_FILES - (ROOM_FILES if folder.name == "classroom" else set())
+        )
         reached = [
             name for name in sorted(names - {"__init__"}) if reaches(f"specviz.web.{folder.name}.{name}", "streamlit", imports)
         ]
@@ -193,14 +197,14 @@ def test_files_of_a_page_that_draw_reach_no_streamlit_through_others():
 
 def test_no_file_imports_itself_through_others():
     """No circle of imports, those inside functions included."""
-    names = module_files()
+    names = list_module_files()
     after = {
-        name: {module for module in imported(path.read_text()) if module in names and names[module].name != "__init__.py"}
+        name: {module for module in list_imports(path.read_text()) if module in names and names[module].name != "__init__.py"}
         - {name}
         for name, path in names.items()
     }
     open_ = dict(after)
     while ends := {name for name, others in open_.items() if not others & open_.keys()}:
         open_ = {name: others for name, others in open_.items() if name not in ends}
-    in_circles = {name for name in open_ if any(name in after[other] for other in open_)}
-    assert in_circles == set(), "these import each other in a circle, or stand between two that do"
+    in_cycles = {name for name in open_ if any(name in after[other] for other in open_)}
+    assert in_cycles == set(), "these import each other in a circle, or stand between two that do"
