@@ -1,7 +1,7 @@
-"""specviz: exact speculative decoding, seen motion by motion. Start with ``streamlit run app.py``.
+"""specviz: an interactive explainer of exact speculative decoding. Start with ``streamlit run app.py``.
 
-Streamlit imports this file once, as the server starts, and runs it again for every page that it draws. Nothing here or on the
-way to the first paint imports torch; that happens in one background thread, once the first page is out.
+Streamlit imports this file once when the server starts, and runs it again for every page that it draws. Neither this file nor
+the first page imports torch: a background thread does so after the first page is sent.
 """
 
 from specviz.web.common import frame

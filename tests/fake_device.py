@@ -1,7 +1,8 @@
-"""A device that is none: tensors that lie on the CPU, say "cuda", and refuse what tensors of a GPU refuse.
+"""A fake GPU for tests: its tensors are stored on the CPU, report the device "cuda", and raise where tensors of a GPU would raise.
 
-Results are those of the CPU to the last bit, so a run on it must write the same tokens; what would stop on a GPU stops here.
-Not covered: number formats and speed of a real device, code that reaches memory behind torch's back, torch.cuda's own calls.
+Results equal those of the CPU to the last bit, so a run on it must give the same tokens. An operation that mixes devices, or that
+a CUDA graph cannot record, fails here too. Not covered: number formats and speed of a real device, code that accesses memory
+without torch, calls of torch.cuda.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ CPU = torch.device("cpu")
 _READS = {Tensor.device.__get__: DEVICE, Tensor.is_cuda.__get__: True, Tensor.is_cpu.__get__: False}
 _NUMPY = {Tensor.numpy, Tensor.__array__}
 _INDEXED = {Tensor.__getitem__, Tensor.__setitem__, Tensor.index_put, Tensor.index_put_, torch.index_put, torch.index_put_}
-_SCALARS = {torch.tensor, torch.Tensor.item, Tensor.tolist}  # give numbers, or a CPU tensor of them, on any device
-_FETCHED = {  # read numbers of the device, and so wait for it
+_SCALARS = {torch.tensor, torch.Tensor.item, Tensor.tolist}  # return numbers or a CPU tensor, whatever the device
+_FETCHED = {  # read values from the device, so the host waits
     *(Tensor.item, Tensor.tolist, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__index__, Tensor.nonzero),
     torch.nonzero,
 }
-fetched: list[str] = []  # what was called to read numbers of DEVICE, in order
-_ACROSS = {Tensor.copy_, Tensor.data.__set__, torch.Tensor.backward}  # move between devices by themselves
-_ALL_ALIKE = {  # take not even a single number of another device
+fetched: list[str] = []  # calls that read values from DEVICE, in order
+_ACROSS = {Tensor.copy_, Tensor.data.__set__, torch.Tensor.backward}  # may mix devices: they copy between them
+_ALL_ALIKE = {  # may not mix devices, not even for a single number
     *(Tensor.index_select, Tensor.gather, Tensor.scatter, Tensor.scatter_, Tensor.index_fill, Tensor.index_fill_),
     *(Tensor.index_add, Tensor.index_add_, Tensor.index_copy, Tensor.index_copy_, Tensor.scatter_add, Tensor.scatter_add_),
     *(Tensor.matmul, Tensor.__matmul__, Tensor.mm, Tensor.bmm, Tensor.take_along_dim, Tensor.multinomial),
@@ -43,8 +44,8 @@ _ALL_ALIKE = {  # take not even a single number of another device
 
 
 class RecordingMode(TorchDispatchMode):
-    """What the recording of a CUDA graph refuses: operations that make the host wait, copy between memories, or give a shape that
-    depends on numbers."""
+    """Raises for operations that cannot be recorded in a CUDA graph: those that make the host wait, copy between devices, or have
+    an output shape that depends on values."""
 
     REFUSED = (
         "_local_scalar_dense",
@@ -98,7 +99,7 @@ def record_on_host(function, packet: Tensor):
 
 
 class OnDevice(Tensor):
-    """A tensor that says it lies on DEVICE; its numbers lie in CPU memory."""
+    """A tensor that reports DEVICE and keeps its values in CPU memory."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -106,7 +107,7 @@ class OnDevice(Tensor):
 
 
 class _Device(TorchFunctionMode):
-    """Sends to DEVICE what is made for it or moved to it."""
+    """Makes ``OnDevice`` tensors where torch creates them on DEVICE or moves them there."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         return _call(func, args, kwargs or {})
@@ -114,7 +115,7 @@ class _Device(TorchFunctionMode):
 
 @contextmanager
 def fake_device() -> Iterator[torch.device]:
-    """While it is open, DEVICE is there: tensors are made on it and modules moved to it as to any other."""
+    """Within this context DEVICE exists: tensors can be created on it and modules moved to it."""
     overwritten = torch.__future__.get_overwrite_module_params_on_conversion()
     torch.__future__.set_overwrite_module_params_on_conversion(True)  # a parameter's class changes with its device
     try:
@@ -173,7 +174,7 @@ def _call(func, args: tuple, kwargs: dict[str, Any]):
 
 
 def _check(func, args: tuple, kwargs: dict[str, Any], tensors: list[Tensor]) -> bool:
-    """Whether the result lies on DEVICE; raises where a GPU's tensors would not go together with the others."""
+    """Whether the result is on DEVICE. Raises where a GPU would refuse to mix these tensors."""
     if func in _SCALARS:
         return False
     if func in _ACROSS:
@@ -226,7 +227,7 @@ def _moved(func, args: tuple, kwargs: dict[str, Any]):
 
 
 def _known(part):
-    """A device as the CPU's torch takes it."""
+    """The device to pass to torch: the CPU instead of DEVICE."""
     if isinstance(part, str | torch.device) and torch.device(part).type == DEVICE.type:
         return CPU
     return part

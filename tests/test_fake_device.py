@@ -1,7 +1,7 @@
-"""The device that is none says where its tensors lie, refuses what a GPU's tensors refuse, allows what they allow, and computes the
-same numbers as the CPU. What CUDA does was read off PyTorch's documentation of CUDA semantics ("cross-GPU operations are not allowed
+"""The fake GPU reports its tensors' device, raises where a GPU's tensors would raise and nowhere else, and computes the numbers
+of the CPU. What CUDA does is taken from PyTorch's documentation of CUDA semantics ("cross-GPU operations are not allowed
 by default, with the exception of copy_() and other methods with copy-like functionality such as to()"; zero-dimensional CPU tensors
-go with any device) and off its sources for indexing.
+go with any device) and, for indexing, from its source.
 """
 
 from __future__ import annotations

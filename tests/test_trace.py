@@ -1,4 +1,4 @@
-"""The trace is the narrow waist: JSON both ways without loss, timing left out of equality, damage answered with a sentence."""
+"""The record of a run: JSON and back without loss, equality without timing, damaged files refused with a sentence."""
 
 import json
 from dataclasses import replace

@@ -1,20 +1,21 @@
-// What becomes of a draft token, also with u moved by hand. The recorded fate is the rule's word; nothing here decides anew.
+// Whether a draft token (a chip) is shown as accepted or rejected. The decision is the recorded one; only a u that a visitor has
+// moved is compared again, with the recorded threshold.
 
-/** Whether a chip is accepted: the rule's word, or, with u in a person's hand, the side of the threshold it is on. */
+/** Whether a chip is accepted: as recorded, or, while a visitor moves u, whether u is below the recorded threshold. */
 export function verdict(chip, drag) {
   if (!drag) return chip?.fate === "accepted";
-  if (!chip.ifRejected) return true; // a token that no u can have rejected
+  if (!chip.ifRejected) return true; // accepted whatever u is
   return chip.ifAccepted !== null && drag.u < chip.threshold;
 }
 
-/** With u in a person's hand: which chip it is about, whether that is accepted, and whether the record says otherwise. Else null. */
+/** While a visitor moves u: its chip, whether the chip is accepted, and whether this differs from the record. Else null. */
 export function whatIf(chip, drag) {
   if (!drag) return null;
   const accepted = verdict(chip, drag);
   return { node: drag.node, accepted, changed: accepted !== (chip.fate === "accepted") };
 }
 
-/** How a chip looks at a step: ghost, draft token, or its fate; a moved u overrules what follows from it. */
+/** The state of a chip at a step: ghost, draft, or its fate. A moved u changes its own chip and those after it. */
 export function standing(chip, index, step, what) {
   if (step < chip.appears) return "ghost";
   if (what && index === what.node) return what.accepted ? "accepted" : "rejected";

@@ -1,1 +1,1 @@
-"""What all pages share: the frame, their state and address, fields, exports, furniture."""
+"""What all pages share: the frame, their state and address, fields, exports, heads and notices."""

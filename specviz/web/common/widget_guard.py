@@ -1,8 +1,8 @@
-"""What a browser sends for widgets, where no honest browser would: an option that is none, a number for a text.
+"""Replaces forged widget values by the widget's default: an option that is not in the list, a number where a text belongs.
 
-Streamlit turns what was sent into a value in one place, and there what cannot be turned raises inside its own code: a page of
-traceback in the log and a page without content. Here that one place answers with the widget's default instead, and the next
-page says so. It is Streamlit's own class; where a release has none of that name, its behavior is left as it is.
+Streamlit converts what a browser sent in one method, ``WStates.__getitem__``. A value that it cannot convert raises there, which
+fills the log with a traceback and leaves the page empty. The guard wraps this method: it returns the widget's default, and the
+next page says so. Where a release of Streamlit has no such class, nothing is changed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 SENTENCE = "The browser sent a value that a field of this page does not allow. The field was reset to its default."
-NUMBERS = {"int_value", "double_value"}  # a field for numbers is known by the one, and sends the other where they are whole
-MOST = 1000  # sessions whose next page owes a sentence
+NUMBERS = {"int_value", "double_value"}  # a number field may be registered as one and send the other for whole numbers
+MOST = 1000  # sessions whose next page has to show SENTENCE
 _owed: Counter[str] = Counter()
 _guarded = False
 
 
 def install_widget_guard() -> None:
-    """Stand before every value that comes from a browser. Once for each process; more calls do nothing."""
+    """Check every widget value that comes from a browser. Takes effect once per process; further calls do nothing."""
     global _guarded
     if _guarded:
         return
@@ -41,7 +41,7 @@ def install_widget_guard() -> None:
         try:
             _check_value(sent.value, known)
             return plain(states, key)
-        except Exception as error:  # whatever a forged value does to Streamlit's code
+        except Exception as error:  # a forged value can raise anything in Streamlit's code
             logging.getLogger(__name__).info("a widget's value was not accepted: %s", type(error).__name__)
             _record_refusal()
             states.states[key] = Value(known.deserializer(None))
@@ -51,17 +51,22 @@ def install_widget_guard() -> None:
 
 
 def take_refusals() -> list[str]:
-    """A sentence where this session has sent such a value since the last page."""
+    """Return SENTENCE if a value of this session was replaced since the last page, else nothing."""
     context = get_script_run_ctx()
     return [SENTENCE] if context and _owed.pop(context.session_id, 0) else []
 
 
 def _check_value(sent: Any, known: Any) -> None:
-    """Raises where a message is not of its widget's kind, and for an option that is not in the list: a selectbox would take it as it is."""
+    """Raise TypeError for a value of another type than the widget's, KeyError for an option that is not in the list.
+
+    A selectbox would accept any text.
+    """
     kind = sent.WhichOneof("value")
     if kind is None:  # the field was cleared
         return
-    alike = kind == known.value_type or ("trigger" in kind and "trigger" in known.value_type)  # triggers come in more than one
+    alike = kind == known.value_type or (
+        "trigger" in kind and "trigger" in known.value_type
+    )  # there are several types of triggers
     if not alike and not {kind, known.value_type} <= NUMBERS:
         raise TypeError(f"{kind} instead of {known.value_type}")
     options = getattr(known, "formatted_options", None)

@@ -1,1 +1,1 @@
-"""Drafting methods: who may draft?"""
+"""The page *Drafting methods*: exactness, tokens per target pass and speed of each method, and a round of each as a tree."""

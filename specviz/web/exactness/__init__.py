@@ -1,1 +1,1 @@
-"""Is it exact? Samples over the exact distribution, and what they could have shown."""
+"""The page *Is it exact?*: samples beside the exact distribution, and the smallest difference that their tests detect."""

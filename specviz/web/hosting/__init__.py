@@ -1,1 +1,1 @@
-"""How the app is served: its mode and limits, and what the server settles before the first visitor."""
+"""How the app is served: its mode, its limits, and what the server prepares before the first visitor."""

@@ -1,1 +1,1 @@
-"""Break it: what does a wrong rule look like, and after how many samples is it seen?"""
+"""The page *Break it*: decoders with known bugs, what they write, and how many samples it takes to detect each."""

@@ -1,1 +1,1 @@
-"""One round: what happens between a draft token and the text?"""
+"""The page *One round*: one round of decoding, step by step."""

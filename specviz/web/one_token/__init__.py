@@ -1,1 +1,1 @@
-"""Why it is exact: one token, two distributions to drag."""
+"""The page *Why it is exact*: acceptance and residual of one token, with two distributions to drag."""

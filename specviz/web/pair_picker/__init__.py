@@ -1,1 +1,1 @@
-"""Models: the pair of models in force, which every page names, and the panel in which another one is chosen, checked and downloaded."""
+"""The panel *Models*: the current pair, which every page names, and the form to choose, check and download another one."""

@@ -1,1 +1,1 @@
-"""Eight questions: situations of the recorded runs, answered in the browser."""
+"""The page *Eight questions*: situations of the recorded runs, answered in the browser."""

@@ -1,1 +1,1 @@
-"""Serving limits: what does exactness not cover?"""
+"""The page *Serving limits*: what exactness does not cover, such as quantization, precision and logits processors."""

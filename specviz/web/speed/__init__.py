@@ -1,1 +1,1 @@
-"""How fast? What is gained, and can it be known beforehand?"""
+"""The page *How fast?*: the measured speed-up, and its prediction."""

@@ -234,7 +234,7 @@ def follow_widgets(
             moved[name] = None if round(value, 2) == getattr(begin, name) else round(value, 2)
     try:
         return replace(question, tab=tab, **moved)
-    except SettingsError:  # a slider beyond its ends comes from no honest browser
+    except SettingsError:  # a slider beyond its range: a forged value
         return replace(question, tab=tab)
 
 

@@ -1,1 +1,1 @@
-"""Whole text: one prompt continued with and without draft tokens."""
+"""The page *Whole text*: one prompt continued with and without draft tokens."""

@@ -1,4 +1,4 @@
-"""What all pages owe: values that no honest browser sends are answered, unopened exports build nothing, waiting runs no page.
+"""What all pages share: forged widget values are answered, unopened exports build nothing, waiting runs no page.
 
 All through app.py, as a visitor meets it.
 """

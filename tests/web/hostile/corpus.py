@@ -1,4 +1,4 @@
-"""Hostile input as data, by family: texts for links and fields, uploaded files, and messages that no honest browser sends."""
+"""Hostile input as data, by family: texts for links and fields, uploaded files, and forged messages."""
 
 from __future__ import annotations
 

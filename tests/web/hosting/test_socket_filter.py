@@ -1,4 +1,4 @@
-"""What no page sends goes no further than the socket's door, and who sends too often waits alone."""
+"""The socket filter drops messages that no page sends, and delays only the visitor who sends too often."""
 
 from __future__ import annotations
 
