@@ -50,7 +50,7 @@ def build_token_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome
 def build_block_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """Both draft tokens together. Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2.
 
-    Weights, thresholds and what is left after the first token are those of verification.block_rule.
+    Weights, thresholds and what is left after the first token are those of verification.block.
     """
     after_none = _compute_residual(p, q)
     after_each = torch.tensor([p] * 3, dtype=torch.float64)  # the target after the prefix and after each of the two
