@@ -1,11 +1,15 @@
-"""The rule that settings name, once it is known to hold for what the proposer of the same settings drafts."""
+"""The rule that settings name, checked against what their proposer drafts. Read by pages before torch is: no import of it here."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from specviz.proposers.registry import PROPOSERS, find_form
 from specviz.settings import DEFAULTS, DRAFTING_FIELDS, FASTEST_GAMMA, SETTINGS, Settings
 from specviz.verification.registry import RULES, refuse_unmet
-from specviz.verification.rule import Rule
+
+if TYPE_CHECKING:
+    from specviz.verification.rule import Rule
 
 
 def build_rule(settings: Settings) -> Rule:

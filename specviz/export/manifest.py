@@ -57,7 +57,7 @@ def build_decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json", *format_options(settings.pair)]
     words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.max_new_tokens, "--seed", settings.seed]
     changed = {name: value for name, value in record.items() if value != plain[name]}
-    if "gamma" in changed and "gamma" in _find_unread(settings):
+    if "gamma" in changed and "proposer" in changed and "gamma" in _find_unread(settings):
         del changed["gamma"]
     words += build_sampling_options(changed)
     words += build_drafting_options(record)

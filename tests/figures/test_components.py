@@ -129,4 +129,4 @@ def test_style_sheets_reach_pages_through_one_function_alone():
     root = COMPONENTS.parents[1]
     files = [*root.glob("specviz/web/**/*.py"), *root.glob("pages/*.py"), root / "app.py"]
     found = sorted(path.relative_to(root).as_posix() for path in files if "<style" in path.read_text(encoding="utf-8"))
-    assert found == [f"specviz/web/{name}.py" for name in ("classroom/student_page", "classroom/view", "common/frame")]
+    assert found == [f"specviz/web/{name}.py" for name in ("classroom/view", "common/frame")]

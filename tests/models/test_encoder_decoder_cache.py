@@ -83,7 +83,7 @@ def test_distances_counted_in_columns_are_seen(monkeypatch, shape, rows):
         columns = torch.arange(where.shape[1]).expand_as(where)
         return right(self, seen, columns, columns[:, -positions.shape[1] :].expand_as(positions))
 
-    monkeypatch.setattr(ConditionedPass, "biased", by_column)
+    monkeypatch.setattr(ConditionedPass, "add_bias", by_column)
     network = tiny_encoder_decoder("t5", V)
     assert histories(network, "chain", 1, 15) < 1e-4
     assert histories(network, shape, rows, 15) > 1e-2

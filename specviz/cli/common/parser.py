@@ -41,6 +41,13 @@ class UsageError(SpecvizError):
     """A command line that cannot be read."""
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Breaks lines between words alone, so that a name with a hyphen, such as early-exit, can be found."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class CommandParser(argparse.ArgumentParser):
     """The parser of one command. It raises UsageError or SettingsError instead of printing the usage.
 
@@ -57,7 +64,7 @@ class CommandParser(argparse.ArgumentParser):
             prog=f"specviz {name}",
             description=f"{texts['summary'][0].upper()}{texts['summary'][1:]}.",
             epilog="\n".join(below),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
         self.name = name

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from specviz.proposers.registry import PROPOSERS
 from specviz.records import Schema, load_toml
 from specviz.speed.records.methods import DRAFTING_METHODS
 
@@ -86,7 +87,15 @@ def describe_matrix(record: Mapping[str, Any]) -> str:
         said += f" The lossy rule is detected in {len(lossy)} cells and coincides with the target in {len(same)}."
     if wrong := [cell for cell in cells if not cell["right"]]:
         said += f" Unexpected results: {len(wrong)}."
+    if unmeasured := list_unmeasured(record):
+        said += f" Not measured yet: {', '.join(unmeasured)}."
     return said
+
+
+def list_unmeasured(record: Mapping[str, Any]) -> list[str]:
+    """Drafting methods of this version that the record has no line of. A line is named after its method, or begins with its name."""
+    lines = _list_names(record, "line")
+    return [name for name in PROPOSERS if not any(line == name or line.startswith(f"{name}-") for line in lines)]
 
 
 def list_blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:

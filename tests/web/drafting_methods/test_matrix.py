@@ -51,15 +51,15 @@ def test_blank_cells_have_their_reason(pair):
 
 
 def test_lines_and_reasons_are_in_the_pages_words_not_the_programs():
-    from specviz.evidence.matrix import list_lines
     from specviz.speed.records.methods import DRAFTING_METHODS
     from specviz.web.drafting_methods.state import load_matrix
 
     record = load_matrix()
-    named = [figures.LINES[line] for line in list_lines()]
+    lines = {cell["line"] for cell in record["cells"]}
+    named = [figures.LINES[line] for line in lines]
     assert len(set(named)) == len(named) and {one.name for one in DRAFTING_METHODS.values()} & set(named)
     page = figures.build_matrix_html(record)
-    for line in list_lines():
+    for line in lines:
         assert f"<th scope='row'>{figures.LINES[line]}</th>" in page and f"<th scope='row'>{line}</th>" not in page
     for row in figures.list_blanks(record):
         why = row["blank because"]
@@ -86,15 +86,26 @@ def test_a_page_without_a_record_shows_no_fold(monkeypatch, tmp_path):
         state.load_matrix.cache_clear()
 
 
-def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_line_and_rule():
+def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_rule_of_its_lines():
     from specviz.evidence.matrix import COLUMNS, list_lines
     from specviz.verification.registry import RULES
     from specviz.web.drafting_methods.state import load_matrix
 
     found = load_matrix()
     assert found["right"] and all(cell["right"] for cell in found["cells"])
-    wanted = {(line, rule, column) for line in list_lines() for rule in RULES for column in COLUMNS}
+    lines = {cell["line"] for cell in found["cells"]}
+    assert len(lines) > 20 and lines <= set(list_lines())
+    wanted = {(line, rule, column) for line in lines for rule in RULES for column in COLUMNS}
     assert {(cell["line"], cell["rule"], cell["column"]) for cell in found["cells"]} == wanted
     assert "follow the target’s distribution" in figures.describe_matrix(found) and "Unexpected" not in figures.describe_matrix(
         found
     )
+
+
+def test_a_method_without_a_line_is_named(record):
+    from specviz.web.drafting_methods.state import load_matrix
+
+    assert figures.list_unmeasured(load_matrix()) == []
+    found = figures.list_unmeasured(record)
+    assert "ngram" in found and "draft" not in found
+    assert "ngram" in figures.describe_matrix(record)
