@@ -54,7 +54,7 @@ def build_passage_package(
     Args:
         passage: A complete passage.
         surveys: Recorded texts by distribution.
-        recorded: Those under the distribution of this text.
+        own_profile: The recorded profile under the distribution of this text.
         manifest: Settings, models, versions, permalink and commands.
     """
     where, read = describe_conditions(passage.settings, passage.models), passage.read
