@@ -33,6 +33,8 @@ GRAY = {"light": "#5b6673", "dark": "#9aa6b4"}  # samples, measurements and word
 FADED = {
     kind: f"rgba({int(gray[1:3], 16)}, {int(gray[3:5], 16)}, {int(gray[5:], 16)}, 0.5)" for kind, gray in GRAY.items()
 }  # in the legend as well
+MARK_OVER_BARS = {"light": "#1d2733", "dark": "#e8edf3"}
+REPORT_MARK = "#444444"  # lines and marks of a verification report, which has no dark form
 INK = {
     "light": "#15191f",
     "dark": "#e9edf2",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specviz.figures.charts import escape_label
 from specviz.figures.lazy_plotly import go, make_subplots
-from specviz.figures.theme import GRID, INK, MEANINGS
+from specviz.figures.theme import GRID, MARK_OVER_BARS, MEANINGS
 
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "accepted": "accepted", "replaced": "replaced"}
 COLORS = {"p": "target", "q": "draft", "residual": "residual", "accepted": "target", "replaced": "residual"}
@@ -62,7 +62,7 @@ def plot_panels(shown: Sequence[BarPanel], kind: str = "light") -> go.Figure:
                            hovertemplate=f"%{{customdata}}: {NAMES[key]} %{{x:.6g}}<extra></extra>")  # fmt: skip
             named.add(key)
         if one.marks:
-            line = {"symbol": "line-ns-open", "size": 20, "line": {"width": 3}, "color": INK[kind]}
+            line = {"symbol": "line-ns-open", "size": 20, "line": {"width": 3}, "color": MARK_OVER_BARS[kind]}
             figure.add_scatter(x=list(one.marks), y=places, mode="markers", marker=line, name="target p (mark)", row=row, col=1)
         ticks = [escape_label(label) for label in one.labels]
         figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.7, len(places) - 0.3], automargin=True, row=row, col=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
-from specviz.figures.theme import INK, MEANINGS
+from specviz.figures.theme import MEANINGS, REPORT_MARK
 from specviz.glyphs import build_glyphs
 from specviz.statistics.total_variation import compute_cell_bands
 
@@ -36,7 +36,7 @@ def plot_histogram(one: Mapping[str, Any], pieces: Mapping[str, str]) -> go.Figu
         [
             go.Scatter(x=probs, y=rows, mode="markers", error_x={"type": "data", "symmetric": False} | band,
                        marker={"symbol": "line-ns-open", "size": 12, "color": color}, name=f"exact distribution, {LEVEL:.0%} band"),
-            go.Scatter(x=np.maximum(share, edge), y=rows, mode="markers", marker={"size": 6, "color": INK["light"]}, customdata=share,
+            go.Scatter(x=np.maximum(share, edge), y=rows, mode="markers", marker={"size": 6, "color": REPORT_MARK}, customdata=share,
                        name=f"share of {one['n']:,} samples", hovertemplate="%{customdata:.6g}"),
         ]
     )  # fmt: skip
@@ -59,7 +59,7 @@ def plot_tests(one: Mapping[str, Any]) -> go.Figure:
             xs, ys = [values[place] for place in chosen], [rows[place] for place in chosen]
             marker = {"symbol": symbol, "size": 9, "color": MEANINGS[name].light}
             figure.add_scatter(x=xs, y=ys, mode="markers", marker=marker, name=words)
-    line, ends = {"dash": "dash", "color": INK["light"]}, [-0.5, len(rows) - 0.5]
+    line, ends = {"dash": "dash", "color": REPORT_MARK}, [-0.5, len(rows) - 0.5]
     figure.add_scatter(x=[alpha] * 2, y=ends, mode="lines", line=line, name=f"level {alpha:g} of all tests together")
     ends = [math.log10(min(alpha, *values) / 2.0), math.log10(1.5)]
     figure.update_xaxes(
