@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("code_mutants.toml")
 MIN_SHARE = 0.95  # of the breaks, that must be found
 TEST_TIMEOUT = 300  # for the tests of one break; a break that makes them hang is found
+BASELINE_TIMEOUT = 3600  # for all of these tests on the code as it is
 FAST_TESTS = ("-m", "not slow and not gpu", "--ignore=tests/browser")
 IGNORED = (".git", ".venv", "__pycache__", ".pytest_cache", ".ruff_cache", "models")  # models: linked, not copied
 FOUND, SURVIVED, BROKEN = "found", "SURVIVED", "NO ANSWER"
@@ -86,16 +87,16 @@ def copy_tree(folder: Path) -> Path:
     return tree
 
 
-def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
+def run_tests(tree: Path, tests: Sequence[str], timeout: float = TEST_TIMEOUT) -> tuple[int, str]:
     """(pytest's exit code, the first test that failed or the end of what pytest said); code 1 for tests that do not end."""
     # without files of bytecode: one that was made within the same second would hide the break
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
     options = ["-x", "-q", "-p", "no:cacheprovider", "--durations=0", "--tb=no"]
     command = [sys.executable, "-m", "pytest", *options, *FAST_TESTS, *tests]
     try:
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=TEST_TIMEOUT)
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
-        return 1, f"no end within {TEST_TIMEOUT} s"
+        return 1, f"no end within {timeout} s"
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     failed = next((line.split()[1] for line in lines if line.startswith("FAILED")), None)
     broken = next((line for line in lines if line.startswith("ERROR")), lines[-1] if lines else done.stderr[-300:])
@@ -139,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _judge_all(tree: Path, chosen: Sequence[Mutant], options: argparse.Namespace) -> int:
     if not options.no_baseline:
         every = ["tests"] if options.full else sorted({test for one in chosen for test in one.tests})
-        code, said = run_tests(tree, every)
+        code, said = run_tests(tree, every, BASELINE_TIMEOUT)
         if code:
             print(f"code_mutants: without any break the tests do not pass: {said}", file=sys.stderr)
             return 2
