@@ -403,12 +403,12 @@ class Pair:
     ) -> Trace:
         settings, made = self._build_settings(prompt, given, options), 0
 
-        def told(round_: Any) -> None:
+        def report_progress(round_: Any) -> None:
             nonlocal made
             made += len(round_.committed)
             on_progress(min(1.0, made / settings.max_new_tokens), f"{made} of at most {settings.max_new_tokens} tokens")
 
-        return record_run(self._pair, settings, bars=bars, on_round=told)
+        return record_run(self._pair, settings, bars=bars, on_round=report_progress)
 
 
 def _save_text(path: str | PathLike[str], content: str, over: bool) -> Path:

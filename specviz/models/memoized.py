@@ -201,18 +201,18 @@ class MemoizedPair:
 
     def open(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
         """Target and draft, each with its memory."""
-        return self._known(settings, lambda: self._memoize_each(self._pair.open(settings)))
+        return self._open_once(settings, lambda: self._memoize_each(self._pair.open(settings)))
 
     def open_layered(self, settings: Settings) -> tuple[MemoizedModel, MemoizedModel]:
         """The same target, and its early exit as the draft."""
-        (lower,) = self._known(
+        (lower,) = self._open_once(
             settings, lambda: self._memoize_each(self._pair.open_layered(settings)[1:]), settings.early_exit, settings.exit_layer
         )
         return self.open(settings)[0], lower
 
     def open_head(self, head: DraftHead, target: MemoizedModel, settings: Settings) -> MemoizedHeadDraft:
         """A draft head over a target of this pair, with its memory."""
-        return self._known(settings, lambda: self._head(head, settings), head)[0]
+        return self._open_once(settings, lambda: self._head(head, settings), head)[0]
 
     def _head(self, head: DraftHead, settings: Settings) -> tuple[MemoizedHeadDraft]:
         """The head over the pair's own target, whose states come in batches."""
@@ -222,7 +222,7 @@ class MemoizedPair:
     def _memoize_each(self, models: Sequence[Any]) -> tuple[MemoizedModel, ...]:
         return tuple(MemoizedModel(model, self._longest) for model in models)
 
-    def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:
+    def _open_once(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:
         key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, settings.warpers, *more
         if key not in self._opened:
             self._opened[key] = make()
@@ -242,7 +242,7 @@ class MemoizedPair:
         if self._kept:
             for model, source in zip(kept, self._pair.open(self._kept), strict=True):
                 model.forget(source)
-            self._known(self._kept, lambda: kept)
+            self._open_once(self._kept, lambda: kept)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._pair, name)

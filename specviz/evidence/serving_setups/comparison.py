@@ -89,7 +89,7 @@ def compare_setups(
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
 
-    def found(rows: dict[str, SetupRow], ties: NearTies, runs: int = 0, spread: float = 0.0) -> SetupComparison:
+    def build_comparison(rows: dict[str, SetupRow], ties: NearTies, runs: int = 0, spread: float = 0.0) -> SetupComparison:
         size: dict[str, Any] = {"texts": len(places), "opening": len(places[0][0]), "length": len(places[0][1])}
         return SetupComparison(settings, tuple(rows.values()), ties, text=name, runs=runs, spread=spread, **size, **where)
 
@@ -105,13 +105,13 @@ def compare_setups(
             own = SetupCheck(float(seen.tv.mean()), seen.worst, seen.prefixes, len(seen.near_ties)) if seen.places else None
             row = replace(row, **read.get(SETUPS[key].reference_key, {}), own=own)
         done[key] = row
-        show(found(done, NearTies({})))
+        show(build_comparison(done, NearTies({})))
     prompts = [opening for opening, _ in places[: effort.prompts]]
     ties = measure_near_ties(pair, ways, settings, prompts, effort.greedy, tell[GREEDY])
-    show(found(done, ties))
+    show(build_comparison(done, ties))
     for run, timed, spread in time_setups(pair, ways, timed_settings, places, effort.runs, tell[TIMING]):
         done = {key: replace(row, **timed.get(key, {})) for key, row in done.items()}
-        one = found(done, ties, run, spread)
+        one = build_comparison(done, ties, run, spread)
         if run < effort.runs:
             show(one)
     return one

@@ -129,7 +129,7 @@ def _list_hub(place: str, name: HubName, weights: tuple[str, ...] | None, is_can
     for one in info.siblings or ():
         size = -1 if one.size is None else one.size
         file = ModelFile(one.rfilename, size, one.lfs.sha256 if one.lfs else one.blob_id or "")
-        if file.known:
+        if file.is_plausible:
             there[file.name] = ModelFile(file.name, file.size, file.digest, store.has_file(file))
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model that transformers reads: {CONFIG} is missing.")

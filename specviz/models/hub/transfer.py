@@ -36,7 +36,7 @@ class ModelFile:
     here: bool = True  # whether its content is on this machine
 
     @property
-    def known(self) -> bool:
+    def is_plausible(self) -> bool:
         """Whether name, size and hash can be those of a file at the root of a model."""
         return bool(_HASH.fullmatch(self.digest)) and self.size >= 0 and self.name == os.path.basename(self.name) != ""
 

@@ -41,13 +41,13 @@ def get_sign(row: SetupRow) -> str:
 def build_speed_rows(one: SetupComparison) -> list[dict[str, object]]:
     """How often draft tokens are accepted in each setup, and its speed-ups over the reference without a draft."""
 
-    def said(found: Estimate | None) -> str:
+    def format_speed_up(found: Estimate | None) -> str:
         return "" if found is None else found.format() if one.is_steady else NOISY
 
     return [
         {COLUMNS[0]: row.entry.name, "acceptance rate": row.overlap and round(row.overlap.value, 2),
-         "tokens per target pass": row.per_pass and round(row.per_pass, 2), "speed-up without a draft": said(row.alone),
-         "speed-up with draft tokens": said(row.drafted)}
+         "tokens per target pass": row.per_pass and round(row.per_pass, 2), "speed-up without a draft": format_speed_up(row.alone),
+         "speed-up with draft tokens": format_speed_up(row.drafted)}
         for row in one.rows
     ]  # fmt: skip
 
