@@ -156,7 +156,6 @@ def test_a_proposer_cannot_reach_the_rule():
 
 PAGE_FOLDERS = sorted(path.parent for path in ROOT.glob("specviz/web/*/view.py"))
 SESSION_FILES = {"view", "work"}  # files of a page that use the session and the queue
-ROOM_FILES = {"host", "routes", "state", "payload", "export"}  # of the classroom, whose rooms are kept by the server
 
 
 def list_module_files() -> dict[str, Path]:
@@ -186,12 +185,8 @@ def test_only_the_view_of_a_page_imports_streamlit():
 def test_files_of_a_page_that_draw_reach_no_streamlit_through_others():
     imports = {name: list_imports(path.read_text()) for name, path in list_module_files().items()}
     for folder in PAGE_FOLDERS:
-        names = (
-            {path.stem for path in folder.glob("*.py")} - SESSION_FILES - (ROOM_FILES if folder.name == "classroom" else set())
-        )
-        reached = [
-            name for name in sorted(names - {"__init__"}) if reaches(f"specviz.web.{folder.name}.{name}", "streamlit", imports)
-        ]
+        names = {path.stem for path in folder.glob("*.py")} - SESSION_FILES - {"__init__"}
+        reached = [name for name in sorted(names) if reaches(f"specviz.web.{folder.name}.{name}", "streamlit", imports)]
         assert reached == [], folder.name
 
 

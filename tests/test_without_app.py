@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_layers import ROOM_FILES, SESSION_FILES, list_module_files
+from tests.test_layers import SESSION_FILES, list_module_files
 
 ROOT = Path(__file__).resolve().parents[1]
 APP = ("specviz.web.common.", "specviz.web.hosting.", "specviz.web.jobs.", "specviz.web.pair_picker.")  # what serves the pages
@@ -26,9 +26,8 @@ sys.meta_path.insert(0, Blocked())
 
 def needs_app(name: str) -> bool:
     """Whether a module serves pages, or is imported only when a figure is drawn for print."""
-    *_, folder, file = f".{name}".split(".")
-    serves = name.startswith("specviz.web.") and (file in SESSION_FILES or (folder == "classroom" and file in ROOM_FILES))
-    return serves or file in DRAWN or name.startswith(APP)
+    file = name.rpartition(".")[2]
+    return (name.startswith("specviz.web.") and file in SESSION_FILES) or file in DRAWN or name.startswith(APP)
 
 
 USE = """

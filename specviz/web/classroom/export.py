@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specviz.classroom.records import Room
 from specviz.export.manifest import build_facts, describe_conditions
@@ -14,9 +14,6 @@ from specviz.web.classroom.results import SamplingResult, TaskResult
 from specviz.web.classroom.words import TEXTS
 from specviz.web.sampling.words import RULE
 
-if TYPE_CHECKING:
-    from specviz.web.classroom.host import RoomSession
-
 PairFacts = Callable[[str, str, str], Mapping[str, Any]]  # (pair, device, dtype) -> names, sizes and hashes of both models
 
 
@@ -25,9 +22,8 @@ def build_room_query(settings: Settings) -> dict[str, str]:
     return settings.to_query() | {"prompt": settings.prompt, "max_new_tokens": str(settings.max_new_tokens)}
 
 
-def build_offer(session: RoomSession, room: Room, describe_pair: PairFacts) -> ExportOffer:
-    """What can be exported of a room as it is now; nothing before a task has something to show."""
-    results = [session.find_result(task) for task in session.store.list_tasks(room.code)]
+def build_offer(room: Room, results: Iterable[TaskResult], describe_pair: PairFacts) -> ExportOffer:
+    """What can be exported of a room with these results of its tasks; nothing before a task has something to show."""
     results = [result for result in results if result.is_exportable]
     if not results:
         return ExportOffer("classroom", note=TEXTS["nothing"])

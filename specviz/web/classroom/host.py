@@ -26,8 +26,8 @@ from specviz.jobs.queue import Ticket
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.web.classroom.results import PredictionResult, RaceResult, SamplingResult, TaskResult, VoteResult
+from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.options import load_options
-from specviz.web.hosting.socket_filter import ActionRateLimiter
 from specviz.web.jobs import model_loading, server_workers
 from specviz.web.jobs.server_queue import server_queue
 
@@ -206,6 +206,10 @@ class RoomSession:
         if known is None or known[:2] != (revision, task.phase):
             known = self._results[task.number] = revision, task.phase, self._build_result(task)
         return known[2]
+
+    def list_results(self) -> list[TaskResult]:
+        """The class's results for all tasks."""
+        return [self.find_result(task) for task in self.store.list_tasks(self.code)]
 
     def _build_result(self, task: Assignment) -> TaskResult:
         if task.kind == "sample":

@@ -28,7 +28,7 @@ from specviz.jobs.queue import Ticket
 from specviz.web.classroom import payload, student_page
 from specviz.web.classroom.host import NO_TASK, PAGE, ClassroomHost, RoomSession, SampleRequest, open_host
 from specviz.web.classroom.work import prepare_task
-from specviz.web.hosting.socket_filter import ActionRateLimiter
+from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.jobs.server_queue import server_queue
 
 FOLDER = "room"

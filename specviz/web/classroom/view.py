@@ -285,7 +285,7 @@ def show_export(desk: DeskState, room: Room | None) -> None:
     with fold:
         if room is not None:
             opened = open_host().find_session(room)
-            results = [opened.find_result(task) for task in opened.store.list_tasks(room.code) if task.kind == "sample"]
+            results = opened.list_results()
             ready = [one.task for one in results if isinstance(one, SamplingResult) and one.samples.shares.n >= TEST_SIZES[0]]
             st.markdown("**The class’s evidence**")
             title = TASKS["sample"]["title"]
@@ -297,7 +297,7 @@ def show_export(desk: DeskState, room: Room | None) -> None:
                     partial(work.build_certificate_file, session=opened, task=task),
                 )  # fmt: skip
             st.markdown("**The class’s pictures**")
-            export_fold.show_export_files("classroom", exports.build_offer(opened, room, cache.describe_pair))
+            export_fold.show_export_files("classroom", exports.build_offer(room, results, cache.describe_pair))
         st.markdown("**Worksheet: one round by hand**")
         hint = "Another seed gives another sheet."
         seed = int(st.number_input("Seed of the sheet", 0, 999_999, 1, key="classroom-sheet", help=hint))

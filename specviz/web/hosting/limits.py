@@ -1,4 +1,4 @@
-"""Limits of one visitor: length of a text, and samples per minute.
+"""Limits of one visitor: length of a text, samples per minute, and actions per second.
 
 Open pages and memory are limited in admission.py, jobs in the queue (jobs/queue.py). A proxy in front limits addresses: a browser
 without cookies is a new visitor each time.
@@ -17,6 +17,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.web.hosting.options import load_options
 
 REMEMBERED = 5000  # visitors whose samples are counted; the one who asked longest ago is forgotten first
+BURST = 6.0  # seconds' worth of actions that need not wait
 LEAST = 20  # a grant is at least this part of a minute's samples, or whatever is asked: no crumbs
 
 
@@ -64,3 +65,25 @@ class SampleAllowance:
 def get_sample_allowance() -> SampleAllowance:
     """The allowance of this server."""
     return SampleAllowance(load_options().samples_per_minute)
+
+
+class ActionRateLimiter:
+    """Actions per second, after a burst. ``per_second`` 0: no limit."""
+
+    def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic):
+        self.per_second, self.clock = per_second, clock
+        self._due = float("-inf")
+
+    def wait(self, actions: float = 1.0) -> float:
+        """Seconds to wait before these actions; they count as done."""
+        if not self.per_second:
+            return 0.0
+        now = self.clock()
+        before = max(self._due, now - BURST)
+        self._due = before + actions / self.per_second
+        return max(0.0, before - now)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the next action need not wait. Reading it does not count as an action."""
+        return max(0.0, self._due - self.clock()) if self.per_second else 0.0

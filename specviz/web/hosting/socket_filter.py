@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -18,41 +16,19 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
 from specviz.web.hosting.admission import SOCKET, read_visitor
+from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.options import ServerOptions
 
 KINDS = {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
 LONGEST = 2 * 10**6  # bytes of one message: a book pasted into a field is still answered with a sentence
 FIELDS = 500  # of one message
 FILES = 20  # asked addresses for, at once
-AT_ONCE = 6.0  # seconds' worth of actions that need not wait
 FRAGMENT, DOWNLOAD = 0.25, 10.0  # actions that a look at what is under way counts as, and a file that is to be made
 HELD = 100  # messages that had to wait, after which the socket ends: nobody clicks like that
 MENDS = 0.1  # of such a message is forgotten for each one that need not wait
 REMEMBERED = 5000  # visitors whose pace is known; the one seen longest ago is forgotten first
 TEXT, BROKEN, TOO_MUCH, REFUSED = 1003, 1002, 1009, 1008  # codes that a socket ends with
 MADE_HERE = ("$$ID-", "$$STREAMLIT_INTERNAL_KEY_")  # what ids of fields begin with; Streamlit's own code raises over others
-
-
-class ActionRateLimiter:
-    """Actions per second, after a burst. ``per_second`` 0: no limit."""
-
-    def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic):
-        self.per_second, self.clock = per_second, clock
-        self._due = float("-inf")
-
-    def wait(self, actions: float = 1.0) -> float:
-        """Seconds to wait before these actions; they count as done."""
-        if not self.per_second:
-            return 0.0
-        now = self.clock()
-        before = max(self._due, now - AT_ONCE)
-        self._due = before + actions / self.per_second
-        return max(0.0, before - now)
-
-    @property
-    def left(self) -> float:
-        """Seconds until the next action need not wait. Reading it does not count as an action."""
-        return max(0.0, self._due - self.clock()) if self.per_second else 0.0
 
 
 class SocketFilterMiddleware:

@@ -106,8 +106,8 @@ def test_an_address_that_leads_a_phone_to_itself_is_known_as_one(root, alone):
 def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(page_pair, rooms, room, phone, teacher):
     session, student = rooms.find_session(room), phone()
     assert (
-        build_offer(session, room, cache.describe_pair).names == ()
-        and "nothing to draw yet" in build_offer(session, room, cache.describe_pair).note
+        build_offer(room, session.list_results(), cache.describe_pair).names == ()
+        and "nothing to draw yet" in build_offer(room, session.list_results(), cache.describe_pair).note
     )
     sent = {"predict": {"accepted": True, "chance": 0.7}, "vote": {"choice": 0}, "race": {"method": "draft", "gamma": 2}}
     for number, kind in enumerate(KINDS, start=1):
@@ -119,10 +119,11 @@ def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(pa
         while (phase := rooms.store.find_current_task(room.code).next_phase) is not None:
             if kind in ("predict", "vote"):
                 assert not any(
-                    name.startswith(f"task-{number}-") for name in build_offer(session, room, cache.describe_pair).names
+                    name.startswith(f"task-{number}-")
+                    for name in build_offer(room, session.list_results(), cache.describe_pair).names
                 )
             teacher(do="turn", task=number, phase=phase)
-    made = build_offer(session, room, cache.describe_pair)
+    made = build_offer(room, session.list_results(), cache.describe_pair)
     drawn = {"task-1-predictions", "task-2-samples", "task-3-votes", "task-3-samples", "task-4-race"}
     assert {name.removesuffix("-slide.svg") for name in made.names if name.endswith("-slide.svg")} == drawn
     assert {name.removesuffix(".csv") for name in made.names if name.endswith(".csv")} == drawn

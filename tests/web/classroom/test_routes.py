@@ -15,8 +15,8 @@ from specviz.classroom.records import KINDS, MAX_GAMMA, MAX_SAMPLES_EACH, ROOM_H
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
 from specviz.web.classroom.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_PER_SECOND, ClassroomHost
-from specviz.web.hosting import socket_filter
-from specviz.web.hosting.socket_filter import AT_ONCE
+from specviz.web.hosting import limits
+from specviz.web.hosting.limits import BURST
 from specviz.web.jobs import server_workers
 from specviz.web.jobs.server_queue import server_queue
 from tests.web.classroom.conftest import Phone
@@ -211,7 +211,7 @@ def test_tasks_and_phases_that_do_not_exist_are_refused(web, room, teacher):
 
 def test_one_student_who_asks_without_end_is_slowed_down_and_others_are_not(phone):
     greedy, other = phone(1), phone(2)
-    answers = [greedy.now().status_code for _ in range(round(REQUESTS_PER_SECOND * AT_ONCE) + 40)]
+    answers = [greedy.now().status_code for _ in range(round(REQUESTS_PER_SECOND * BURST) + 40)]
     assert 429 in answers and answers[0] == 200
     refused = greedy.now()
     if refused.status_code == 429:  # a slow machine may have let the next one in
@@ -235,9 +235,7 @@ def test_a_flood_of_newcomers_makes_nobody_wait_long_and_those_who_are_known_not
 
 def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(rooms, room, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(
-        hosts, "ActionRateLimiter", lambda per_second: socket_filter.ActionRateLimiter(per_second, lambda: now[0])
-    )
+    monkeypatch.setattr(hosts, "ActionRateLimiter", lambda per_second: limits.ActionRateLimiter(per_second, lambda: now[0]))
     rooms._sessions.clear()
     session = rooms.find_session(room)
 

@@ -8,7 +8,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import links
 from specviz.web.common.controls import read_fields
-from specviz.web.hosting.limits import REMEMBERED, SampleAllowance, check_text
+from specviz.web.hosting.limits import REMEMBERED, ActionRateLimiter, SampleAllowance, check_text
 from specviz.web.speed.state import SpeedQuestion
 
 
@@ -80,6 +80,30 @@ def test_of_many_visitors_the_latest_are_remembered():
     assert len(allowance._left) == REMEMBERED
     with pytest.raises(SpecvizError):
         allowance.grant(REMEMBERED + 9, 1000)
+
+
+# Actions in a second -------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_few_at_once_actions_come_at_the_pace_and_a_pause_is_not_saved_up_for_ever():
+    now = [0.0]
+    pace = ActionRateLimiter(10, lambda: now[0])
+    waits = [pace.wait() for _ in range(70)]
+    assert waits[:60] == [0.0] * 60 and waits[69] == pytest.approx(0.9)
+    now[0] = 1000.0
+    assert [pace.wait() for _ in range(61)][-1] == pytest.approx(0.0, abs=1e-6) and pace.wait() > 0.09
+    assert ActionRateLimiter(0).wait(10**9) == 0.0 and ActionRateLimiter(0).left == 0.0
+
+
+def test_looking_whether_one_may_makes_nobody_wait():
+    now = [0.0]
+    pace = ActionRateLimiter(10, lambda: now[0])
+    assert pace.left == 0.0
+    for _ in range(70):
+        pace.wait()
+    assert [pace.left for _ in range(5000)] == pytest.approx([1.0] * 5000)
+    now[0] = 1.0
+    assert pace.left == 0.0
 
 
 # Texts ---------------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from specviz.web.hosting.socket_filter import (
     REFUSED,
     TEXT,
     TOO_MUCH,
-    ActionRateLimiter,
     SocketFilterMiddleware,
     classify_message,
 )
@@ -142,27 +141,6 @@ def test_streamlit_reads_neither_what_is_left_out_nor_what_follows_an_end():
     read, told = met(door, [frame(rerun()), *map(frame, LEFT_OUT.values()), frame(rerun(2)), frame(None), frame(rerun(3))])
     assert read == [frame(rerun()), frame(rerun(2))]
     assert told == [{"type": "websocket.close", "code": TEXT}], "and nothing is sent through a socket that has ended"
-
-
-def test_after_a_few_at_once_actions_come_at_the_pace_and_a_pause_is_not_saved_up_for_ever():
-    now = [0.0]
-    pace = ActionRateLimiter(10, lambda: now[0])
-    waits = [pace.wait() for _ in range(70)]
-    assert waits[:60] == [0.0] * 60 and waits[69] == pytest.approx(0.9)
-    now[0] = 1000.0
-    assert [pace.wait() for _ in range(61)][-1] == pytest.approx(0.0, abs=1e-6) and pace.wait() > 0.09
-    assert ActionRateLimiter(0).wait(10**9) == 0.0 and ActionRateLimiter(0).left == 0.0
-
-
-def test_looking_whether_one_may_makes_nobody_wait():
-    now = [0.0]
-    pace = ActionRateLimiter(10, lambda: now[0])
-    assert pace.left == 0.0
-    for _ in range(70):
-        pace.wait()
-    assert [pace.left for _ in range(5000)] == pytest.approx([1.0] * 5000)
-    now[0] = 1.0
-    assert pace.left == 0.0
 
 
 @pytest.fixture
