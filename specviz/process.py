@@ -20,6 +20,7 @@ LARGE_BLOCK = 32 * 2**20  # bytes from which glibc maps a block, so that freeing
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 CACHED_SHAPES = 64  # of products for which oneDNN keeps compiled code
 SPIN_COUNT = 10_000  # turns for which a thread of libgomp waits before it sleeps; its own choice is 300,000, a millisecond
+BUSY_LOAD = 0.75  # load per core above which measured times are said to be those of a busy machine
 TRIM_INTERVAL = 10.0  # seconds between two calls of malloc_trim
 
 _trim_lock = threading.Lock()

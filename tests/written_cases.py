@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from specviz.figures.narration import format_apart, format_probability
+from specviz.figures.numbers import format_apart, format_probability
 from specviz.web.one_round.payload import read_cursor, write_cursor
 from specviz.web.one_token.payload import GRID, PRESETS
 from specviz.web.one_token.state import read_state, write_distribution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.web.one_round.payload import TEXTS, build_round_payload
 from tests import traces
 from tests.browser.component_pages import find_step, sentence, standings, step_through

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.web.one_round.payload import build_round_payload
 from tests import traces
 from tests.browser.component_pages import find_step, page_html, sentence

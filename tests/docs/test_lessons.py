@@ -14,7 +14,6 @@ from specviz.classroom.records import KINDS
 from specviz.evidence import sequential
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.evidence.sequential import SCHEDULE
-from specviz.figures.narration import build_steps
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
@@ -23,6 +22,7 @@ from specviz.web.common import links
 from specviz.web.common.frame import FIRST, PAGES
 from specviz.web.mistakes.state import HIDDEN
 from specviz.web.one_round.payload import read_cursor
+from specviz.web.one_round.words import build_steps
 from specviz.web.one_token.state import read_state
 from specviz.web.questions.questions import list_questions, load_recorded_runs
 

@@ -11,7 +11,6 @@ import pytest
 
 from specviz.decoding.run import record_run
 from specviz.errors import TraceError
-from specviz.figures.narration import build_steps
 from specviz.settings import Settings
 from specviz.speed import passage
 from specviz.speed.records.passage import (
@@ -25,6 +24,7 @@ from specviz.speed.records.passage import (
 )
 from specviz.trace import Decision, Ending, Round
 from specviz.web.one_round.payload import read_cursor
+from specviz.web.one_round.words import build_steps
 from specviz.web.whole_text import figures, payload, words
 
 SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=24, gamma=3)

@@ -2,7 +2,7 @@
 
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
-/** A probability, written as narration.number writes it in Python: 0.62, 0.016, 0.00054, 5.4×10⁻⁵, >0.999. */
+/** A probability, written as figures/numbers.py writes it in Python: 0.62, 0.016, 0.00054, 5.4×10⁻⁵, >0.999. */
 export function number(x, places = 2) {
   if (x <= 0 || x >= 1) return x.toFixed(0);
   if (x < 0.0001) {

@@ -13,7 +13,7 @@ from specviz.classroom.tally import Calibration, ClassSamples, Race, Votes
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, CellShares
 from specviz.export.package import Picture, Rows, quote_text
 from specviz.figures import cell_shares
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.web.classroom import figures, wall
 from specviz.web.classroom.words import TEXTS

@@ -15,7 +15,7 @@ from specviz.classroom.records import RACE_METHODS
 from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.evidence.results import CellShares
 from specviz.figures.charts import shorten_label
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 
 MAX_CELLS, MAX_CHOICES, MAX_NAME = 12, 10, 22  # rows of a histogram; of a race; characters of a row's name
 POSITIONS = 20  # on an axis of probabilities, at which predictions are drawn together

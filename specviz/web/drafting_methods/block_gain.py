@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import SpeedPlan
 

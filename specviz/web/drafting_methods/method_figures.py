@@ -8,7 +8,7 @@ from typing import NamedTuple
 from specviz.evidence.results import REST, label_cell
 from specviz.figures.charts import escape_label, frame_chart, shorten_label
 from specviz.figures.lazy_plotly import go
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import NodeCountCurve
 from specviz.settings import SAMPLING_FIELDS, Settings

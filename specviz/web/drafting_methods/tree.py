@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.figures.narration import format_apart, format_probability, list_checked
+from specviz.figures.numbers import format_apart, format_probability
 from specviz.glyphs import Glyph, build_glyphs, decode_whole, is_special, name_token, read_piece
 from specviz.trace import Distribution, Round, Trace
+from specviz.web.one_round.words import list_checked
 
 ROOT = -1
 TAIL = 60  # characters of the text before the round that are shown

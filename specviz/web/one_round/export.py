@@ -11,7 +11,6 @@ from specviz.errors import SpecvizError
 from specviz.export.manifest import EDITED, build_decode_command, build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
-from specviz.figures.narration import build_steps, find_replaced, list_checked, name_ordinal
 from specviz.figures.token_bars import BarPanel
 from specviz.glyphs import name_token, read_piece
 from specviz.settings import Settings
@@ -20,6 +19,7 @@ from specviz.static_site.pages import build_one_round as recorded
 from specviz.trace import Round, Trace
 from specviz.web.jobs import cache, warmup
 from specviz.web.one_round.payload import build_round_payload
+from specviz.web.one_round.words import build_steps, find_replaced, list_checked, name_ordinal
 
 
 def build_offer(trace: Trace | None, shown: int) -> ExportOffer:

@@ -8,22 +8,25 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from specviz.figures.narration import (
-    BUSY,
-    build_steps,
-    find_replaced,
-    format_probability,
-    format_quotient,
-    list_checked,
-    name_ordinal,
-)
+from specviz.figures.numbers import format_quotient
 from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, is_special, name_token, read_piece
-from specviz.models.pairs.names import parse_pair_name
-from specviz.records import load_toml
-from specviz.settings import CUT_FIELDS, read_uniform, update_names
+from specviz.process import BUSY_LOAD
+from specviz.settings import read_uniform, update_names
 from specviz.trace import Decision, Distribution, Round, Trace
+from specviz.web.one_round.words import (
+    TEXTS,
+    build_steps,
+    count_tokens,
+    describe_alternatives,
+    describe_edits,
+    describe_settings,
+    describe_times,
+    find_replaced,
+    list_checked,
+    name_pair,
+    name_place,
+)
 
-TEXTS = load_toml("texts/one_round")
 BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
@@ -40,14 +43,14 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
     rounds: list[dict[str, Any]] = []
     before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
-        rounds.append(_build_round(trace, index, before, edits) | {"times": _describe_times(round_, load > BUSY)})
+        rounds.append(_build_round(trace, index, before, edits) | {"times": describe_times(round_, load > BUSY_LOAD)})
         before += [read_piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.digest(),
-        "pair": _name_pair(trace.settings.get("pair", "unnamed")),
-        "status": _describe_settings(trace),
+        "pair": name_pair(trace.settings.get("pair", "unnamed")),
+        "status": describe_settings(trace),
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
-        "edits": _describe_edits(edits, rounds),
+        "edits": describe_edits(edits, rounds),
         "rounds": rounds,
         "notes": TEXTS["notes"],
         "more": can_continue(trace) if more is None else more,
@@ -80,40 +83,6 @@ def can_continue(trace: Trace) -> bool:
     return trace.rounds[-1].ending.kind in ("residual", "bonus") and not full
 
 
-def _describe_settings(trace: Trace) -> list[str]:
-    settings, models = trace.settings, trace.models
-    where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
-    parts = [f"temperature {settings.get('temperature', 1):g}"]
-    parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in CUT_FIELDS if settings.get(key)]
-    return [part for part in [*parts, f"seed {settings.get('seed', 0)}", where] if part]
-
-
-def _name_pair(pair: str) -> str:
-    """A pair of folders or hub names by their last parts: a page is no place for paths."""
-    if (places := parse_pair_name(pair)) is None:
-        return f"{pair} models"
-    target, draft = (part.rstrip("/").split("/")[-1] for part in (places.target, places.draft))
-    return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"
-
-
-def _describe_edits(edits: dict[tuple[int, str], float], rounds: list[dict[str, Any]]) -> list[str]:
-    """Each random number that somebody chose, by the token that it decided; by its place where no round has come to it."""
-    what = {"accept": "u", "residual": "the draw", "bonus": "the draw", "draft": "the draft’s draw"}
-    tokens = {}
-    for round_ in rounds:
-        for chip in round_["chips"]:
-            tokens[chip["position"], "draft"] = chip["name"]
-            if chip["edited"]:
-                tokens[chip["position"], "accept"] = chip["name"]
-        if ending := round_["ending"]:
-            tokens[ending["position"], ending["kind"]] = ending["name"]
-    said = []
-    for (position, purpose), u in sorted(edits.items()):
-        token = tokens.get((position, purpose), f"generated token {position + 1}")
-        said.append(f"you set {what[purpose]} of {token} to {format_probability(u, 3).rstrip('0') if u else 0}")
-    return said
-
-
 def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
     round_, told = trace.rounds[index], build_steps(trace, trace.rounds[index])
     start = round_.prefix_length - len(trace.prompt_ids)
@@ -142,17 +111,8 @@ def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> 
         "distributions": drawn,
         "tallest": _find_tallest_bar(drawn),
         "pass": len(round_.proposals),
-        "tally": _count_tokens(trace, index),
+        "tally": count_tokens(trace, index),
     }
-
-
-def _describe_times(round_: Round, busy: bool) -> list[str]:
-    """What drafting and the target pass took, in words; nothing where no clock ran."""
-    many = len(round_.proposals)
-    names = {"draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "", "target": "target pass"}
-    ms = {name: 1000.0 * round_.timing[key] for key, name in names.items() if name and key in round_.timing}
-    said = ", ".join(f"{name} {took:.{1 if took < 10 else 0}f} ms" for name, took in ms.items())
-    return [f"{said}{' on a busy machine' if busy else ''}"] if said else []
 
 
 def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
@@ -193,19 +153,10 @@ def _describe_alternatives(trace: Trace, decision: Decision, word: str) -> dict[
     """What happens on either side of the threshold when a person moves u; None where no u can bring it about."""
     if decision.threshold is None:
         return {"ifAccepted": None, "ifRejected": None, "standIn": None}
-    bar = format_probability(decision.threshold)
-    accepted = f"With u = {{u}}, below {bar}, {word} is accepted."
-    rejected = stand_in = None
-    if decision.replacement_if_rejected is not None:
-        raw = read_piece(trace.pieces, decision.replacement_if_rejected)
-        stand_in = build_glyphs(raw, decision.replacement_if_rejected)
-        other = name_token(raw, decision.replacement_if_rejected)
-        rejected = f"With u = {{u}}, not below {bar}, {word} is rejected and {other} replaces it."
-    return {
-        "ifAccepted": accepted if decision.threshold > 0.0 else None,
-        "ifRejected": rejected if decision.threshold < 1.0 else None,
-        "standIn": stand_in,
-    }
+    token = decision.replacement_if_rejected
+    other = None if token is None else (read_piece(trace.pieces, token), token)
+    if_accepted, if_rejected = describe_alternatives(word, decision.threshold, other and name_token(*other))
+    return {"ifAccepted": if_accepted, "ifRejected": if_rejected, "standIn": other and build_glyphs(*other)}
 
 
 def _build_ending(trace: Trace, round_: Round, start: int, told: list, edits: dict) -> dict[str, Any] | None:
@@ -245,13 +196,6 @@ def _find_distribution(kind: str, node: int | None, round_: Round) -> int | None
     return rejected if rejected is not None else max(list_checked(round_), default=None)
 
 
-def _count_tokens(trace: Trace, index: int) -> dict[str, Any]:
-    count = len(trace.rounds[index].committed)
-    total = sum(len(round_.committed) for round_ in trace.rounds[: index + 1])
-    so_far = f"{total} token{'s' if total != 1 else ''} from {index + 1} target pass{'es' if index else ''} so far"
-    return {"line": f"{count} token{'' if count == 1 else 's'} from 1 target pass", "total": so_far if index else ""}
-
-
 def build_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any]:
     """The recorded distribution with this number in its round, as bars for a wide and for a narrow page."""
     probs, last = round_.distributions[index], index == len(round_.proposals)
@@ -260,10 +204,12 @@ def build_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any
     must = {token for token in (drafted, drawn) if token in probs.tokens}
     views = {size: _build_bars(trace, probs, count, must, drafted, drawn) for size, count in BARS.items()}
     left = None if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
-    place = "the token after the draft" if index else "the next token"
-    if drafted is not None:
-        place = f"{name_ordinal(index)} draft token: {name_token(read_piece(trace.pieces, drafted), drafted)}"
-    return {"place": place, "beta": _round_digits(probs.beta), "left": _round_digits(left), "views": views}
+    return {
+        "place": name_place(trace, index, drafted),
+        "beta": _round_digits(probs.beta),
+        "left": _round_digits(left),
+        "views": views,
+    }
 
 
 def _build_bars(
@@ -309,9 +255,5 @@ def build_unrecorded_distribution(trace: Trace, decision: Decision) -> dict[str,
     raw = read_piece(trace.pieces, decision.token)
     bar = {"glyphs": build_glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}
     bar |= {"drafted": True, "drawn": False, "end": None}
-    return {
-        "place": f"draft token: {name_token(raw, decision.token)}",
-        "beta": None,
-        "left": None,
-        "views": {size: [bar] for size in BARS},
-    }
+    place = name_place(trace, None, decision.token)
+    return {"place": place, "beta": None, "left": None, "views": {size: [bar] for size in BARS}}

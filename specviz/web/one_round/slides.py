@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from PIL import Image
 
 from specviz.export.matplotlib_adapter import PRINT_INK, make_printable, use_print_settings
-from specviz.figures.narration import format_apart, format_probability
+from specviz.figures.numbers import format_apart, format_probability
 from specviz.figures.theme import GRAY, MEANINGS
 
 WIDE, HIGH = 13.3334, 7.5  # inches: 1920 x 1080 at 144 dots each

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from specviz.evidence.serving_setups import records
 from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.figures import pages_and_glossary
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.speed.estimate import Estimate, describe_interval
 from specviz.speed.records import methods

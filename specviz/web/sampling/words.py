@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.results import SIZES
-from specviz.figures.narration import RAISED
+from specviz.figures.numbers import RAISED
 from specviz.models.pairs.names import format_options
 from specviz.settings import Settings
 from specviz.web.sampling.state import SamplingState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specviz.evidence.serving_setups.records import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 from specviz.figures.charts import escape_label, frame_chart, shorten_label
 from specviz.figures.lazy_plotly import go
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS
 from specviz.speed.estimate import Estimate, describe_interval
 

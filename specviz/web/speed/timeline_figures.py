@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from specviz.figures.lazy_plotly import go
-from specviz.figures.narration import RAISED
+from specviz.figures.numbers import RAISED
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.theory import expected_tokens, wall_clock_factor
 from specviz.web.speed.surface_figures import Spot

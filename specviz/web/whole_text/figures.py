@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
 from specviz.glyphs import build_glyphs, format_token, read_piece
 from specviz.speed.estimate import CONFIDENCE, Estimate

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.figures.narration import build_steps, find_replaced
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.glyphs import (
     build_glyphs,
@@ -31,6 +30,7 @@ from specviz.speed.records.passage import (
 )
 from specviz.trace import Round, Trace
 from specviz.web.one_round.payload import write_cursor
+from specviz.web.one_round.words import build_steps, find_replaced
 from specviz.web.whole_text import words
 
 HERE = "./"  # the app that shows this page

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from specviz.figures.narration import BUSY, format_probability
+from specviz.figures.numbers import format_probability
 from specviz.glyphs import is_special, name_token, read_piece
+from specviz.process import BUSY_LOAD
 from specviz.speed.estimate import describe_interval
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import (
@@ -164,7 +165,7 @@ def list_cautions(passage: Passage) -> list[str]:
     said, machine = [], passage.machine
     load, cores = machine.get("load", 0.0), machine.get("cores") or 1
     uneven = max((max(lane.rates) / min(lane.rates) for lane in (passage.target, passage.speculative) if lane.rates), default=1.0)
-    if load > BUSY * cores:
+    if load > BUSY_LOAD * cores:
         said.append(
             f"The machine was busy at the start (load {load:.1f} on {cores} cores). An idle one is faster, and the ratio may differ there."
         )

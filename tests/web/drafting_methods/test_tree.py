@@ -11,11 +11,12 @@ import pytest
 
 from specviz.decoding.run import record_run
 from specviz.figures.components import load_component, read_modules
-from specviz.figures.narration import format_probability, list_checked
+from specviz.figures.numbers import format_probability
 from specviz.settings import Settings
 from specviz.speed.records.methods import DRAFTING_METHODS, choose_distribution
 from specviz.trace import Decision, Ending, Round, Trace
 from specviz.web.drafting_methods.tree import build_mask, build_tree, lay_out_tree, order_checks
+from specviz.web.one_round.words import list_checked
 from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[3]

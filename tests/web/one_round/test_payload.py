@@ -8,9 +8,9 @@ import re
 import pytest
 
 from specviz.figures.components import load_component, read_modules
-from specviz.figures.narration import BUSY
 from specviz.figures.theme import MEANINGS
 from specviz.glyphs import build_glyphs, decode_whole, find_unfinished, group_characters, name_token
+from specviz.process import BUSY_LOAD
 from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
 from tests import traces
 
@@ -95,7 +95,9 @@ def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
 
 
 def test_a_busy_machine_is_named_beside_the_times():
-    ((quiet,), (busy,)) = (build_round_payload(traces.story(), load=load)["rounds"][0]["times"] for load in (BUSY, BUSY + 0.01))
+    ((quiet,), (busy,)) = (
+        build_round_payload(traces.story(), load=load)["rounds"][0]["times"] for load in (BUSY_LOAD, BUSY_LOAD + 0.01)
+    )
     assert busy == f"{quiet} on a busy machine"
 
 

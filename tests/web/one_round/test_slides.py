@@ -12,7 +12,6 @@ from PIL import Image, ImageSequence
 
 from specviz.export.matplotlib_adapter import save_figure
 from specviz.export.package import Package, Picture
-from specviz.figures.narration import build_steps
 from specviz.figures.token_bars import BarPanel, plot_panels
 from specviz.records import ASSETS
 from specviz.settings import Settings
@@ -20,6 +19,7 @@ from specviz.trace import Trace
 from specviz.web.one_round import slides
 from specviz.web.one_round.export import build_round_package
 from specviz.web.one_round.payload import build_round_payload
+from specviz.web.one_round.words import build_steps
 
 TRACE = Trace.from_json((ASSETS / "traces" / "opening.json").read_text(encoding="utf-8"))
 PAYLOAD = build_round_payload(TRACE)

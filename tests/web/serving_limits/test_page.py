@@ -19,7 +19,7 @@ from specviz.evidence.serving_setups.records import (
     NearTieSummary,
     SetupComparison,
 )
-from specviz.figures.narration import format_probability
+from specviz.figures.numbers import format_probability
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
 from specviz.web.common import html, measurement_page

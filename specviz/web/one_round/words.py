@@ -1,4 +1,4 @@
-"""A round in plain sentences, one per step: caption, text for screen readers and transcript.
+"""Sentences of *One round*: one per step, which is caption, text for screen readers and transcript, and what stands around the round.
 
 Letters as in Leviathan et al. 2023: p target, q draft. Thresholds, verdicts and sums come from the trace.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isclose
+from typing import Any
 
+from specviz.figures.numbers import format_apart, format_probability, format_quotient
 from specviz.glyphs import decode_whole, name_token, read_piece
+from specviz.models.pairs.names import parse_pair_name
+from specviz.records import load_toml
+from specviz.settings import CUT_FIELDS
 from specviz.trace import Decision, Distribution, Round, Trace
 
-BUSY = 0.75  # load per core; measured times above it are said to be those of a busy machine
+TEXTS = load_toml("texts/one_round")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,49 +37,10 @@ class RoundStep:
     label: str = ""
 
 
-def format_probability(x: float, digits: int = 2) -> str:
-    """A probability for a reader: 0.62, 0.016, 0.00054, 5.4×10⁻⁵, >0.999. At least two digits count, so that p/q can be checked."""
-    if x <= 0.0 or x >= 1.0:
-        return f"{x:.0f}"
-    if x < 0.0001:
-        head, exponent = f"{x:.1e}".split("e")
-        return f"{head}×10{str(int(exponent)).translate(RAISED)}"
-    if round(x, digits) == 1.0:
-        digits = max(3, digits)
-    if round(x, digits) == 1.0:
-        return f">0.{'9' * digits}"
-    while x * 10**digits < 10.0:
-        digits += 1
-    return f"{x:.{digits}f}"
-
-
 def compute_residual_mass(probs: Distribution) -> float:
     """Mass of the target's distribution beyond the overlap, in [0, 1]: how often a draft token there is rejected."""
     assert probs.residual is not None, "the residual was recorded"
     return sum(probs.residual) + probs.rest["residual"]
-
-
-def format_apart(u: float, threshold: float) -> tuple[str, str]:
-    """A random number and what it is compared with, with as many digits as it takes to tell them apart."""
-    for digits in (2, 3, 4, 6, 9):
-        pair = format_probability(u, digits), format_probability(threshold, digits)
-        if pair[0] != pair[1] or u == threshold:
-            return pair
-    return pair
-
-
-def format_quotient(p: float, q: float, rate: float) -> tuple[str, str, str]:
-    """p, q and the acceptance probability p/q, with as many digits as it takes that whoever divides the first two gets the third."""
-    wanted = format_probability(rate)
-    if 0.0 < rate < 1.0 and isclose(p / q, rate):
-        for digits in (2, 3, 4):
-            written = format_probability(p, digits), format_probability(q, digits)
-            if (
-                all(one.replace(".", "").isdecimal() for one in written)
-                and format_probability(float(written[0]) / float(written[1])) == wanted
-            ):
-                return *written, wanted
-    return format_probability(p), format_probability(q), wanted
 
 
 def _is_product_visible(decision: Decision) -> bool:
@@ -268,3 +232,74 @@ class _RoundNarrator:
             if count > 1
             else f"{sentence} Nothing was gained here, and drafting took time."
         )
+
+
+# Around the steps -------------------------------------------------------------------------------------------------------------
+
+
+def describe_settings(trace: Trace) -> list[str]:
+    """The settings of a run that its line of status names, a part each."""
+    settings, models = trace.settings, trace.models
+    where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
+    parts = [f"temperature {settings.get('temperature', 1):g}"]
+    parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in CUT_FIELDS if settings.get(key)]
+    return [part for part in [*parts, f"seed {settings.get('seed', 0)}", where] if part]
+
+
+def name_pair(pair: str) -> str:
+    """A pair of folders or hub names by their last parts: a page is no place for paths."""
+    if (places := parse_pair_name(pair)) is None:
+        return f"{pair} models"
+    target, draft = (part.rstrip("/").split("/")[-1] for part in (places.target, places.draft))
+    return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"
+
+
+def describe_edits(edits: dict[tuple[int, str], float], rounds: list[dict[str, Any]]) -> list[str]:
+    """Each random number that somebody chose, by the token that it decided; by its place where no round has come to it."""
+    what = {"accept": "u", "residual": "the draw", "bonus": "the draw", "draft": "the draft’s draw"}
+    tokens = {}
+    for round_ in rounds:
+        for chip in round_["chips"]:
+            tokens[chip["position"], "draft"] = chip["name"]
+            if chip["edited"]:
+                tokens[chip["position"], "accept"] = chip["name"]
+        if ending := round_["ending"]:
+            tokens[ending["position"], ending["kind"]] = ending["name"]
+    said = []
+    for (position, purpose), u in sorted(edits.items()):
+        token = tokens.get((position, purpose), f"generated token {position + 1}")
+        said.append(f"you set {what[purpose]} of {token} to {format_probability(u, 3).rstrip('0') if u else 0}")
+    return said
+
+
+def describe_times(round_: Round, busy: bool) -> list[str]:
+    """What drafting and the target pass took, in words; nothing where no clock ran."""
+    many = len(round_.proposals)
+    names = {"draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "", "target": "target pass"}
+    ms = {name: 1000.0 * round_.timing[key] for key, name in names.items() if name and key in round_.timing}
+    said = ", ".join(f"{name} {took:.{1 if took < 10 else 0}f} ms" for name, took in ms.items())
+    return [f"{said}{' on a busy machine' if busy else ''}"] if said else []
+
+
+def describe_alternatives(word: str, threshold: float, replacement: str | None) -> tuple[str | None, str | None]:
+    """What a u below the threshold of a draft token does, and what any other does, with {u} for its value; None where no u can do so."""
+    bar = format_probability(threshold)
+    accepted = f"With u = {{u}}, below {bar}, {word} is accepted."
+    rejected = replacement and f"With u = {{u}}, not below {bar}, {word} is rejected and {replacement} replaces it."
+    return accepted if threshold > 0.0 else None, rejected if threshold < 1.0 else None
+
+
+def count_tokens(trace: Trace, index: int) -> dict[str, str]:
+    """Tokens of a round, and of all rounds up to it after the first."""
+    count = len(trace.rounds[index].committed)
+    total = sum(len(round_.committed) for round_ in trace.rounds[: index + 1])
+    so_far = f"{total} token{'s' if total != 1 else ''} from {index + 1} target pass{'es' if index else ''} so far"
+    return {"line": f"{count} token{'' if count == 1 else 's'} from 1 target pass", "total": so_far if index else ""}
+
+
+def name_place(trace: Trace, index: int | None, drafted: int | None) -> str:
+    """The place in the text that a distribution is of: of draft token ``index``, where one was drafted, else of the next token."""
+    if drafted is None:
+        return "the token after the draft" if index else "the next token"
+    token = name_token(read_piece(trace.pieces, drafted), drafted)
+    return f"draft token: {token}" if index is None else f"{name_ordinal(index)} draft token: {token}"

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from specviz.figures.narration import build_steps, find_replaced, format_apart, format_probability, format_quotient, list_checked
 from specviz.records import ASSETS
 from specviz.trace import Trace
+from specviz.web.one_round.words import build_steps, find_replaced, list_checked
 from tests import traces
 
 
@@ -57,31 +57,6 @@ def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdic
     assert "The random number u is 0.71, not below 0.48: “sat” is rejected." in sentences
 
 
-def test_a_uniform_close_to_its_threshold_is_written_with_digits_that_tell_them_apart():
-    assert format_apart(0.4841, 0.4839) == ("0.4841", "0.4839")
-    assert format_apart(0.5, 0.5) == ("0.50", "0.50")
-
-
-@pytest.mark.parametrize(
-    ("x", "written"),
-    [
-        (0.0, "0"),
-        (1.0, "1"),
-        (0.62, "0.62"),
-        (0.3, "0.30"),
-        (0.0349, "0.035"),
-        (0.0042, "0.0042"),
-        (0.00054, "0.00054"),
-        (0.000054, "5.4×10⁻⁵"),
-        (3e-12, "3.0×10⁻¹²"),
-        (0.99999, ">0.999"),
-        (0.9961, "0.996"),
-    ],
-)
-def test_numbers_have_their_leading_zero_and_never_round_to_a_lie(x, written):
-    assert format_probability(x) == written
-
-
 def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence():
     for q, p in ((0.0012, 0.00054), (0.013, 0.0061), (0.0008, 0.00004)):
         words = traces.Words()
@@ -89,13 +64,6 @@ def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence()
         look = next(step for step in told(traces.trace(words, [round_], gamma=1)) if step.kind == "look").sentence
         written = [part.rstrip(",.") for part in look.split() if part.startswith("0.") or "×" in part]
         assert read(written[1]) / read(written[0]) == pytest.approx(read(written[2]), rel=0.06)
-
-
-def test_p_and_q_are_written_with_the_digits_that_their_quotient_needs():
-    assert format_quotient(0.466, 0.4926, 0.466 / 0.4926) == ("0.466", "0.493", "0.95")
-    assert format_quotient(0.24, 0.40, 0.60) == ("0.24", "0.40", "0.60")
-    assert format_quotient(0.3, 0.62, 1.0) == ("0.30", "0.62", "1")
-    assert format_quotient(0.3, 0.62, 0.4) == ("0.30", "0.62", "0.40"), "another rule's probability is no quotient"
 
 
 def read(written: str) -> float:
