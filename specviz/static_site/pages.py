@@ -89,7 +89,9 @@ def build_whole_text(live: str | None) -> PageContent:
     ]
     heats = [f"{one['temperature']:g}" for one in passages]
     links = "".join(f'<a href="?temperature={heat}" data-temperature="{heat}">temperature {heat}</a>' for heat in heats)
-    return _fill_page("whole_text", _build_data("whole_text", passages=passages), lede=escape(text_words.LEDE), links=links)
+    return _fill_page(
+        "whole_text", _build_data("whole_text", passages=passages), lede=escape(text_words.TEXTS["lede"]), links=links
+    )
 
 
 def build_drafting_methods() -> PageContent:

@@ -35,16 +35,12 @@ from specviz.web.sampling.words import RULE, count_samples, describe_conditions,
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
-LEDE = (
-    "Does speculative decoding write what the target model would write by itself? For a text of a few tokens, the target’s probabilities can be "
-    "multiplied out for every possible text: the blue marks. Draw samples and compare, or test samples of your own server."
-)
 
 
 def show_page() -> None:
     """Draw the page Is it exact?"""
     state = session.open_state("exactness", session.make_opener(ExactnessState, ExactnessQuestion))
-    show_page_head("exactness", LEDE)
+    show_page_head("exactness", words.TEXTS["lede"])
     answer, drawings, asked = st.container(key="exactness-top"), st.container(key="exactness-drawings"), st.container()
     with asked:
         place, question, problems = show_fields(state)
@@ -117,7 +113,7 @@ def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str
             state.request_samples(count, work.draw_samples)
         if own:
             _show_draw_button(left, state, MILLION, "Sample a million")
-        st.caption("Every change starts a new test. To share this question, copy the address of the page.")
+        st.caption(words.TEXTS["share"])
     question, problems = read_question(asked, form.raw, read_fields)
     show_notes(problems, place=top)
     return place, question, problems
@@ -210,9 +206,7 @@ def show_seed_runs(state: ExactnessState, kind: str, many: bool) -> None:
     with st.container(key="exactness-flat"):
         st.markdown("## One run may pass by chance. What about many?")
         if state.question.source == "assisted":
-            st.markdown(
-                "P-values of many runs need thousands of samples, and this decoder writes one text at a time. Choose another decoder above."
-            )
+            st.markdown(words.TEXTS["no_seed_runs"])
             return
         left, right = st.columns([2, 3], gap="large")
         left.markdown(
@@ -252,8 +246,8 @@ def _show_folds(state: ExactnessState) -> None:
         st.markdown(words.describe_limits(state))
         st.markdown(RULE)
         elements.show_dataframe(words.build_tests_table(result, tabulate_plan()))
-        st.caption(words.TABLE)
-        st.markdown("The same test on the command line, with tests that also look inside the cells:")
+        st.caption(words.TEXTS["p_values"])
+        st.markdown(words.TEXTS["command"])
         st.code(words.build_command(state), language=None, wrap_lines=True)
 
 
@@ -264,12 +258,9 @@ def show_report(state: ExactnessState, kind: str) -> None:
         st.caption(words.describe_server_test(state.question.settings))
         return
     if report is None:
-        st.caption(
-            "One file is tested against the target’s exact distribution under the settings of this page. Two files, such as speculative "
-            "decoding on and off, are tested against each other; that needs no weights."
-        )
+        st.caption(words.TEXTS["files"])
         return
-    place = elements.show_verdict("exactness", report["verdict"], report["sentence"], words.ALARMS)
+    place = elements.show_verdict("exactness", report["verdict"], report["sentence"], words.TEXTS["alarms"])
     place.container(key="exactness-text-file").text(words.describe_files(report))
     if report["note"]:
         show_notes([report["note"]], "exactness-notes-file")
@@ -283,8 +274,7 @@ def show_report(state: ExactnessState, kind: str) -> None:
             sentence=False,
         )
         st.markdown(
-            "The most likely texts, by the exact distribution alone; a name that ends in … stands for all other texts that begin like this. "
-            "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100."
+            words.TEXTS["cells"]
             + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.undrawn_mass) else "")
         )
     for number, line in enumerate(words.list_audit_sentences(report)):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
 from specviz.export.manifest import build_drafting_options
+from specviz.records import load_toml
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import format_p_for_table
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
 LARGE = 0.1  # a test that detects only distances above this answers nothing
 EACH = 0.1  # seconds of an answer, for an example
 FOUND = {"consistent": "no difference", "rejected": "a difference"}  # by a test
-ALARMS = "Samples of an exact decoder are rejected by sampling noise in 1 of 1,000 files; this holds for all tests together."
-TABLE = (
-    "A p-value says how often samples of an exact decoder would be at least this far off. A test rejects when its p-value is at or below its "
-    "level, which is how often that happens by sampling noise alone."
-)
+TEXTS = load_toml("texts/exactness")
 
 
 def build_verdict(state: ExactnessState) -> PageVerdict:

@@ -72,9 +72,7 @@ def show_fields(state: BugState) -> tuple[BugQuestion, list[str]]:
         top = st.container(key="problems")
         form.prompt(st)
         form.text(st, "seed", "Seed")
-        st.caption(
-            "Temperature, cuts, gamma and length are chosen to show the mistake. To share this comparison, copy the address of the page."
-        )
+        st.caption(words.TEXTS["share"])
     settings, problems = read_fields(form.raw, question.settings)
     try:
         question = question if problems else BugQuestion(settings, mistake)
@@ -97,7 +95,7 @@ def show_quiz(state: BugState) -> None:
             disabled=state.is_busy,
             type="primary",
         )
-        st.caption("A game: two decoders, and perhaps one of them makes a mistake. Sample both, then say which.")
+        st.caption(words.TEXTS["quiz"])
 
 
 def _show_buttons(state: BugState) -> None:
@@ -198,5 +196,5 @@ def _show_folds(state: BugState, curve: comparison.DistanceCurve) -> None:
         if result.looks and state.is_revealed:
             elements.show_dataframe(words.build_tests_table(state))
         if not question.is_hidden:
-            st.markdown("The same mistake on the command line, with tests that also look inside the cells:")
+            st.markdown(words.TEXTS["command"])
             st.code(build_verify_command(question.settings, question.mistake), language=None, wrap_lines=True)

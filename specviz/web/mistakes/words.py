@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from specviz.evidence.bugs.comparison import DistanceCurve, TextPair, compare_acceptance_rates
 from specviz.evidence.bugs.published import PUBLISHED_BUGS, UNSAMPLED_TIERS, PublishedBug
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
+from specviz.records import load_toml
 from specviz.statistics.finding import format_p_for_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
@@ -24,6 +25,8 @@ from specviz.web.sampling.words import (
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
+
+TEXTS = load_toml("texts/mistakes")
 
 
 def order_bugs() -> list[str]:

@@ -15,6 +15,7 @@ from specviz.web.jobs import cache
 from specviz.web.one_round import export, work
 from specviz.web.one_round.payload import read_cursor, select_texts
 from specviz.web.one_round.state import OneRoundState
+from specviz.web.one_round.words import TEXTS
 
 _component = Component("one_round")
 
@@ -79,7 +80,7 @@ def _show_fold(state: OneRoundState) -> None:
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         chat.show_chat_field(state)
-        st.caption("Every change runs the real models. To share the run, copy the address of the page.")
+        st.caption(TEXTS["share"])
 
 
 def _show_fields(state: OneRoundState) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.evidence.results import SIZES
 from specviz.figures.numbers import RAISED
 from specviz.models.pairs.names import format_options
+from specviz.records import load_toml
 from specviz.settings import Settings
 from specviz.web.sampling.state import SamplingState
 
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
     from specviz.statistics.finding import Finding
 
 TAIL = 34  # characters of the prompt before a text
-RULE = (
-    "The page tests after 100, 1,000, 10,000, 100,000 and a million samples, and at no other time. These sizes, the cells of each test "
-    "and its part of the false-alarm rate are fixed before the first sample. All tests together have a rate of 0.001: half of it is for "
-    "the first size, then 1/6, 1/12, 1/20, and the last size has the rest. Two tests, chi-square and G, share each part. So testing while "
-    "samples accumulate does not add false alarms (Lan and DeMets 1983). Samples after a test are shown, and judged at the next one. A "
-    "cell is one text, or all texts that begin alike; cells are made from the target’s exact distribution, never from counts."
-)
+RULE = load_toml("texts/sampling")["rule"]
 
 
 @dataclass(frozen=True, slots=True)

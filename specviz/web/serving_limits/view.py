@@ -10,6 +10,7 @@ import streamlit as st
 
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
 from specviz.models.pairs.names import describe_draftable
+from specviz.records import load_toml
 from specviz.web.common import html, measurement_page, pairs, session
 from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import (
@@ -31,23 +32,14 @@ from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
 from specviz.web.speed.state import load_recorded_plans as recorded_plans
 
-LEDE = (
-    "Exact compared with what? With the target as you serve it. Rounding its weights, cutting its choices or penalizing repetitions makes it another "
-    "target. Speculative decoding follows that one, as long as the pass that checks draft tokens uses the same settings as ordinary sampling."
-)
+TEXTS = load_toml("texts/serving_limits")
 STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has a draft
-ABOUT = "Measures every row on your text, and writes its greedy text in every number type."
-TV = (
-    "Changes are total variation distances (TV): the share of the probability that moves to other tokens. 0 is no change, 1 is everything. That of the "
-    "setup is compared with float32, that of the draft tokens with target-only sampling in the same setup; means are over all prefixes. ≈: passes of "
-    "different lengths round differently, less with a finer number type. ✕: by a mistake, draft tokens change the distribution of others."
-)
 
 
 def show_page() -> None:
     """Draw the page Serving limits."""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
-    show_page_head("serving_limits", LEDE)
+    show_page_head("serving_limits", TEXTS["lede"])
     top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
     fold, below = st.expander("Measure with a text of your own"), st.container(key="serving_limits-ties")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
@@ -57,7 +49,15 @@ def show_page() -> None:
         arm = _show_comparison_choice(form, state.question.arm)
     question = replace(state.question, settings=settings, arm=arm)
     measurement_page.show_controls(
-        "serving_limits", state, question, problems, export.build_offer, "Measure every setup", work.measure_setups, ABOUT, fold
+        "serving_limits",
+        state,
+        question,
+        problems,
+        export.build_offer,
+        "Measure every setup",
+        work.measure_setups,
+        TEXTS["about"],
+        fold,
     )
     one, kind = state.partial_result or state.shown_result, session.get_theme()
     if one is None:
@@ -69,7 +69,7 @@ def show_page() -> None:
     with numbers:
         st.markdown("## Every setup")
         st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
-        st.caption(TV)
+        st.caption(TEXTS["changes"])
         show_notes(
             [describe_measurement(state, one), *filter(None, [describe_draftable(one.models)])], "serving_limits-notes-from"
         )
@@ -89,10 +89,7 @@ def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
     left, right = st.columns([6, 5], gap="large") if told else (st.container(), None)
     with left:
         st.markdown("## What changes the distribution?")
-        st.caption(
-            "TV, total variation distance: the share of the probability that moves to other tokens. With the diamond in the gray area, draft tokens "
-            "change nothing but the last digits. ✓ exact, ≈ exact up to rounding, ✕ a mistake."
-        )
+        st.caption(TEXTS["distances"])
         show_figure(draw_cached(figures.plot_distances, one, kind), "serving_limits", "distances", conclusion)
     if told is None or right is None:
         return
@@ -117,10 +114,7 @@ def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
 
 
 def _show_comparison_choice(form: Form, arm: str) -> str:
-    st.markdown(
-        "## Near ties\nGreedy decoding takes the token with the largest logit. Two number types, or passes over one token and over several, write "
-        "different texts where rounding moves logits by more than the two largest are apart."
-    )
+    st.markdown(f"## Near ties\n{TEXTS['near_ties']}")
     return form.choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
 
@@ -162,13 +156,7 @@ def _show_folds(state: SetupsState, one: SetupComparison) -> None:
         )
     show_tables("The numbers behind the table", figures.build_detail_rows(one))
     with st.expander("How it was measured"):
-        st.markdown(
-            "**Change by the setup**: every setup reads the same texts, one token per pass. Its distribution is compared with float32’s at every "
-            "position.  \n**Change by draft tokens**: the decoder is led along the texts, and its draft tokens are accepted and rejected at "
-            "random. At every position the distribution of the token that it writes is computed from what draft and rule really do, and "
-            "compared with target-only sampling in the same setup. There are no samples, so there is no sampling noise.  \n**Mistakes** "
-            "replace one argument of the decoder; the decoder itself has no switch that makes it wrong."
-        )
+        st.markdown(TEXTS["method"])
 
 
 def describe_speed_page(one: SetupComparison) -> str:

@@ -29,7 +29,7 @@ _component = Component("whole_text")
 def show_page() -> None:
     """Draw the page."""
     state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
-    show_page_head("whole_text", words.LEDE)
+    show_page_head("whole_text", words.TEXTS["lede"])
     request, problems, place = show_fields(state)
     state.choose(request)
     button: dict[str, Any] = {"type": "primary", "width": "stretch", "disabled": bool(problems)}
@@ -99,10 +99,7 @@ def describe_origin(state: WholeTextState, passage: Passage) -> str:
 
 def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> None:
     """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
-    st.container(key="whole_text-second").markdown(
-        "### Where do the two models differ?\nWhere they differ, draft tokens are rejected. Here is the target-only text, token by token: how often would "
-        "the draft have failed?"
-    )
+    st.container(key="whole_text-second").markdown(f"### Where do the two models differ?\n{words.TEXTS['differences']}")
     _show_chart("along", draw_cached(figures.plot_along_text, scored_text, kind), figures.describe_along_text(scored_text))
     if forks := payload.build_forks_payload(passage):
         _component.draw("whole_text-forks", {"payload": forks})

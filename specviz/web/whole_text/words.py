@@ -5,6 +5,7 @@ from __future__ import annotations
 from specviz.figures.numbers import format_probability
 from specviz.glyphs import is_special, name_token, read_piece
 from specviz.process import BUSY_LOAD
+from specviz.records import load_toml
 from specviz.speed.estimate import describe_interval
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.passage import (
@@ -18,7 +19,7 @@ from specviz.speed.records.passage import (
     Passage,
 )
 
-LEDE = "One prompt, continued twice, with and without draft tokens: the same distribution, in fewer target passes."
+TEXTS = load_toml("texts/whole_text")
 TITLES = {TARGET_ONLY: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 MEANT = {"accepted": "", "residual": "after a rejection", "bonus": "if none is rejected", "target": "without a draft"}
