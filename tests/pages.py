@@ -39,7 +39,7 @@ BASE = Settings(prompt="Once upon", gamma=2)
 PROMPT = '"prompt": app.text_area[0].value'
 
 
-def first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
+def draw_first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
     """What a page shows at first, in a process of its own. more: entries of a dictionary, as Python; ``given`` is what components were given."""
     code = NO_TORCH.replace("PAGE", page).replace("MORE", more)
     done = run_fresh(code, json.dumps(query))
@@ -66,7 +66,7 @@ class FreeTicket:
         self.expected = seconds
 
 
-def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
+def open_on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""
     places = dict(zip(("target", "draft"), map(str, folders), strict=True))
     cache.load_weights.cache_clear()  # of the shipped pair, where an earlier test loaded it
@@ -91,7 +91,7 @@ def open_panel(app: AppTest, page: str = "one_round") -> AppTest:
     return app.run()
 
 
-def look_at(app: AppTest, target: object, draft: object, rounded: bool = False, page: str = "one_round") -> AppTest:
+def check_pair_in_panel(app: AppTest, target: object, draft: object, rounded: bool = False, page: str = "one_round") -> AppTest:
     """The panel, open, after its check of a pair."""
     open_panel(app, page)
     turn = app.session_state["models"].turn
@@ -102,6 +102,6 @@ def look_at(app: AppTest, target: object, draft: object, rounded: bool = False, 
     return settle(app, "models")
 
 
-def exact_exam(length: int = 2, source: str = "speculative", **options) -> ExactnessState:
+def build_exactness_state(length: int = 2, source: str = "speculative", **options) -> ExactnessState:
     """A question of Is it exact?, nothing drawn for it yet."""
     return ExactnessState(ExactnessQuestion(replace(BASE, max_new_tokens=length, **options), source))

@@ -27,20 +27,20 @@ class Clock:
         return self.now
 
 
-def store_in(folder: Path, clock: Clock | None = None) -> RoomStore:
+def open_store(folder: Path, clock: Clock | None = None) -> RoomStore:
     return RoomStore(folder, clock or Clock())
 
 
-def task_of(kind: str, number: int = 1, **content: object) -> Assignment:
+def build_task(kind: str, number: int = 1, **content: object) -> Assignment:
     return Assignment(number, kind, PHASES[kind][0], content)
 
 
-def under(room: Room, task: int = 1) -> Settings:
+def build_task_settings(room: Room, task: int = 1) -> Settings:
     """The settings under which a task of a room decodes."""
     return replace(room.settings, seed=derive_task_seed(room.seed, task))
 
 
-def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Assignment:
+def build_sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Assignment:
     """A sample task with its cells, as JSON keeps it."""
     ids, target = tuple(pair.encode(settings.prompt)), pair.open(settings)[0]
     shown = build_partition(target, ids, settings.max_new_tokens, 8, 0.01, pair.eos_token_ids)
@@ -49,8 +49,8 @@ def sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Assignm
         tuple(sequential.make_partition(target, ids, look, settings.max_new_tokens, pair.eos_token_ids) for look in range(2)),
     )
     labels = [f"cell {place}" for place in range(len(shown.names))]
-    return task_of("sample", number, ids=list(ids), labels=labels, cells=cells.to_record())
+    return build_task("sample", number, ids=list(ids), labels=labels, cells=cells.to_record())
 
 
-def totals(counts: np.ndarray) -> dict[str, int]:
+def list_counts(counts: np.ndarray) -> dict[str, int]:
     return {str(cell): int(count) for cell, count in enumerate(counts) if count}

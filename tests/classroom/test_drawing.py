@@ -22,7 +22,7 @@ from specviz.evidence.report import seal
 from specviz.evidence.sequential import SequentialCells
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
-from tests.classroom.rooms import SETTINGS, sample_task, task_of
+from tests.classroom.rooms import SETTINGS, build_sample_task, build_task
 
 BLOCKS = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 
@@ -63,7 +63,7 @@ def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, drawn):
 
 
 def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_stood(pair, drawn):
-    task = sample_task(pair)
+    task = build_sample_task(pair)
     cells = SequentialCells.from_record(json.loads(json.dumps(task.content["cells"])))
     one = restore_tally(task.content["cells"], [])
     blocks, results = count_blocks(one, BLOCKS, drawn)
@@ -124,7 +124,7 @@ def test_there_is_no_certificate_before_the_first_test(pair):
 
 
 def test_a_prediction_is_scored_against_the_students_own_random_number():
-    task = task_of("predict", 2, p=0.2, q=0.5, chance=0.4)
+    task = build_task("predict", 2, p=0.2, q=0.5, chance=0.4)
     numbers = PhiloxRandomness(derive_task_seed(11, 2))
     for student in (1, 2, 3, 40):
         u = float(numbers.stream(Purpose.ACCEPT, 0, 0, student * SAMPLES_PER_STUDENT, 1)[0])
@@ -135,7 +135,7 @@ def test_a_prediction_is_scored_against_the_students_own_random_number():
 
 def test_calibration_is_that_of_the_whole_class():
     """With 4,000 students the shares lie within 0.04 of their means: 5 standard deviations, once in 10^6."""
-    task, students = task_of("predict", 1, p=0.2, q=0.5, chance=0.4), range(1, 4001)
+    task, students = build_task("predict", 1, p=0.2, q=0.5, chance=0.4), range(1, 4001)
     found = compute_calibration(3, [(task, [("open", one, {"chance": 0.4, "accepted": False}) for one in students])])
     assert found.n == 4000 and found.predicted == pytest.approx(0.4) and found.truth == pytest.approx(0.4)
     assert (
@@ -149,7 +149,7 @@ def test_calibration_is_that_of_the_whole_class():
 
 
 def test_votes_are_counted_before_and_after_with_those_who_changed_their_mind():
-    task = task_of("vote", options=["a", "b", "c"])
+    task = build_task("vote", options=["a", "b", "c"])
     sent = [("before", 1, 0), ("before", 2, 0), ("before", 3, 1), ("after", 1, 1), ("after", 2, 0), ("after", 9, 2)]
     found = count_votes(task, [(phase, student, {"choice": choice}) for phase, student, choice in sent])
     assert (found.before, found.after, found.moved) == ((2, 1, 0), (1, 1, 1), 1)

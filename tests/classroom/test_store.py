@@ -21,15 +21,15 @@ from specviz.classroom.records import (
 from specviz.classroom.store import ADDED_COLUMNS, FILE, SampleBlock, StoreError, take_first_samples
 from specviz.errors import BusyError, SettingsError, SpecvizError
 from specviz.settings import Settings
-from tests.classroom.rooms import SETTINGS, Clock, store_in, task_of
+from tests.classroom.rooms import SETTINGS, Clock, build_task, open_store
 
 VOTE = {"options": ["one", "two", "three"]}
 
 
 def test_a_restart_in_the_middle_loses_nothing(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     room = store.open_room(SETTINGS)
-    task = task_of("vote", **VOTE)
+    task = build_task("vote", **VOTE)
     store.begin_task(room.code, task)
     assert [store.add_student(room, f"ticket {one}") for one in range(3)] == [1, 2, 3]
     store.keep_answer(room.code, task, 2, {"choice": 1})
@@ -41,7 +41,7 @@ def test_a_restart_in_the_middle_loses_nothing(tmp_path):
         store.list_samples(room.code, 1),
     )
     store._db.close()  # as a process that is killed: nothing is told
-    again = store_in(tmp_path)
+    again = open_store(tmp_path)
     found = (
         again.find_room(room.code),
         again.list_tasks(room.code),
@@ -53,8 +53,8 @@ def test_a_restart_in_the_middle_loses_nothing(tmp_path):
 
 
 def test_the_first_answer_of_a_student_in_a_phase_stays(tmp_path):
-    store = store_in(tmp_path)
-    room, task = store.open_room(SETTINGS), task_of("vote", **VOTE)
+    store = open_store(tmp_path)
+    room, task = store.open_room(SETTINGS), build_task("vote", **VOTE)
     store.begin_task(room.code, task)
     assert (
         store.keep_answer(room.code, task, 1, {"choice": 2})
@@ -68,7 +68,7 @@ def test_the_first_answer_of_a_student_in_a_phase_stays(tmp_path):
 
 
 def test_samples_that_are_sent_twice_are_kept_once_or_not_at_all(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     room = store.open_room(SETTINGS)
     one, two = (SampleBlock(1, first, 10, {"shown": {}, "looks": {}}) for first in (0, 10))
     store.add_samples(room.code, 1, [one], {})
@@ -78,17 +78,17 @@ def test_samples_that_are_sent_twice_are_kept_once_or_not_at_all(tmp_path):
 
 
 def test_a_second_click_opens_no_second_task(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     room = store.open_room(SETTINGS)
-    store.begin_task(room.code, task_of("vote", **VOTE))
+    store.begin_task(room.code, build_task("vote", **VOTE))
     version = store.find_room(room.code).version
-    store.begin_task(room.code, task_of("race"))
+    store.begin_task(room.code, build_task("race"))
     assert [one.kind for one in store.list_tasks(room.code)] == ["vote"] and store.find_room(room.code).version == version
 
 
 def test_a_room_is_gone_after_its_day_with_everything_in_it(tmp_path):
     clock = Clock()
-    store = store_in(tmp_path, clock)
+    store = open_store(tmp_path, clock)
     room = store.open_room(SETTINGS)
     store.add_student(room, "the ticket of somebody")
     store.show_short_code(room.code, "ABC234")
@@ -105,8 +105,8 @@ def test_a_room_is_gone_after_its_day_with_everything_in_it(tmp_path):
 
 
 def test_a_room_that_has_ended_takes_nobody_and_keeps_what_was_found(tmp_path):
-    store = store_in(tmp_path)
-    room, task = store.open_room(SETTINGS), task_of("vote", **VOTE)
+    store = open_store(tmp_path)
+    room, task = store.open_room(SETTINGS), build_task("vote", **VOTE)
     store.begin_task(room.code, task)
     store.add_student(room, "first")
     store.show_short_code(room.code, "ABC234")
@@ -118,12 +118,12 @@ def test_a_room_that_has_ended_takes_nobody_and_keeps_what_was_found(tmp_path):
     )
     with pytest.raises(SpecvizError, match="has ended"):
         store.add_student(room, "second")
-    store.begin_task(room.code, task_of("race", 2))
+    store.begin_task(room.code, build_task("race", 2))
     assert len(store.list_tasks(room.code)) == 1
 
 
 def test_a_full_room_and_a_full_server_say_so(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     room = store.open_room(SETTINGS, most=2)
     store.open_room(SETTINGS, most=2)
     with pytest.raises(SpecvizError, match="2 of 2 rooms"):
@@ -138,17 +138,17 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, content):
     (tmp_path / FILE).write_bytes(content)
     if content:
         with pytest.raises(SettingsError, match="rooms_folder must be a folder in which rooms can be kept"):
-            store_in(tmp_path)
+            open_store(tmp_path)
         assert (tmp_path / FILE).read_bytes() == content
     else:
-        assert store_in(tmp_path).open_room(SETTINGS).version == 0
+        assert open_store(tmp_path).open_room(SETTINGS).version == 0
     with pytest.raises(SettingsError, match="rooms_folder"):
-        store_in(tmp_path / FILE)
+        open_store(tmp_path / FILE)
 
 
 def test_a_short_code_hides_by_itself(tmp_path):
     clock = Clock()
-    store = store_in(tmp_path, clock)
+    store = open_store(tmp_path, clock)
     room = store.open_room(SETTINGS)
     store.show_short_code(room.code, "ABC234")
     clock.now += 60 * CODE_MINUTES - 1
@@ -160,7 +160,7 @@ def test_a_short_code_hides_by_itself(tmp_path):
 
 
 def test_a_closed_door_keeps_those_who_are_in_and_lets_nobody_else_in(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     room = store.open_room(SETTINGS)
     store.add_student(room, "the first ticket")
     store.show_short_code(room.code, "ABC234")
@@ -178,16 +178,16 @@ def test_a_closed_door_keeps_those_who_are_in_and_lets_nobody_else_in(tmp_path):
 
 
 def test_a_file_of_the_version_before_is_taken_over_with_its_rooms(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     room = store.open_room(SETTINGS)
     for column in ADDED_COLUMNS:
         store._db.execute(f"ALTER TABLE rooms DROP COLUMN {column.split()[0]}")
     store._db.execute("PRAGMA user_version = 1")
     store.close()
-    again = store_in(tmp_path)
+    again = open_store(tmp_path)
     assert again.find_room(room.code) == room
     again.set_closed(room.code, True)
-    assert store_in(tmp_path).find_room(room.code).is_closed
+    assert open_store(tmp_path).find_room(room.code).is_closed
 
 
 def test_codes_of_links_have_more_than_60_random_bits_and_a_server_marks_its_own():
@@ -248,14 +248,14 @@ def test_a_token_is_of_one_student_in_one_room():
 )  # fmt: skip
 def test_what_no_page_sends_is_refused_with_its_name(kind, sent, name):
     with pytest.raises(SettingsError) as refused:
-        check_answer(task_of(kind, **VOTE), sent)
+        check_answer(build_task(kind, **VOTE), sent)
     assert refused.value.name == name
 
 
 def test_an_answer_holds_nothing_but_what_its_kind_takes():
     sent = {"accepted": False, "chance": 0.123456, "name": "Anna"}
-    assert check_answer(task_of("predict"), sent) == {"accepted": False, "chance": 0.1235}
-    assert check_answer(task_of("race"), {"method": "ngram", "gamma": 3, "tokens": 99}) == {"method": "ngram", "gamma": 3}
+    assert check_answer(build_task("predict"), sent) == {"accepted": False, "chance": 0.1235}
+    assert check_answer(build_task("race"), {"method": "ngram", "gamma": 3, "tokens": 99}) == {"method": "ngram", "gamma": 3}
 
 
 def test_samples_are_asked_for_by_their_place_and_within_bounds():
@@ -300,7 +300,7 @@ def test_the_first_samples_are_cut_in_the_order_in_which_they_came():
 
 
 def test_a_disk_that_is_full_changes_nothing_and_says_so_and_goes_on_when_there_is_room_again(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     room = store.open_room(SETTINGS)
     (pages,), *_ = store._rows("PRAGMA page_count")
     store._rows(f"PRAGMA max_page_count = {pages}")  # what SQLite then says is what it says of a full disk
@@ -314,7 +314,7 @@ def test_a_disk_that_is_full_changes_nothing_and_says_so_and_goes_on_when_there_
 
 
 def test_a_closed_file_is_a_sentence(tmp_path):
-    store = store_in(tmp_path)
+    store = open_store(tmp_path)
     store.close()
     for ask in (lambda: store.find_room("x" * 16), lambda: store.open_room(SETTINGS), lambda: store.end_room("x")):
         with pytest.raises(StoreError, match="try again"):

@@ -55,7 +55,7 @@ from specviz.web.mistakes.state import BugQuestion, BugState
 from tests.encoder_decoders import KINDS
 from tests.fake_device import fake_device
 from tests.models.test_families import configuration, network
-from tests.pages import FreeTicket, exact_exam
+from tests.pages import FreeTicket, build_exactness_state
 from tests.proposers.test_eagle import random_head
 from tests.proposers.test_early_exit import random_exit
 
@@ -432,14 +432,14 @@ def page_on_device(pair_folders, monkeypatch):
 
 @pytest.mark.parametrize("source", ("speculative", "target", "assisted"))
 def test_is_it_exact(page_on_device, source):
-    exam = exact_exam(length=2, source=source)
+    exam = build_exactness_state(length=2, source=source)
     for count in (20, 200) if source != "assisted" else (10,):
         exact_work.draw_samples(exam, FreeTicket(), count)
     assert exam.result.n == (220 if source != "assisted" else 10)
 
 
 def test_many_seeds(page_on_device):
-    exam = exact_exam(length=1)
+    exam = build_exactness_state(length=1)
     exact_work.run_many_seeds(exam, FreeTicket(), 2, 100)
     assert exam.result is not None
 

@@ -26,7 +26,7 @@ from tests.encoder_decoders import write_encoder_decoders
 from tests.models.test_families import configuration
 from tests.pages import settle
 from tests.pairs import TEXT
-from tests.web.one_round.test_page import shown
+from tests.web.one_round.test_page import read_stage
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ def ready(monkeypatch):
     cache.load_weights.cache_clear()
 
 
-def written(folder: Path, family: str) -> str:
+def write_family(folder: Path, family: str) -> str:
     """The name of a random pair of this family: a target, and a draft that is the target with some noise."""
     if family == "t5":
         return PairPlaces(*map(str, write_encoder_decoders(folder))).name
@@ -74,7 +74,7 @@ def written(folder: Path, family: str) -> str:
     return PairPlaces(str(folder / "target"), str(folder / "draft")).name
 
 
-def opened(page: str, pair: str, **query: str) -> AppTest:
+def open_page(page: str, pair: str, **query: str) -> AppTest:
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     for key, value in {"pair": pair, **query}.items():
         app.query_params[key] = value
@@ -83,16 +83,16 @@ def opened(page: str, pair: str, **query: str) -> AppTest:
 
 @pytest.mark.parametrize("family", (*CAUSAL, "t5"))
 def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path, no_pictures):
-    pair = written(tmp_path, family)
+    pair = write_family(tmp_path, family)
     pairs.remember_pair(pair)
 
-    app = opened("one_round", pair, prompt="Once upon a time")
+    app = open_page("one_round", pair, prompt="Once upon a time")
     state = app.session_state["one_round"]
-    assert not app.exception and shown(app)["mode"] == "live" and state.shown_result.settings.pair == pair, state.notices
+    assert not app.exception and read_stage(app)["mode"] == "live" and state.shown_result.settings.pair == pair, state.notices
     files = round_export.build_offer(state.shown_result.trace, 0).build().files()
     assert json.loads(files["manifest.json"])["models"]["target"]["family"] == family
 
-    app = opened("exactness", pair, prompt="Once upon a time", max_new_tokens="2")
+    app = open_page("exactness", pair, prompt="Once upon a time", max_new_tokens="2")
     for count in (100, 10_000):
         app.button(key=f"exactness-draw-{count}").click().run()
         settle(app, "exactness")
@@ -103,7 +103,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     assert len(exact_export.build_offer(exam).build().file("cells.csv").splitlines()) > 2
 
     text = " ".join(TEXT * 3)
-    app = opened("speed", pair, text=text)
+    app = open_page("speed", pair, text=text)
     app.button(key="speed-run").click().run()
     settle(app, "speed")
     plan = app.session_state["speed"]

@@ -50,7 +50,7 @@ FILLING = CellShares(
 FLAT = SeedPValues(tuple((k + 0.5) / 40 for k in range(40)), 300, 0, 12)
 
 
-def package(**more):
+def build_package(**more):
     said = build_facts(
         SETTINGS, {"pair": "storybook", "target_sha256": "a" * 64}, "exactness", {"prompt": "x"}, ["python -m specviz"], n=1000
     )
@@ -61,10 +61,10 @@ def package(**more):
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, bytes]:
-    return package(tests=[], detectable_tv=0.1).files()
+    return build_package(tests=[], detectable_tv=0.1).files()
 
 
-def rows(content: bytes) -> list[dict[str, str]]:
+def read_rows(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
 
 
@@ -75,13 +75,15 @@ def test_a_title_with_markup_is_text_on_the_screen():
 
 
 def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(whole):
-    found, again = whole, package(tests=[], detectable_tv=0.1).files()
+    found, again = whole, build_package(tests=[], detectable_tv=0.1).files()
     assert [name for name in found if found[name] != again[name]] == []
     names = {name for name in found if name.endswith(".svg")}
     assert names == {f"{name}{ending}.svg" for name in ("draws-1", "draws-2", "p-values") for ending in ("", "-slide")}
     assert all(ElementTree.fromstring(found[name]).tag.endswith("svg") for name in names)
-    assert [float(row["share"]) for row in rows(found["cells.csv"])][:5] == list(FILLING.shares)
-    assert all(row["begins_with"].startswith('"') for row in rows(found["cells.csv"])), "no spreadsheet takes it for a formula"
+    assert [float(row["share"]) for row in read_rows(found["cells.csv"])][:5] == list(FILLING.shares)
+    assert all(row["begins_with"].startswith('"') for row in read_rows(found["cells.csv"])), (
+        "no spreadsheet takes it for a formula"
+    )
     assert json.loads(found["draws.json"])["arms"][0]["cells"][0]["draws"] == 310
     with zipfile.ZipFile(io.BytesIO(found["is-it-exact.zip"])) as archive:
         assert archive.testzip() is None and len(archive.namelist()) == len(found) - 1
@@ -96,7 +98,7 @@ def test_the_manifest_says_what_it_takes_to_make_it_again_and_hashes_every_file(
 
 
 def test_one_file_is_what_it_is_in_the_zip(whole):
-    made = package()
+    made = build_package()
     assert all(made.file(name) == whole[name] for name in ("cells.csv", "draws-1.svg", "caption.txt"))
 
 
@@ -105,11 +107,11 @@ def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
     made = build_round_package(TRACE, 0, {"at": "1.1"}, TRACE.models)
     found = made.files()
     assert Trace.from_json(found["trace.json"].decode()) == TRACE and b"timing" not in found["trace.json"]
-    first = [row for row in rows(found["decisions.csv"]) if row["round"] == "1"]
+    first = [row for row in read_rows(found["decisions.csv"]) if row["round"] == "1"]
     accepted = [one.accepted for one in TRACE.rounds[0].proposals]
     assert [row["accepted"] for row in first[:-1]] == ["not checked" if one is None else str(one) for one in accepted]
     probs = TRACE.rounds[0].distributions[0]
-    stored = [row for row in rows(found["distributions.csv"]) if (row["round"], row["after"]) == ("1", "0")]
+    stored = [row for row in read_rows(found["distributions.csv"]) if (row["round"], row["after"]) == ("1", "0")]
     assert [float(row["p"]) for row in stored] == [*probs.p, probs.rest["p"]]
     assert json.loads(found["manifest.json"])["sample"] is True
     assert len(json.loads(found["manifest.json"])["models"]["tokenizer_sha256"]) == 64
@@ -136,11 +138,11 @@ def test_accepted_and_replaced_add_up_to_p_in_what_is_exported(preset):
     state = {"preset": preset, "from": None, "p": None, "q": None}
     made = build_shown_package(TRACE, None, state)
     assert made.names == TOKEN_FILES
-    found = rows(made.file("token.csv"))
+    found = read_rows(made.file("token.csv"))
     assert [float(row["accepted"]) + float(row["replaced"]) for row in found] == pytest.approx(
         [x / 10_000 for x in PRESETS[preset].p]
     )
-    assert found[0]["token"] == '"mat"' and len(rows(made.file("rules.csv"))) == 4
+    assert found[0]["token"] == '"mat"' and len(read_rows(made.file("rules.csv"))) == 4
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -149,7 +151,7 @@ def test_a_recorded_position_leaves_with_its_recorded_numbers():
     state = {"preset": "usual", "from": place["id"], "p": None, "q": None}
     made = build_shown_package(TRACE, place, state)
     assert made.names == RECORDED_FILES and place["id"] in describe_origin(place, state)
-    assert [float(row["p"]) for row in rows(made.file("token.csv"))] == [slot["p"] for slot in place["slots"]]
+    assert [float(row["p"]) for row in read_rows(made.file("token.csv"))] == [slot["p"] for slot in place["slots"]]
     assert json.loads(made.files()["manifest.json"])["settings"]["prompt"] == TRACE.settings["prompt"]
 
 

@@ -25,17 +25,19 @@ from tests.exported import assert_cells, raw, span, table
 SPOKEN = {True: "True", False: "False", None: "not checked"}
 
 
-def shown(text: str) -> str:
+def dump_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def word(pieces: Mapping[str, str], token: int | None) -> str:
+def read_word(pieces: Mapping[str, str], token: int | None) -> str:
     return (
-        "" if token is None else shown(name_token(read_piece({int(key): value for key, value in pieces.items()}, token), token))
+        ""
+        if token is None
+        else dump_text(name_token(read_piece({int(key): value for key, value in pieces.items()}, token), token))
     )
 
 
-def letters(pieces: Mapping[str, str], token: int) -> str:
+def read_letters(pieces: Mapping[str, str], token: int) -> str:
     """A token as glyphs, nothing named."""
     return "".join(one["t"] for one in build_glyphs(bytes.fromhex(pieces[str(token)]), token))
 
@@ -60,7 +62,7 @@ def test_the_cells_of_a_report():
         for cell, text in zip(one["cells"], labels, strict=True):
             n, mass = one["n"], cell["mass"]
             expected.append(
-                {"mode": one["mode"], "begins": " ".join(map(str, cell["begins"])), "text": shown(text), "one_text": cell["whole"],
+                {"mode": one["mode"], "begins": " ".join(map(str, cell["begins"])), "text": dump_text(text), "one_text": cell["whole"],
                  "mass": mass, "expected": mass * n, "count": cell["count"],
                  "low": stats.binom.ppf(0.005, n, mass) / n, "high": stats.binom.ppf(0.995, n, mass) / n}
             )  # fmt: skip
@@ -78,7 +80,7 @@ def test_the_tests_of_a_report():
 @pytest.mark.parametrize("kind", ["exactness", "mistakes"])
 def test_the_cells_of_draws(kind):
     expected = [
-        {"decoder": one.name, "begins_with": shown(one.labels[k]), "one_text": one.whole[k], "exact_probability": one.probs[k],
+        {"decoder": one.name, "begins_with": dump_text(one.labels[k]), "one_text": one.whole[k], "exact_probability": one.probs[k],
          "draws": one.counts[k], "share": one.counts[k] / 1000, "low": one.low[k], "high": one.high[k]}
         for one in (e.FILLING, e.WRONG)
         for k in (3, 0, 1, 2)
@@ -86,7 +88,7 @@ def test_the_cells_of_draws(kind):
     assert_cells(table(kind, "cells.csv"), expected)
     record = e.packages()[kind].data["draws.json"]["arms"]
     held = [row for arm in record for row in arm["cells"]]
-    assert [{**row, "begins_with": shown(row["begins_with"])} for row in held] == [
+    assert [{**row, "begins_with": dump_text(row["begins_with"])} for row in held] == [
         {key: value for key, value in row.items() if key != "decoder"} for row in expected
     ]
     assert [(arm["decoder"], arm["n"]) for arm in record] == [("Speculative decoding", 1000), ("R5", 1000)]
@@ -142,15 +144,15 @@ def test_the_decisions_of_a_run():
         for node, found in enumerate(one["proposals"], start=1):
             expected.append(
                 {"round": number, "kind": "draft", "node": node, "parent": found["parent"] + 1, "token": found["token"],
-                 "text": word(trace["pieces"], found["token"]), "q": found["q"], "p": found["p"], "u": found["u"],
+                 "text": read_word(trace["pieces"], found["token"]), "q": found["q"], "p": found["p"], "u": found["u"],
                  "threshold": found["threshold"], "accepted": SPOKEN[found["accepted"]], "stand_in": found["stand_in"],
-                 "stand_in_text": word(trace["pieces"], found["stand_in"]), "uniform_of_stand_in": found["u_stand_in"]}
+                 "stand_in_text": read_word(trace["pieces"], found["stand_in"]), "uniform_of_stand_in": found["u_stand_in"]}
             )  # fmt: skip
         end = one["ending"]
         empty = dict.fromkeys(("threshold", "accepted", "stand_in", "stand_in_text", "uniform_of_stand_in"))
         expected.append(
             {"round": number, "kind": end["kind"], "node": None, "parent": None, "token": end["token"],
-             "text": word(trace["pieces"], end["token"]), "q": None, "p": None, "u": end["u"], **empty}
+             "text": read_word(trace["pieces"], end["token"]), "q": None, "p": None, "u": end["u"], **empty}
         )  # fmt: skip
     assert_cells(table("one_round", "decisions.csv"), expected)
     assert any(row["kind"] == "draft" and row["q"] != row["p"] for row in table("one_round", "decisions.csv"))
@@ -163,7 +165,7 @@ def test_the_distributions_of_a_run():
             columns = {key: probs[key] or [None] * len(probs["tokens"]) for key in ("p", "q", "overlap", "residual")}
             for place, token in enumerate(probs["tokens"]):
                 expected.append(
-                    {"round": number, "after": after, "token": token, "text": word(trace["pieces"], token)}
+                    {"round": number, "after": after, "token": token, "text": read_word(trace["pieces"], token)}
                     | {key: column[place] for key, column in columns.items()}
                 )
             rest = {key: probs["rest"].get(key) for key in columns}
@@ -172,7 +174,7 @@ def test_the_distributions_of_a_run():
 
 
 def test_one_token_and_its_rules():
-    expected = [{"token": shown(one), **{key: e.COLUMNS[key][k] for key in e.COLUMNS}} for k, one in enumerate("abc")]
+    expected = [{"token": dump_text(one), **{key: e.COLUMNS[key][k] for key in e.COLUMNS}} for k, one in enumerate("abc")]
     assert_cells(table("one_token", "token.csv"), expected)
     expected = [
         dict(zip(("rule", "first_draft_token_accepted", "both_accepted", "largest_error"), one, strict=True))
@@ -251,14 +253,14 @@ def test_the_formula_at_both_points():
     assert_cells(table("speed", "what-if.csv"), expected)
 
 
-def recorded_methods() -> list[dict[str, Any]]:
+def load_methods() -> list[dict[str, Any]]:
     return raw("methods")["comparisons"][e.CHOICE]["rows"]
 
 
 def test_the_rows_of_the_drafting_methods():
     words, found = {True: "exact", False: "lossy"}, table("drafting_methods", "rows.csv")
     expected = []
-    for row, cell in zip(recorded_methods(), found, strict=True):
+    for row, cell in zip(load_methods(), found, strict=True):
         measured = dict.fromkeys(
             (
                 "tokens",
@@ -279,7 +281,7 @@ def test_the_rows_of_the_drafting_methods():
             counts = " ".join(f"{accepted}/{tested}" for accepted, tested in zip(row["accepted"], row["checked"], strict=True))
             measured |= {"tokens": row["tokens"], "passes": row["passes"], "tokens_per_pass": row["tokens"] / row["passes"]}
             measured |= {"draft_tokens_per_pass": row["nodes"], "accepted_of_tested": counts}
-            own, alone = row["ms"], recorded_methods()[0]["ms"]
+            own, alone = row["ms"], load_methods()[0]["ms"]
             measured |= {"ms_per_token": own["value"], "ms_low": own["low"], "ms_high": own["high"]}
             low, high = alone["low"] / own["high"], alone["high"] / own["low"]
             told = "faster" if low > 1.0 else "slower" if high < 1.0 else "not told apart"
@@ -294,13 +296,13 @@ def test_the_rows_of_the_drafting_methods():
 
 def test_the_first_tokens_of_the_drafting_methods():
     expected = []
-    for row in recorded_methods():
+    for row in load_methods():
         first = row["first"]
         for k in range(len(first["probs"]) if first else 0):
             label = first["labels"][k]
             text = "".join(one["t"] for one in build_glyphs(bytes.fromhex(label), 0)) if label else "any other text"
             expected.append(
-                {"row": row["key"], "token": shown(text), "exact_probability": first["probs"][k], "draws": first["counts"][k],
+                {"row": row["key"], "token": dump_text(text), "exact_probability": first["probs"][k], "draws": first["counts"][k],
                  "share": first["counts"][k] / first["n"], "low": first["low"][k], "high": first["high"][k],
                  "written": first["written"][k] if first["written"] else None}
             )  # fmt: skip
@@ -338,7 +340,7 @@ def test_every_token_of_a_passage():
                 written.append((one["ending"]["token"], origin))
             for token, origin in written:
                 number += 1
-                expected.append({"way": way, "token": number, "id": token, "text": shown(letters(pieces, token)), "origin": origin,
+                expected.append({"way": way, "token": number, "id": token, "text": dump_text(read_letters(pieces, token)), "origin": origin,
                                  "round": place, "seconds": clock})  # fmt: skip
     assert_cells(table("whole_text", "tokens.csv"), expected)
 
@@ -346,14 +348,14 @@ def test_every_token_of_a_passage():
 def test_every_place_of_a_passage():
     read = raw("passage")["passages"][e.DISTRIBUTION]["read"]
     expected = [
-        {"token": k + 1, "id": token, "text": shown(letters(read["pieces"], token)), "kind": read["kinds"][k],
+        {"token": k + 1, "id": token, "text": dump_text(read_letters(read["pieces"], token)), "kind": read["kinds"][k],
          "p": read["p"][k], "q": read["q"][k], "beta": read["beta"][k]}
         for k, token in enumerate(read["tokens"])
     ]  # fmt: skip
     assert_cells(table("whole_text", "places.csv"), expected)
 
 
-def curves() -> dict[str, list[dict[str, Any]]]:
+def list_curves() -> dict[str, list[dict[str, Any]]]:
     one = raw("passage")["passages"][e.DISTRIBUTION]
     return {"this text": [one["read"]], f"{len(one['survey'])} recorded texts, {e.DISTRIBUTION}": one["survey"]}
 
@@ -361,7 +363,7 @@ def curves() -> dict[str, list[dict[str, Any]]]:
 def test_how_much_the_places_furthest_apart_hold():
     """The shares by hand: sums of the largest 1 - beta, on a straight line between two tokens; intervals hold them."""
     found, expected = table("whole_text", "lorenz.csv"), []
-    for texts, reads in curves().items():
+    for texts, reads in list_curves().items():
         apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in reads]))[::-1]
         for top in (0.01, 0.05, 0.1):
             whole = int(top * apart.size)
@@ -376,7 +378,7 @@ def test_how_much_the_places_furthest_apart_hold():
 
 
 def test_the_kinds_of_word():
-    (read,), found, expected = curves()["this text"], table("whole_text", "kinds.csv"), []
+    (read,), found, expected = list_curves()["this text"], table("whole_text", "kinds.csv"), []
     apart, kinds = 1.0 - np.array(read["beta"]), np.array(read["kinds"])
     assert set(read["kinds"]) <= set(KINDS)
     for kind in KINDS:
@@ -422,7 +424,7 @@ def test_every_token_of_the_greedy_texts():
             for place, tokens in enumerate(zip(first["tokens"], second["tokens"], strict=False)):
                 expected.append(
                     {"arm": COMPARISONS[key].name, "prompt": prompt, "place": place,
-                     "first_token": shown(letters(one["pieces"], tokens[0])), "second_token": shown(letters(one["pieces"], tokens[1])),
+                     "first_token": dump_text(read_letters(one["pieces"], tokens[0])), "second_token": dump_text(read_letters(one["pieces"], tokens[1])),
                      "first_margin": first["margins"][place], "second_margin": second["margins"][place],
                      "same": tokens[0] == tokens[1]}
                 )  # fmt: skip

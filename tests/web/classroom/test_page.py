@@ -23,76 +23,76 @@ from specviz.web.classroom.words import TASKS, TEXTS
 from specviz.web.jobs import cache, server_workers
 from specviz.web.sampling.state import load_recorded_samples
 from tests.classroom.rooms import SETTINGS
-from tests.pages import FreeTicket, first_paint, settle
+from tests.pages import FreeTicket, draw_first_paint, settle
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def opened(**query: str) -> AppTest:
+def open_page(**query: str) -> AppTest:
     app = AppTest.from_file(str(ROOT / "pages" / "classroom.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
     return app.run()
 
 
-def pressed(app: AppTest, key: str) -> AppTest:
+def press_button(app: AppTest, key: str) -> AppTest:
     (button,) = [one for one in app.button if one.key == key]
     return settle(button.click().run(), "classroom")
 
 
-def said(app: AppTest) -> str:
-    return "\n".join([*(one.value for one in [*app.markdown, *app.caption, *app.text]), *html(app)])
+def read_page(app: AppTest) -> str:
+    return "\n".join([*(one.value for one in [*app.markdown, *app.caption, *app.text]), *list_html(app)])
 
 
-def html(app: AppTest) -> list[str]:
+def list_html(app: AppTest) -> list[str]:
     return [one.proto.body for one in app.get("html")]
 
 
 def test_the_page_opens_without_torch():
-    found = first_paint("classroom", {"prompt": "A bear", "max_new_tokens": "3"})
+    found = draw_first_paint("classroom", {"prompt": "A bear", "max_new_tokens": "3"})
     assert found["errors"] == 0 and not found["heavy"] and found["prompt"] == "A bear" and "Open a room" in found["buttons"]
 
 
 def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
-    app = opened(prompt="Once upon", gamma="2", max_new_tokens="2")
-    app = pressed(app, "classroom-open")
+    app = open_page(prompt="Once upon", gamma="2", max_new_tokens="2")
+    app = press_button(app, "classroom-open")
     steer = app.session_state["classroom"].question.teacher_code
     room = rooms.store.find_by_teacher_code(steer)
     assert room.settings.prompt == "Once upon" and (room.settings.gamma, room.settings.max_new_tokens) == (2, 2)
-    assert "0 students in. No task yet." in said(app) and room.teacher_code not in "".join(html(app))
+    assert "0 students in. No task yet." in read_page(app) and room.teacher_code not in "".join(list_html(app))
     short = rooms.store.find_room(room.code).short_code
-    assert short and any(short in one for one in html(app)), "the code is in sight as soon as the room is open"
-    assert all(TASKS[kind]["about"] in said(app) for kind in KINDS)
-    app = pressed(app, "classroom-shut")
+    assert short and any(short in one for one in list_html(app)), "the code is in sight as soon as the room is open"
+    assert all(TASKS[kind]["about"] in read_page(app) for kind in KINDS)
+    app = press_button(app, "classroom-shut")
     assert (
         rooms.store.find_room(room.code).is_closed
-        and TEXTS["door"] in said(app)
-        and not any("room-code" in one for one in html(app))
+        and TEXTS["door"] in read_page(app)
+        and not any("room-code" in one for one in list_html(app))
     )
-    app = pressed(app, "classroom-unshut")
+    app = press_button(app, "classroom-unshut")
     assert not rooms.store.find_room(room.code).is_closed and rooms.store.find_room(room.code).short_code not in ("", short)
     rooms.store.show_short_code(room.code, "")
-    app = pressed(app.run(), "classroom-show")
-    assert rooms.store.find_room(room.code).short_code in said(app)
+    app = press_button(app.run(), "classroom-show")
+    assert rooms.store.find_room(room.code).short_code in read_page(app)
     for number, kind in enumerate(KINDS, start=1):
-        app = pressed(app, f"classroom-begin-{kind}-{number}")
-        assert not app.exception and f"Task {number}: {TASKS[kind]['title']}" in said(app)
+        app = press_button(app, f"classroom-begin-{kind}-{number}")
+        assert not app.exception and f"Task {number}: {TASKS[kind]['title']}" in read_page(app)
         while (phase := rooms.store.find_current_task(room.code).next_phase) is not None:
-            app = pressed(app, f"classroom-turn-{number}-{phase}")
-    app = pressed(app, "classroom-end")
+            app = press_button(app, f"classroom-turn-{number}-{phase}")
+    app = press_button(app, "classroom-end")
     assert rooms.store.find_room(room.code).has_ended and not [one for one in app.button if one.key.startswith("classroom-begin")]
     app.checkbox[0].check().run()
-    app = pressed(app, "classroom-delete")
+    app = press_button(app, "classroom-delete")
     assert rooms.store.find_room(room.code) is None and [one for one in app.button if one.key == "classroom-open"]
 
 
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
-    app = opened()
+    app = open_page()
     assert len(app.get("plotly_chart")) == 1
     known = load_recorded_samples().mistakes
     shares, told = load_example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
-    assert shares == known.result.arms[0] and told in said(app)
+    assert shares == known.result.arms[0] and told in read_page(app)
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
     assert [fold.label for fold in app.expander] == ["Lesson plans: 20, 45 and 90 minutes"]
 
@@ -135,18 +135,18 @@ def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(pa
 
 
 def test_a_link_of_a_room_that_is_gone_says_so_and_offers_a_new_one(rooms):
-    app = opened(steer="x" * 16)
-    assert TEXTS["gone"] in said(app) and [one for one in app.button if one.key == "classroom-open"]
+    app = open_page(steer="x" * 16)
+    assert TEXTS["gone"] in read_page(app) and [one for one in app.button if one.key == "classroom-open"]
 
 
 @pytest.mark.parametrize("code", ["x" * 16, "x" * 5000, "<script>"])
 def test_a_wall_of_no_room_says_so(rooms, code):
-    app = opened(wall=code)
-    assert not app.exception and "There is no room under this link any more." in said(app) and not app.button
+    app = open_page(wall=code)
+    assert not app.exception and "There is no room under this link any more." in read_page(app) and not app.button
 
 
 def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phone, teacher):
-    assert "Come in" in said(opened(wall=room.code))
+    assert "Come in" in read_page(open_page(wall=room.code))
     student = phone()
     for number, kind in enumerate(KINDS, start=1):
         teacher(do="begin", kind=kind, task=number)
@@ -158,8 +158,8 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
                 kind
             ]
             student.post("answer", task=number, phase=rooms.store.find_current_task(room.code).phase, sent=sent)
-        app = opened(wall=room.code)
-        shown = said(app)
+        app = open_page(wall=room.code)
+        shown = read_page(app)
         assert not app.exception and not app.button and room.teacher_code not in shown
         assert f"{number}. {TASKS[kind]['title']}" in shown and "1 student in, 1 has answered." in shown
         if kind == "sample":
@@ -167,21 +167,23 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
         if kind == "predict":
             assert "min(1, p/q)" not in shown, "the truth comes when the teacher shows it"
             teacher(do="turn", task=number, phase="shown")
-            assert "min(1, p/q)" in said(opened(wall=room.code))
+            assert "min(1, p/q)" in read_page(open_page(wall=room.code))
         if kind == "vote":
             for phase in ("after", "shown"):
-                assert "✓" not in "".join(html(opened(wall=room.code)))
+                assert "✓" not in "".join(list_html(open_page(wall=room.code)))
                 teacher(do="turn", task=number, phase=phase)
-            assert "✓" in "".join(html(opened(wall=room.code)))
+            assert "✓" in "".join(list_html(open_page(wall=room.code)))
 
 
 def test_a_prompt_with_markup_is_text_on_desk_and_wall(rooms):
     room = rooms.open_room(replace(SETTINGS, prompt='<b onclick="x">:red[bold]</b> $x$'), "somebody")
     session = rooms.find_session(room)
     work.prepare_task(FreeTicket(), session, room, "predict", 1)
-    app = opened(wall=room.code)
-    assert not any("<b onclick" in one for one in html(app)) and any("&lt;b onclick" in one for one in html(app))
-    assert room.settings.prompt in [one.value for one in opened(steer=rooms.open_room(room.settings, "other").teacher_code).text]
+    app = open_page(wall=room.code)
+    assert not any("<b onclick" in one for one in list_html(app)) and any("&lt;b onclick" in one for one in list_html(app))
+    assert room.settings.prompt in [
+        one.value for one in open_page(steer=rooms.open_room(room.settings, "other").teacher_code).text
+    ]
 
 
 def test_check_confirms_the_file_that_the_page_gives_the_class(page_pair, rooms, room, phone, teacher, tmp_path):
@@ -259,8 +261,8 @@ def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_rou
 def test_a_link_of_another_replica_s_room_leads_there(serve, rooms):
     serve(replica="A")
     room = rooms.open_room(SETTINGS, "somebody")
-    assert room.code.startswith("a") and "Come in" in said(opened(wall=room.code))
+    assert room.code.startswith("a") and "Come in" in read_page(open_page(wall=room.code))
     for query, way in (({"wall": "b<x>"}, "wall"), ({"steer": "b<x>"}, "teach")):
-        app = opened(**query)
+        app = open_page(**query)
         (link,) = app.get("link_button")
         assert not app.exception and not app.button and link.proto.url.endswith(f"room/b%3Cx%3E/{way}")

@@ -24,7 +24,7 @@ from tests.web.classroom.conftest import Phone
 ALL = ("join", "now", "answer", "draw", "steer", "enter")
 
 
-def sentence(answer, status: int) -> str:
+def read_sentence(answer, status: int) -> str:
     """What a refusal says; it is JSON, and no traceback."""
     assert answer.status_code == status, answer.text
     assert answer.headers["cache-control"] == "no-store" and "Traceback" not in answer.text
@@ -62,7 +62,7 @@ def test_a_class_draws_votes_predicts_and_races(rooms, room, phone, teacher):
             assert two.draw(0, 10, number).json()["class"]["n"] == 111
             assert one.now().json()["class"]["verdict"] in ("consistent", "untold", "rejected")
             teacher(do="turn", task=number, phase="closed")
-            sentence(two.draw(10, 10, number), 409)
+            read_sentence(two.draw(10, 10, number), 409)
         elif kind == "race":
             for each, method, gamma in ((one, "draft", 2), (two, "ngram", MAX_GAMMA)):
                 mine = each.post("answer", task=number, phase="open", sent={"method": method, "gamma": gamma}).json()["mine"][
@@ -107,7 +107,7 @@ def test_what_is_sent_twice_counts_once_and_a_lost_answer_is_told_again(rooms, r
     )
     ten = student.draw(1, 10).json()
     assert student.draw(1, 10).json()["mine"] == ten["mine"] and ten["mine"]["n"] == 11
-    assert "first must be at most 11" in sentence(student.draw(12, 10), 409)
+    assert "first must be at most 11" in read_sentence(student.draw(12, 10), 409)
     assert [(one.first, one.count) for one in rooms.store.list_samples(room.code, 1)] == [(0, 1), (1, 10)]
 
 
@@ -168,13 +168,13 @@ def test_nobody_is_somebody_else(web, room, phone, token):
     given = token.format(phone(1).said["token"])
     for path in ("now", "answer", "draw"):
         ask = web.get if path == "now" else web.post
-        sentence(ask(f"/room/{room.code}/{path}", headers={"Authorization": given.encode("latin-1", "replace")}), 401)
+        read_sentence(ask(f"/room/{room.code}/{path}", headers={"Authorization": given.encode("latin-1", "replace")}), 401)
 
 
 @pytest.mark.parametrize("given", ["", "Bearer ", "Bearer x", "Bearer {0}"])
 def test_only_the_teachers_code_steers(web, room, given):
     headers = {"Authorization": given.format(room.code)}
-    sentence(web.post(f"/room/{room.code}/steer", json={"do": "end"}, headers=headers), 401)
+    read_sentence(web.post(f"/room/{room.code}/steer", json={"do": "end"}, headers=headers), 401)
     assert not hosts.open_host().store.find_room(room.code).has_ended
 
 
@@ -182,15 +182,15 @@ def test_the_short_code_works_while_it_is_shown_and_wrong_ones_are_counted(web, 
     short = teacher(do="show")["short"]
     assert web.post(f"/room/{short.lower()}/enter").json() == {"code": room.code}
     other = teacher(do="show")["short"]
-    sentence(web.post(f"/room/{short}/enter"), 400)
+    read_sentence(web.post(f"/room/{short}/enter"), 400)
     assert web.post(f"/room/{other}/enter").json() == {"code": room.code}
     teacher(do="hide")
-    sentence(web.post(f"/room/{other}/enter"), 400)
+    read_sentence(web.post(f"/room/{other}/enter"), 400)
     for _ in range(codes.MAX_TRIES):
-        said = sentence(web.post("/room/WRONG2/enter"), 400)
+        said = read_sentence(web.post("/room/WRONG2/enter"), 400)
     assert said.startswith("Too many wrong codes")
     short = teacher(do="show")["short"]
-    sentence(web.post(f"/room/{short}/enter"), 400)
+    read_sentence(web.post(f"/room/{short}/enter"), 400)
 
 
 def test_a_second_click_of_the_teacher_changes_nothing(rooms, room, teacher):
@@ -205,7 +205,7 @@ def test_tasks_and_phases_that_do_not_exist_are_refused(web, room, teacher):
     headers = {"Authorization": f"Bearer {room.teacher_code}"}
     for sent in ({"do": "begin", "kind": "exam", "task": 1}, {"do": "turn", "task": 1, "phase": "shown"}, {"do": "begin", "kind": ["x"], "task": 1},
                  {"do": "begin", "kind": "race", "task": 0}, {"do": "sing"}, {}):  # fmt: skip
-        sentence(web.post(f"/room/{room.code}/steer", json=sent, headers=headers), 400)
+        read_sentence(web.post(f"/room/{room.code}/steer", json=sent, headers=headers), 400)
     assert hosts.open_host().store.list_tasks(room.code) == []
 
 
@@ -226,7 +226,7 @@ def test_a_flood_of_newcomers_makes_nobody_wait_long_and_those_who_are_known_not
         answer for one in range(400) if (answer := come(json={"ticket": f"a-flood-of-tickets-{one:05d}"})).status_code == 429
     ]
     assert refused and all(answer.json()["again"] <= 1 for answer in refused), "what is refused is not counted"
-    assert sentence(refused[0], 429) == "Many students are coming in." and rooms.store.find_room(room.code).students < 400
+    assert read_sentence(refused[0], 429) == "Many students are coming in." and rooms.store.find_room(room.code).students < 400
     assert max(session.join_limiter.left, session.find_address_limiter("testclient").left) < 1
     for _ in range(REQUESTS_PER_SECOND * 2):
         assert come(json={"ticket": known.ticket}).json() == known.said
@@ -272,8 +272,8 @@ def test_the_teacher_closes_the_door_and_opens_it(web, rooms, room, phone, teach
     short, known = teacher(do="show")["short"], phone(1)
     teacher(do="close")
     newcomer = partial(web.post, f"/room/{room.code}/join", json={"ticket": "a-late-newcomer-1"})
-    assert "The door of this room is closed." in sentence(newcomer(), 503) and newcomer().json()["again"] > 0
-    sentence(web.post(f"/room/{short}/enter"), 400)
+    assert "The door of this room is closed." in read_sentence(newcomer(), 503) and newcomer().json()["again"] > 0
+    read_sentence(web.post(f"/room/{short}/enter"), 400)
     assert known.now().status_code == 200 and phone(1).said == known.said
     teacher(do="open")
     assert newcomer().json()["number"] == 2 and rooms.store.find_room(room.code).short_code
@@ -285,7 +285,7 @@ def test_a_full_line_is_asked_again_and_the_same_samples_come(rooms, room, phone
     with monkeypatch.context() as busy:
         busy.setattr(server_queue(), "max_open", 0)
         answer = student.draw(0, 1)
-        assert "already waiting for this machine" in sentence(answer, 503) and answer.json()["again"] > 0
+        assert "already waiting for this machine" in read_sentence(answer, 503) and answer.json()["again"] > 0
     assert student.draw(0, 1).json()["mine"]["n"] == 1
 
 
@@ -303,7 +303,7 @@ def test_a_race_whose_writing_failed_is_written_by_itself_and_says_so_where_it_n
         broken.setattr(server_workers, "run_in_worker", dead)
         for student in (one, other):
             answer = race(student)
-            assert sentence(answer, 503) == "The server could not do this now." and answer.json()["again"] > 0
+            assert read_sentence(answer, 503) == "The server could not do this now." and answer.json()["again"] > 0
         assert "tokens" not in one.now().json()["mine"]["sent"]
     deadline = time.monotonic() + 30
     while "tokens" not in (sent := one.now().json()["mine"]["sent"]) and time.monotonic() < deadline:
@@ -317,8 +317,8 @@ def test_a_race_whose_writing_failed_is_written_by_itself_and_says_so_where_it_n
 def test_a_room_is_not_there_after_its_day(web, rooms, room, phone, monkeypatch):
     student = phone()
     monkeypatch.setattr(rooms.store, "clock", lambda: room.created + 3600 * ROOM_HOURS)
-    assert "no such room" in sentence(student.now(), 404)
-    assert "no such room" in sentence(web.post(f"/room/{room.code}/join", json={"ticket": "x" * 16}), 404)
+    assert "no such room" in read_sentence(student.now(), 404)
+    assert "no such room" in read_sentence(web.post(f"/room/{room.code}/join", json={"ticket": "x" * 16}), 404)
     hosts.delete_expired_rooms()
     assert rooms.store._rows("SELECT * FROM rooms") == []
 
@@ -327,7 +327,7 @@ def test_limits_of_a_host_are_said(serve, web, rooms, room, phone):
     serve(rooms=2, rooms_per_visitor=1, students_per_room=1)
     phone(1)
     full = web.post(f"/room/{room.code}/join", json={"ticket": "another-ticket-0"})
-    assert "This room is full: 1 of 1 students" in sentence(full, 503) and full.json()["again"] > 0, "a phone asks again"
+    assert "This room is full: 1 of 1 students" in read_sentence(full, 503) and full.json()["again"] > 0, "a phone asks again"
     with pytest.raises(Exception, match="You have 1 rooms open here"):
         rooms.open_room(room.settings, "somebody")
     rooms.open_room(room.settings, "another one")
@@ -356,7 +356,7 @@ def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
     (tmp_path / "file").write_text("x")
     serve(rooms_folder=tmp_path / "file")
     hosts.open_host.cache_clear()
-    said = sentence(web.post("/room/whatever/join", json={"ticket": "x" * 16}), 503)
+    said = read_sentence(web.post("/room/whatever/join", json={"ticket": "x" * 16}), 503)
     assert said.startswith("Rooms cannot be kept on this server now") and str(tmp_path) not in said, (
         "the log alone names the folder"
     )
@@ -364,7 +364,7 @@ def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
 
 
 def test_a_request_that_is_too_long_is_not_read(web, room):
-    assert "at most 4,000 bytes" in sentence(web.post(f"/room/{room.code}/join", content=b" " * (routes.MAX_BYTES + 1)), 413)
+    assert "at most 4,000 bytes" in read_sentence(web.post(f"/room/{room.code}/join", content=b" " * (routes.MAX_BYTES + 1)), 413)
 
 
 def test_a_race_is_shared_out_among_workers_and_like_choices_stay_together():

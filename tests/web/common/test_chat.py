@@ -11,7 +11,7 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.web.common import pairs
 from specviz.web.jobs import cache
 from tests.models.test_chat import TEMPLATE
-from tests.web.pair_picker.test_panel import opening, said, start, tiny  # noqa: F401
+from tests.web.pair_picker.test_panel import open_app, opening, read_sentences, tiny  # noqa: F401
 
 WRITTEN = "<user>Who is <b>$x$</b>?<assistant>"
 
@@ -31,7 +31,7 @@ def chatting(tiny, tmp_path):  # noqa: F811
 @pytest.mark.parametrize(("page", "prompt"), (("one_round", "fold-prompt"), ("whole_text", "whole_text-prompt")))
 def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, prompt):
     cache.load_weights(chatting, "auto", "auto")
-    app = start(pair=chatting, prompt="Once upon", **({"max_new_tokens": "64"} if page == "whole_text" else {}))
+    app = open_app(pair=chatting, prompt="Once upon", **({"max_new_tokens": "64"} if page == "whole_text" else {}))
     if page == "whole_text":
         app.switch_page("pages/whole_text.py").run()
     turn = app.session_state[page].turn
@@ -48,12 +48,12 @@ def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, 
 
 def test_a_chat_of_several_messages_and_the_template_itself(chatting):
     cache.load_weights(chatting, "auto", "auto")
-    app = start(pair=chatting, prompt="Once upon")
+    app = open_app(pair=chatting, prompt="Once upon")
     field = app.text_area(key=f"one_round-chat-{app.session_state['one_round'].turn}")
     assert [one.value for one in app.code if one.value == TEMPLATE] == [TEMPLATE]
     field.set_value("assistant: a").run()
     app.button(key="one_round-chat-go").click().run()
-    assert "ends with a message of the user" in said(app) and app.session_state["one_round"].turn == 0
+    assert "ends with a message of the user" in read_sentences(app) and app.session_state["one_round"].turn == 0
     field.set_value("user: a\nassistant: b\nuser: c").run()
     app.button(key="one_round-chat-go").click().run()
     state = app.session_state["one_round"]
@@ -63,5 +63,5 @@ def test_a_chat_of_several_messages_and_the_template_itself(chatting):
 
 def test_a_pair_without_a_template_offers_no_message(tiny):  # noqa: F811
     cache.load_weights("storybook", "auto", "auto")
-    app = start(prompt="Once upon")
+    app = open_app(prompt="Once upon")
     assert not [one for one in app.text_area if "chat" in one.key]

@@ -12,7 +12,7 @@ from specviz.web.common import figure_cache
 from specviz.web.common.figure_cache import MAX_KEPT, draw_cached
 
 
-def picture(record, kind):
+def draw_picture(record, kind):
     return [list(record), kind]
 
 
@@ -23,19 +23,19 @@ def none_kept(monkeypatch):
 
 def test_the_same_record_is_drawn_once():
     record = (1, 2)
-    assert draw_cached(picture, record, "light") is draw_cached(picture, record, "light")
+    assert draw_cached(draw_picture, record, "light") is draw_cached(draw_picture, record, "light")
 
 
 def test_another_palette_and_an_equal_record_are_drawn_for_themselves():
     record = (1, 2)
-    first = draw_cached(picture, record, "light")
-    assert draw_cached(picture, record, "dark") == [[1, 2], "dark"]
-    assert draw_cached(picture, tuple([1, 2]), "light") is not first
+    first = draw_cached(draw_picture, record, "light")
+    assert draw_cached(draw_picture, record, "dark") == [[1, 2], "dark"]
+    assert draw_cached(draw_picture, tuple([1, 2]), "light") is not first
 
 
 def test_a_record_that_is_gone_never_lends_its_picture_to_the_next_one():
     """Python gives the id of a record that is gone to another one: what is kept holds its record."""
-    assert [draw_cached(picture, [number], "light")[0] for number in range(MAX_KEPT // 2)] == [
+    assert [draw_cached(draw_picture, [number], "light")[0] for number in range(MAX_KEPT // 2)] == [
         [number] for number in range(MAX_KEPT // 2)
     ]
 
@@ -84,9 +84,9 @@ def test_a_figure_that_is_kept_is_sent_as_any_other():
 
 def test_no_more_are_kept_than_fit_and_the_one_shown_longest_ago_goes():
     records = [(number,) for number in range(MAX_KEPT + 1)]
-    first = draw_cached(picture, records[0], "light")
+    first = draw_cached(draw_picture, records[0], "light")
     for record in records[1:-1]:
-        draw_cached(picture, record, "light")
-    assert draw_cached(picture, records[0], "light") is first
-    draw_cached(picture, records[-1], "light")
-    assert len(figure_cache._kept) == MAX_KEPT and draw_cached(picture, records[0], "light") is first
+        draw_cached(draw_picture, record, "light")
+    assert draw_cached(draw_picture, records[0], "light") is first
+    draw_cached(draw_picture, records[-1], "light")
+    assert len(figure_cache._kept) == MAX_KEPT and draw_cached(draw_picture, records[0], "light") is first

@@ -27,7 +27,7 @@ from specviz.web.common import frame, links, session, widget_guard
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from specviz.web.hosting.admission import unmask_cookie
 from specviz.web.jobs import warmup
-from tests.web.one_round.test_page import served_before
+from tests.web.one_round.test_page import skip_first_run
 
 ROOT = Path(__file__).resolve().parents[3]
 DRAFTING = MethodsQuestion(Settings(prompt="Once upon"))
@@ -35,13 +35,13 @@ DRAFTING = MethodsQuestion(Settings(prompt="Once upon"))
 
 @pytest.fixture(autouse=True)
 def a_server_that_runs(monkeypatch):
-    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
+    monkeypatch.setattr(PagesManager, "__init__", skip_first_run(PagesManager.__init__))
     yield
     warmup.start()
     assert warmup.wait(120)  # an interpreter that ends while torch is imported is aborted
 
 
-def opened(page: str | None = None, **query: str) -> AppTest:
+def open_page(page: str | None = None, **query: str) -> AppTest:
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
@@ -49,7 +49,7 @@ def opened(page: str | None = None, **query: str) -> AppTest:
     return app if page is None else app.switch_page(f"pages/{page}.py").run()
 
 
-def sent(app: AppTest, key: str, **value) -> AppTest:
+def send_value(app: AppTest, key: str, **value) -> AppTest:
     """Run the page as for a browser that sends this value for a widget."""
     states = app._tree.get_widget_states()
     (one,) = [state for state in states.widgets if key in state.id]
@@ -72,9 +72,9 @@ FORGED = [
 
 @pytest.mark.parametrize(("page", "key", "value"), FORGED, ids=[f"{key} {next(iter(value))}" for _, key, value in FORGED])
 def test_a_value_that_no_honest_browser_sends_is_answered_with_the_default_and_a_sentence(page, key, value, caplog):
-    app = opened(page)
+    app = open_page(page)
     before = [one.value for one in (*app.selectbox, *app.text_area, *app.number_input)]
-    sent(app, key, **value)
+    send_value(app, key, **value)
     assert not app.exception and "Traceback" not in caplog.text
     assert widget_guard.SENTENCE in [one.value for one in app.text]
     assert [one.value for one in (*app.selectbox, *app.text_area, *app.number_input)] == before
@@ -95,7 +95,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
 
 def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():
     """Streamlit's own page sends an integer, and its server waits for a floating-point number."""
-    app = sent(opened("exactness"), "exactness-gamma-0", int_value=3)
+    app = send_value(open_page("exactness"), "exactness-gamma-0", int_value=3)
     assert widget_guard.SENTENCE not in [one.value for one in app.text]
     assert app.session_state["exactness"].question.settings.gamma == 3
 
@@ -111,7 +111,7 @@ OWN = PairPlaces("owner/big", "owner/small").name
 
 def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(monkeypatch):
     monkeypatch.setattr(session, "PROMPT", 0.0)
-    app = opened(pair=OWN, prompt="Once")
+    app = open_page(pair=OWN, prompt="Once")
     state = app.session_state["one_round"]
     state.queue = FairQueue(places=0)
     app.text_input(key="fold-temperature-0").set_value("0.5").run()
@@ -128,14 +128,14 @@ def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypat
     for name in ("Package", "ExportOffer"):
         monkeypatch.setattr(f"specviz.export.package.{name}.__init__", asked)
     monkeypatch.setattr("specviz.records.list_versions", asked)
-    app = opened(page)
+    app = open_page(page)
     assert not app.exception and not app.get("download_button")
 
 
 def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     """As long as nothing changed the fragment draws its line and asks for nothing; then it asks for the page, once for each change."""
     queue, reruns, lines = FairQueue(places=1, time_slice=1e9, short=1e9), [], []
-    held, end = queue.submit(blocking), MethodsState(DRAFTING, queue)
+    held, end = queue.submit(block), MethodsState(DRAFTING, queue)
     end.submit(lambda state, ticket: ticket.tick())
     stub = SimpleNamespace(
         session_state={"drafting_methods": end},
@@ -159,7 +159,7 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     assert len(reruns) == 3
 
 
-def blocking(ticket) -> None:
+def block(ticket) -> None:
     while True:
         ticket.tick()
         time.sleep(0.01)
@@ -195,7 +195,7 @@ def test_the_navigation_has_every_page_once_in_three_groups_and_one_round_first(
 
 @pytest.mark.parametrize("path", list(frame.PAGES))
 def test_a_page_ends_with_the_one_that_follows_and_why(path):
-    app, after = opened(path), next_page(path)
+    app, after = open_page(path), next_page(path)
     assert not app.exception
     (link,) = app.get("page_link")
     assert link.proto.label == f"Next: {after.title}" and after.path != path

@@ -6,7 +6,7 @@ from streamlit.runtime import fragment
 from streamlit.testing.v1 import AppTest
 
 
-def waiting() -> None:
+def show_waiting_page() -> None:
     """A page whose work waits without end."""
     import time
 
@@ -30,7 +30,7 @@ def test_no_two_runs_have_a_fragment_of_one_name(monkeypatch):
         return found
 
     monkeypatch.setattr(fragment, "_make_fragment_identity", noted)
-    page = AppTest.from_function(waiting).run()
+    page = AppTest.from_function(show_waiting_page).run()
     for _ in range(3):
         page.run()
     page.session_state.page.stop()

@@ -15,8 +15,8 @@ from streamlit.runtime.pages_manager import PagesManager
 from specviz.figures.pages_and_glossary import GLOSSARY, define_term
 from specviz.web.common import frame
 from specviz.web.jobs import warmup
-from tests.web.common.test_frame import opened
-from tests.web.one_round.test_page import served_before
+from tests.web.common.test_frame import open_page
+from tests.web.one_round.test_page import skip_first_run
 
 NOT_THESE = {  # word or sign of a number -> what to say instead
     r"laws?": "distribution",
@@ -58,34 +58,34 @@ QUOTED = re.compile(r"“[^”]*”|<q>.*?</q>|<style>.*?</style>|`[^`]*`|https?
 def shown(request) -> tuple[str, Any]:
     """A page's name and the page as it opens, which tests only read."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
-        yield request.param, opened(request.param)
+        patch.setattr(PagesManager, "__init__", skip_first_run(PagesManager.__init__))
+        yield request.param, open_page(request.param)
     warmup.start()
     assert warmup.wait(120)
 
 
-def nodes(node: Any) -> Iterator[Any]:
+def iterate_nodes(node: Any) -> Iterator[Any]:
     yield node
     for child in getattr(node, "children", {}).values():
-        yield from nodes(child)
+        yield from iterate_nodes(child)
 
 
-def strings(value: Any) -> Iterator[str]:
+def iterate_strings(value: Any) -> Iterator[str]:
     """Every text inside a record, but for identities, code and encoded data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, one in value.items():
             if key not in UNREAD:
-                yield from strings(one)
+                yield from iterate_strings(one)
     elif isinstance(value, (list, tuple)):
         for one in value:
-            yield from strings(one)
+            yield from iterate_strings(one)
 
 
-def written(app: Any) -> Iterator[tuple[str, str]]:
+def iterate_texts(app: Any) -> Iterator[tuple[str, str]]:
     """(kind of element, text) of all that a page shows: labels, sentences, hovers, tables, payloads of components, figures."""
-    for node in nodes(app._tree):
+    for node in iterate_nodes(app._tree):
         proto = getattr(node, "proto", None)
         if proto is None:
             continue
@@ -100,12 +100,12 @@ def written(app: Any) -> Iterator[tuple[str, str]]:
         if kind in ("Html", "Code"):
             record["text"] = record.pop("body", "") or record.pop("html", "")
         sentences = kind in ("BidiComponent", "PlotlyChart")
-        for text in strings(record):
+        for text in iterate_strings(record):
             if not sentences or len(text.split()) > 2:
                 yield kind, QUOTED.sub(" ", text)
 
 
-def wrong_words(page: str, text: str) -> list[str]:
+def list_wrong_words(page: str, text: str) -> list[str]:
     found = [
         f"{hit.group()!r}, say {instead}: …{text[max(0, hit.start() - 60) : hit.end() + 40]}…"
         for word, instead in NOT_THESE.items()
@@ -118,9 +118,9 @@ def wrong_words(page: str, text: str) -> list[str]:
 def test_a_page_says_it_in_the_fields_words(shown):
     page, app = shown
     assert not app.exception
-    texts = list(written(app))
+    texts = list(iterate_texts(app))
     assert len(texts) > 40
-    wrong = [f"{kind}: {one}" for kind, text in texts for one in wrong_words(page, text)]
+    wrong = [f"{kind}: {one}" for kind, text in texts for one in list_wrong_words(page, text)]
     assert not wrong, "\n".join(dict.fromkeys(wrong))
 
 
@@ -141,21 +141,23 @@ def test_a_page_says_it_in_the_fields_words(shown):
     ),
 )
 def test_a_word_that_is_put_back_is_found(text):
-    assert wrong_words("one_round", text)
+    assert list_wrong_words("one_round", text)
 
 
 @pytest.mark.parametrize("text", ("coin u = 0.73", "top-p 0.9", "draws.csv", "lawn and turnip", "… .", "v1.2.3"))
 def test_what_is_right_is_not_called_wrong(text):
-    assert not wrong_words("one_round", text)
-    assert wrong_words("one_round", "Your guess") and not wrong_words("mistakes", "Your guess")
+    assert not list_wrong_words("one_round", text)
+    assert list_wrong_words("one_round", "Your guess") and not list_wrong_words("mistakes", "Your guess")
 
 
 def test_every_page_explains_its_terms_from_the_one_glossary(shown):
     page, app = shown
     (panel,) = [
-        node for node in nodes(app._tree) if getattr(node, "type", "") == "popover" and node.proto.popover.label == "Terms"
+        node
+        for node in iterate_nodes(app._tree)
+        if getattr(node, "type", "") == "popover" and node.proto.popover.label == "Terms"
     ]
-    (text,) = [one.proto.body for one in nodes(panel) if getattr(one, "type", "") == "html"]
+    (text,) = [one.proto.body for one in iterate_nodes(panel) if getattr(one, "type", "") == "html"]
     explained = {unescape(term): unescape(means) for term, means in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text)}
     assert list(explained) == list(frame.PAGES[page].terms) and len(explained) >= 8
     for term, means in explained.items():

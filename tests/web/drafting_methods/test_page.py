@@ -21,7 +21,7 @@ from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods.overview import FAMILIES, build_overview, load_icons
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
 from specviz.web.speed.state import load_recorded_plans as recorded_plans
-from tests.pages import PROMPT, FreeTicket, first_paint
+from tests.pages import PROMPT, FreeTicket, draw_first_paint
 
 ROOT = Path(__file__).resolve().parents[3]
 BASE = Settings(prompt="Once upon")
@@ -43,7 +43,7 @@ def shown() -> MethodComparison:
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     rows = '"rows": len(given[0]["payload"]["rows"]), "chosen": given[0]["chosen"], "tree": len(given[1]["payload"]["nodes"])'
-    return first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
+    return draw_first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
 
 
 def timed(times: dict[str, tuple[float, float]], runs: int = 6) -> MethodComparison:

@@ -18,7 +18,7 @@ from specviz.figures import cell_shares
 from specviz.jobs.queue import FairQueue
 from specviz.web.exactness import words, work
 from tests.pages import FreeTicket
-from tests.pages import exact_exam as exam
+from tests.pages import build_exactness_state as exam
 
 
 def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):

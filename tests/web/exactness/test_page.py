@@ -24,14 +24,16 @@ from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
 from specviz.web.sampling.state import load_recorded_samples
-from tests.pages import BASE, first_paint, on_tiny_pair, settle
-from tests.pages import exact_exam as exam
+from tests.pages import BASE, draw_first_paint, open_on_tiny_pair, settle
+from tests.pages import build_exactness_state as exam
 
 # first paint, links, bad input
 
 
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
-    seen = first_paint("exactness", {"max_new_tokens": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
+    seen = draw_first_paint(
+        "exactness", {"max_new_tokens": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"}
+    )
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"100", "10,000", "Sample a million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
@@ -100,13 +102,13 @@ def test_numbers_are_read_as_people_write_them():
 # pictures
 
 
-def some(n: int = 100, counts=(60, 30, 10)) -> CellShares:
+def build_three_cells(n: int = 100, counts=(60, 30, 10)) -> CellShares:
     return CellShares("Speculative decoding", ("·a", "·<b>$x$ …", REST), (True, False, False), (0.5, 0.3, 0.2), counts,
                    (0.35, 0.2, 0.05), (0.65, 0.42, 0.35), n)  # fmt: skip
 
 
 def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
-    one = some()
+    one = build_three_cells()
     figure = cell_shares.plot_cells(one, cell_shares.compute_rows_end(one))
     bars, band, marks = figure.data
     assert (list(bars.x), list(marks.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
@@ -117,7 +119,7 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     assert [row["samples"] for row in one.table] == [60, 30, 10]
 
 
-def many(rest: float, n: int = 1000) -> CellShares:
+def build_thirteen_cells(rest: float, n: int = 1000) -> CellShares:
     """Twelve cells with names, each lighter than the one before, and all other texts with probability ``rest``."""
     weights = np.array([*range(12, 0, -1)], dtype=float)
     probs = (*(weights / weights.sum() * (1.0 - rest)).tolist(), rest)
@@ -127,7 +129,7 @@ def many(rest: float, n: int = 1000) -> CellShares:
 
 
 def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
-    one = many(0.2)
+    one = build_thirteen_cells(0.2)
     shown = one.rows
     assert shown.labels == (*one.labels[: results.ROWS], REST) and one.undrawn_mass == 0.0
     assert sum(shown.probs) == pytest.approx(1.0) and sum(shown.counts) == one.n, "nothing is lost"
@@ -136,14 +138,14 @@ def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
 
 
 def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_says_so():
-    one = many(0.7)
+    one = build_thirteen_cells(0.7)
     assert REST not in one.rows.labels and one.undrawn_mass == pytest.approx(0.7 + 0.3 * 10 / 78)
     assert f"Not drawn: all other texts together, {one.undrawn_mass:.0%}." in words.describe_bars(ExactnessResult((one, one)))
-    assert "Not drawn" not in words.describe_bars(ExactnessResult((many(0.2), many(0.2))))
+    assert "Not drawn" not in words.describe_bars(ExactnessResult((build_thirteen_cells(0.2), build_thirteen_cells(0.2))))
 
 
 def test_marks_of_neighbors_never_touch():
-    figure = cell_shares.plot_cells(many(0.2), 1.0)
+    figure = cell_shares.plot_cells(build_thirteen_cells(0.2), 1.0)
     (marks,) = [trace for trace in figure.data if trace.name == "exact distribution"]
     assert marks.marker.size < figure.layout.height / len(marks.y) * 0.6
 
@@ -174,18 +176,18 @@ def test_what_a_server_is_asked_is_said_before_it_is_asked():
 
 
 def test_the_words_for_who_cannot_see_it_say_what_is_so():
-    assert "All 3 bars lie within sampling noise" in some().conclusion
+    assert "All 3 bars lie within sampling noise" in build_three_cells().conclusion
     alone = CellShares("a", (REST,), (False,), (1.0,), (10,), (1.0,), (1.0,), 10)
     assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
-    off = some(counts=(70, 20, 10))
+    off = build_three_cells(counts=(70, 20, 10))
     assert off.outliers == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
-    arms = ExactnessResult((off, some()))
+    arms = ExactnessResult((off, build_three_cells()))
     said = words.describe_bars(arms)
     assert "Here some bars end outside, at a diamond (1 of “Speculative decoding”). The verdict comes from the tests" in said
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
-    assert "no samples yet" in some(0, (0, 0, 0)).conclusion
-    assert len(cell_shares.plot_cells(some(0, (0, 0, 0)), 1.0).data) == 1
+    assert "no samples yet" in build_three_cells(0, (0, 0, 0)).conclusion
+    assert len(cell_shares.plot_cells(build_three_cells(0, (0, 0, 0)), 1.0).data) == 1
 
 
 def test_the_command_repeats_the_question():
@@ -201,7 +203,7 @@ def test_the_command_repeats_the_question():
 
 @pytest.fixture
 def app(pair_folders, monkeypatch):
-    yield on_tiny_pair("exactness", pair_folders, monkeypatch)
+    yield open_on_tiny_pair("exactness", pair_folders, monkeypatch)
     cache.load_weights.cache_clear()
 
 

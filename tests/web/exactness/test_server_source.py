@@ -14,7 +14,7 @@ from specviz.web.exactness.state import SERVER, SOURCES, ExactnessQuestion, Exac
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
 from tests.audit.test_command import bent, few_hot_draws  # noqa: F401 a fixture
-from tests.web.common.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
+from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
 
 BASE = Settings(prompt="Once upon", max_new_tokens=2)
 
@@ -24,7 +24,7 @@ def exam(page_pair):
     return ExactnessState(ExactnessQuestion(BASE, SERVER), FairQueue())
 
 
-def asked(exam: ExactnessState, url: str, samples: str = "200", stop_at: str = "") -> ExactnessState:
+def ask_server(exam: ExactnessState, url: str, samples: str = "200", stop_at: str = "") -> ExactnessState:
     """The exam after its work; stopped at the first word of what is being done."""
     exam.ask_server(url, "", samples, work.audit_server)
     for _ in range(2400):
@@ -38,7 +38,7 @@ def asked(exam: ExactnessState, url: str, samples: str = "200", stop_at: str = "
 
 def test_a_server_is_asked_and_its_samples_tested(exam, pair):
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
-        asked(exam, server.url)
+        ask_server(exam, server.url)
     assert exam.notices == [] and exam.report["n"] == 200 and exam.report["verdict"] in ("consistent", "too few samples")
     assert exam.server_notes[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.server_notes)
     assert exam.report["audit"]["command"].startswith(f"specviz audit {server.url}")
@@ -46,7 +46,7 @@ def test_a_server_is_asked_and_its_samples_tested(exam, pair):
 
 def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
     with serving(dialect="llama.cpp", **of_pair(pair, bent)) as server:
-        asked(exam, server.url)
+        ask_server(exam, server.url)
     assert exam.notices == [] and exam.report["verdict"] == "rejected"
     said, rows = words.list_audit_sentences(exam.report), dict(words.build_audit_tables(exam.report))
     assert any(line.startswith("The samples part first at token 1") for line in said)
@@ -57,10 +57,10 @@ def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
 
 def test_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
     with serving(dialect="llama.cpp", slow=lambda number: 0.003, **of_pair(pair)) as server:
-        asked(exam, server.url, stop_at="Collecting")
+        ask_server(exam, server.url, stop_at="Collecting")
         assert exam.report is None and exam.ticket.state == "stopped"
         folder = exam.server_collection[1].name
-        asked(exam, server.url)
+        ask_server(exam, server.url)
     assert exam.report["n"] == 200 and exam.server_collection[1].name == folder
 
 
@@ -75,7 +75,7 @@ def test_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
 )
 def test_what_goes_wrong_is_a_sentence_and_no_report(exam, pair, fault, sentence):
     with serving(**fault, **of_pair(pair)) as server:
-        asked(exam, server.url)
+        ask_server(exam, server.url)
     assert sentence in exam.notices[0] and exam.report is None
 
 
@@ -90,7 +90,7 @@ def test_fields_that_cannot_be_used_are_a_sentence(exam, url, samples, sentence)
 
 
 def test_an_address_that_is_none_is_the_sentence_of_the_command(exam):
-    asked(exam, "localhost:8000")
+    ask_server(exam, "localhost:8000")
     assert "URL must be an address such as http://HOST:PORT/v1" in exam.notices[0]
 
 
@@ -108,7 +108,7 @@ def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
 
 def test_a_hosted_page_has_no_field_for_an_address_even_by_a_link(serve, page_pair):
     serve(mode="hosted")
-    app = opened("exactness", source="server")
+    app = open_page("exactness", source="server")
     (source,) = [one for one in app.selectbox if one.label == "What to test"]
     assert SOURCES[SERVER] not in source.options
     assert not [one for one in app.text_input if "Address" in one.label]
@@ -119,7 +119,7 @@ def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):
     """The address is in no link, and work begins with a click."""
     serve(mode="local")
     with serving() as server:
-        app = opened(
+        app = open_page(
             "exactness", source="server", **{"server-url": server.url, "url": server.url, "exactness-server-url-0": server.url}
         )
         (field,) = [one for one in app.text_input if "Address" in one.label]

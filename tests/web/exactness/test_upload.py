@@ -34,7 +34,7 @@ def draws(pair):
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.2)}
 
 
-def lines(rows, **more) -> bytes:
+def build_lines(rows, **more) -> bytes:
     return "".join(json.dumps({"prompt": PROMPT, "tokens": row, "stop": "length"} | more) + "\n" for row in rows).encode()
 
 
@@ -42,7 +42,7 @@ def upload(content: bytes, name: str = "draws.jsonl") -> SampleUpload:
     return SampleUpload(f"{name} {len(content)}", name, content)
 
 
-def took(exam: ExactnessState, *uploads: SampleUpload) -> ExactnessState:
+def examine_uploads(exam: ExactnessState, *uploads: SampleUpload) -> ExactnessState:
     exam.test_uploads(uploads, examine_files)
     for _ in range(600):
         if not exam.is_busy:
@@ -65,12 +65,12 @@ def after_a_file(exam, draws):
     if REPORTS:
         exam.report = REPORTS["right"]
     else:
-        REPORTS["right"] = took(exam, upload(lines(draws["right"]))).report
+        REPORTS["right"] = examine_uploads(exam, upload(build_lines(draws["right"]))).report
     return exam
 
 
 def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_detected(exam, draws):
-    took(exam, upload(lines(draws["right"])))
+    examine_uploads(exam, upload(build_lines(draws["right"])))
     report = exam.report
     assert exam.notices == [] and report["verdict"] == "consistent" and report["n"] == 600
     assert report["settings"]["prompt"] == PROMPT, "the prompt is the file's"
@@ -82,12 +82,12 @@ def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been
 
 
 def test_samples_of_another_distribution_are_rejected(exam, draws):
-    assert took(exam, upload(lines(draws["cooler"]))).report["verdict"] == "rejected"
+    assert examine_uploads(exam, upload(build_lines(draws["cooler"]))).report["verdict"] == "rejected"
 
 
 def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
     monkeypatch.setattr(cache, "load_weights", lambda *key: pytest.fail("no weights are needed"))
-    took(exam, upload(lines(draws["right"])), upload(lines(draws["cooler"]), "off.jsonl"))
+    examine_uploads(exam, upload(build_lines(draws["right"])), upload(build_lines(draws["cooler"]), "off.jsonl"))
     assert exam.report["mode"] == "two files" and exam.report["verdict"] == "rejected"
     assert exam.report["answers"][0]["cells"] == []
 
@@ -101,15 +101,17 @@ def test_of_many_cells_the_heaviest_are_shown_with_bands_for_all():
 
 
 BAD = {
-    "half a line": (lambda good: lines(good)[:-9], "perhaps it is cut off"),
-    "other tokens": (lambda good: lines([*good, [10**6, 1]]), "outside the vocabulary"),
+    "half a line": (lambda good: build_lines(good)[:-9], "perhaps it is cut off"),
+    "other tokens": (lambda good: build_lines([*good, [10**6, 1]]), "outside the vocabulary"),
     "mixed settings": (
-        lambda good: lines(good[:300], settings={"temperature": 1.0}) + lines(good[300:], settings={"temperature": 0.5}),
+        lambda good: (
+            build_lines(good[:300], settings={"temperature": 1.0}) + build_lines(good[300:], settings={"temperature": 0.5})
+        ),
         "other settings than the first sample",
     ),
-    "another temperature": (lambda good: lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
-    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "not a sample"),
-    "one draw repeated": (lambda good: lines([good[0]] * 600), "one draw repeated"),
+    "another temperature": (lambda good: build_lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
+    "an edited run": (lambda good: build_lines(good, settings={"uniforms": ["0=0.5"]}), "not a sample"),
+    "one draw repeated": (lambda good: build_lines([good[0]] * 600), "one draw repeated"),
     "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
     "nothing": (lambda good: b"", "holds no samples"),
     "no text at all": (lambda good: bytes(range(256)), "not valid JSON"),
@@ -120,30 +122,30 @@ BAD = {
 def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(after_a_file, draws, kind):
     exam, before = after_a_file, after_a_file.report
     make, sentence = BAD[kind]
-    took(exam, upload(make(draws["right"]), f"{kind}.jsonl"))
+    examine_uploads(exam, upload(make(draws["right"]), f"{kind}.jsonl"))
     assert len(exam.notices) == 1 and sentence in exam.notices[0]
     assert exam.report is before
 
 
 def test_what_is_too_large_is_not_read(exam, serve):
     serve(upload_mb=1)
-    took(exam, upload(b"{}" + b" " * 2**20, "huge.jsonl"))
+    examine_uploads(exam, upload(b"{}" + b" " * 2**20, "huge.jsonl"))
     assert "'huge.jsonl' is larger than 1 MB" in exam.notices[0] and exam.ticket is None
 
 
 def test_three_files_are_one_too_many_and_none_is_none(exam, draws):
-    good = lines(draws["right"])
-    took(exam, *(upload(good, name) for name in "abc"))
+    good = build_lines(draws["right"])
+    examine_uploads(exam, *(upload(good, name) for name in "abc"))
     assert "You gave 3" in exam.notices[0]
-    took(exam, upload(good))
-    took(exam)
+    examine_uploads(exam, upload(good))
+    examine_uploads(exam)
     assert exam.report is None and exam.notices == []
 
 
 def test_the_same_file_is_tested_once_and_other_visitors_see_nothing_of_it(exam, draws):
     other = ExactnessState(ExactnessQuestion(BASE, FILE), exam.queue)
-    found = took(exam, upload(lines(draws["right"]))).report
-    assert took(exam, upload(lines(draws["right"]))).report is found
+    found = examine_uploads(exam, upload(build_lines(draws["right"]))).report
+    assert examine_uploads(exam, upload(build_lines(draws["right"]))).report is found
     assert other.report is None and other.notices == []
 
 

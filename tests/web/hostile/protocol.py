@@ -12,7 +12,7 @@ from tests.web.hostile.corpus import TEXTS
 CLOSES, LIVES = "the socket ends", "the socket lives"
 
 
-def rerun(**asked: Any) -> bytes:
+def dump_rerun(**asked: Any) -> bytes:
     """A request for a run of the script."""
     message = BackMsg()
     message.rerun_script.SetInParent()
@@ -24,14 +24,14 @@ def rerun(**asked: Any) -> bytes:
     return message.SerializeToString()
 
 
-def states(*sent: WidgetState) -> bytes:
+def dump_states(*sent: WidgetState) -> bytes:
     """A request for a run with these values of fields."""
     message = BackMsg()
     message.rerun_script.widget_states.widgets.extend(sent)
     return message.SerializeToString()
 
 
-def context(**given: Any) -> bytes:
+def dump_context(**given: Any) -> bytes:
     """A request for a run from a browser that says this of itself."""
     message = BackMsg()
     for name, value in given.items():
@@ -39,7 +39,7 @@ def context(**given: Any) -> bytes:
     return message.SerializeToString()
 
 
-def operation(kind: str, session: str = "", file: str = "") -> bytes:
+def dump_operation(kind: str, session: str = "", file: str = "") -> bytes:
     message = BackMsg()
     asked = message.backend_operation_request
     asked.request_id, asked.session_id = "1", session
@@ -49,7 +49,7 @@ def operation(kind: str, session: str = "", file: str = "") -> bytes:
     return message.SerializeToString()
 
 
-def file_names(*names: str) -> bytes:
+def dump_file_names(*names: str) -> bytes:
     message = BackMsg()
     message.file_urls_request.request_id = "1"
     message.file_urls_request.file_names.extend(names)
@@ -82,41 +82,41 @@ MESSAGES = {  # name -> (what is sent, what becomes of the socket)
     "JSON as text": ('{"rerunScript": {}}', CLOSES),
     "no bytes": (b"", LIVES),
     "noise": (bytes(range(256)), CLOSES),
-    "a part of a message": (rerun(query_string="prompt=a")[:-3], CLOSES),
+    "a part of a message": (dump_rerun(query_string="prompt=a")[:-3], CLOSES),
     "a length beyond the end": (b"\x5a\xff\xff\xff\xff\x07", CLOSES),
     "groups in groups": (b"\x0b" * 10_000, CLOSES),
-    "a field with a book": (states(WidgetState(id="$$ID-1-fold-prompt-0", string_value="x" * 1_900_000)), LIVES),
+    "a field with a book": (dump_states(WidgetState(id="$$ID-1-fold-prompt-0", string_value="x" * 1_900_000)), LIVES),
     "an unknown field": (b"\xfa\x3f\x04abcd", LIVES),
-    "two kinds in one": (BackMsg(clear_cache=True).SerializeToString() + rerun(query_string="prompt=a"), LIVES),
+    "two kinds in one": (BackMsg(clear_cache=True).SerializeToString() + dump_rerun(query_string="prompt=a"), LIVES),
     "three megabytes": (b"x" * 3_000_000, CLOSES),
     "thirty megabytes": (b"x" * 30_000_000, CLOSES),
     **{
         kind: (BackMsg(**{kind: True}).SerializeToString(), LIVES)
         for kind in ("clear_cache", "load_git_info", "set_run_on_save", "debug_disconnect_websocket", "debug_shutdown_runtime")
     },
-    **{kind: (operation(kind), LIVES) for kind in ("install_skills", "dismiss_skills_nudge", "dataframe_chunk")},
-    "a download of nothing": (operation("deferred_file"), LIVES),
-    "a download by a path": (operation("deferred_file", file="../../../../etc/passwd"), LIVES),
-    "a download for a session of no name": (operation("deferred_file", session="\0" * 1000, file="1"), LIVES),
-    "addresses for 100,000 files": (file_names(*["a"] * 100_000), LIVES),
-    "addresses for files upwards": (file_names("../../../../etc/passwd", "C:\\x", "\0", "x" * 10**5), LIVES),
+    **{kind: (dump_operation(kind), LIVES) for kind in ("install_skills", "dismiss_skills_nudge", "dataframe_chunk")},
+    "a download of nothing": (dump_operation("deferred_file"), LIVES),
+    "a download by a path": (dump_operation("deferred_file", file="../../../../etc/passwd"), LIVES),
+    "a download for a session of no name": (dump_operation("deferred_file", session="\0" * 1000, file="1"), LIVES),
+    "addresses for 100,000 files": (dump_file_names(*["a"] * 100_000), LIVES),
+    "addresses for files upwards": (dump_file_names("../../../../etc/passwd", "C:\\x", "\0", "x" * 10**5), LIVES),
     "a stop of nothing": (BackMsg(stop_script=True).SerializeToString(), LIVES),
     **{
-        f"the page {name!r}": (rerun(page_name=name), LIVES)
+        f"the page {name!r}": (dump_rerun(page_name=name), LIVES)
         for name in ("nowhere", "../../../../etc/passwd", "/etc/passwd", "app.py", "<script>", "x" * 10**5, "\0")
     },
     **{
-        f"the page of the hash {name!r}": (rerun(page_script_hash=name), LIVES)
+        f"the page of the hash {name!r}": (dump_rerun(page_script_hash=name), LIVES)
         for name in ("0" * 32, "../../app.py", "\0", "x" * 10**5, "__proto__")
     },
     **{
-        f"the fragment {name[:20]!r}": (rerun(fragment_id=name, is_auto_rerun=True), LIVES)
+        f"the fragment {name[:20]!r}": (dump_rerun(fragment_id=name, is_auto_rerun=True), LIVES)
         for name in ("0" * 32, "../x", "\0", "x" * 10**5)
     },
-    "a run of a fragment and Back at once": (rerun(fragment_id="1", is_history_navigation=True), LIVES),
-    "messages that it has not had": (rerun(cached_message_hashes=["0" * 64] * 5000), LIVES),
+    "a run of a fragment and Back at once": (dump_rerun(fragment_id="1", is_history_navigation=True), LIVES),
+    "messages that it has not had": (dump_rerun(cached_message_hashes=["0" * 64] * 5000), LIVES),
     **{
-        f"a browser whose {name} is {value!r:.20}": (context(**{name: value}), LIVES)
+        f"a browser whose {name} is {value!r:.20}": (dump_context(**{name: value}), LIVES)
         for name, value in {
             "timezone": "../../../../etc/passwd",
             "locale": "\0",
@@ -124,26 +124,29 @@ MESSAGES = {  # name -> (what is sent, what becomes of the socket)
             "url": "file:///etc/passwd",
         }.items()
     },
-    "a browser at an address of 100,000 characters": (context(url="http://" + "x" * 10**5), LIVES),
-    **{f"an address {name}": (rerun(query_string=query), LIVES) for name, query in QUERIES.items()},
-    "501 fields": (states(*(WidgetState(id=f"$$ID-{n}", bool_value=True) for n in range(501))), CLOSES),
-    "400 fields that nobody made": (states(*(WidgetState(id=f"$$ID-{n}-x-None", string_value="x") for n in range(400))), LIVES),
-    "a field twice": (
-        states(*[WidgetState(id="$$ID-1-fold-seed-0", string_value="1"), WidgetState(id="$$ID-1-fold-seed-0", int_value=2)]),
+    "a browser at an address of 100,000 characters": (dump_context(url="http://" + "x" * 10**5), LIVES),
+    **{f"an address {name}": (dump_rerun(query_string=query), LIVES) for name, query in QUERIES.items()},
+    "501 fields": (dump_states(*(WidgetState(id=f"$$ID-{n}", bool_value=True) for n in range(501))), CLOSES),
+    "400 fields that nobody made": (
+        dump_states(*(WidgetState(id=f"$$ID-{n}-x-None", string_value="x") for n in range(400))),
         LIVES,
     ),
-    "a field without a value": (states(WidgetState(id="$$ID-1-fold-seed-0")), LIVES),
-    "a field with a name of 100,000 characters": (states(WidgetState(id="$$ID-" + "x" * 10**5, trigger_value=True)), LIVES),
+    "a field twice": (
+        dump_states(*[WidgetState(id="$$ID-1-fold-seed-0", string_value="1"), WidgetState(id="$$ID-1-fold-seed-0", int_value=2)]),
+        LIVES,
+    ),
+    "a field without a value": (dump_states(WidgetState(id="$$ID-1-fold-seed-0")), LIVES),
+    "a field with a name of 100,000 characters": (dump_states(WidgetState(id="$$ID-" + "x" * 10**5, trigger_value=True)), LIVES),
     "a field of Streamlit's own": (
-        states(WidgetState(id="$$STREAMLIT_INTERNAL_KEY_x__events", json_trigger_value="[")),
+        dump_states(WidgetState(id="$$STREAMLIT_INTERNAL_KEY_x__events", json_trigger_value="[")),
         LIVES,
     ),
     **{
-        f"a field of the name {name!r:.20}": (states(WidgetState(id=name, string_value="x")), CLOSES)
+        f"a field of the name {name!r:.20}": (dump_states(WidgetState(id=name, string_value="x")), CLOSES)
         for name in ("", "x", "one_round", "fold-seed-0", "__class__", "$ID-1", "\0", "$$", "$$ID", "$$\0")
     },
     **{
-        f"a field of the name {name!r}": (states(WidgetState(id=name, json_value="{}")), LIVES)
+        f"a field of the name {name!r}": (dump_states(WidgetState(id=name, json_value="{}")), LIVES)
         for name in ("$$ID-", "$$ID--", "$$ID-1-one_round", "$$ID-1-", "$$ID-\0")
     },
 }
@@ -227,26 +230,30 @@ HEADERS: dict[str, dict[str, str]] = {  # of a request for a page
 METHODS = ("POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "PROPFIND", "X" * 100)
 
 
-def form(name: str, content: bytes, disposition: str = "") -> bytes:
+def build_form(name: str, content: bytes, disposition: str = "") -> bytes:
     head = disposition or f'form-data; name="file"; filename="{name}"'
     return b"--x\r\nContent-Disposition: " + head.encode() + b"\r\n\r\n" + content + b"\r\n--x--\r\n"
 
 
 UPLOADS: dict[str, tuple[bytes, dict[str, str], tuple[int, ...]]] = {  # name -> (body, headers, what it may be answered with)
-    "a name upwards": (form("../../../../tmp/x.jsonl", b"x"), {}, (204,)),
-    "a name of a device": (form("CON\\..\\x", b"x"), {}, (204,)),
-    "a name of 5,000 characters": (form("x" * 5000, b"x"), {}, (204, 400)),
-    "a name with a script": (form("<script>alert(1)</script>.jsonl", b"x"), {}, (204,)),
-    "no file": (form("", b"x", 'form-data; name="file"'), {}, (400,)),
-    "two files": (form("a", b"x")[:-7] + b"\r\n" + form("b", b"y").replace(b'name="file"', b'name="other"'), {}, (400,)),
+    "a name upwards": (build_form("../../../../tmp/x.jsonl", b"x"), {}, (204,)),
+    "a name of a device": (build_form("CON\\..\\x", b"x"), {}, (204,)),
+    "a name of 5,000 characters": (build_form("x" * 5000, b"x"), {}, (204, 400)),
+    "a name with a script": (build_form("<script>alert(1)</script>.jsonl", b"x"), {}, (204,)),
+    "no file": (build_form("", b"x", 'form-data; name="file"'), {}, (400,)),
+    "two files": (
+        build_form("a", b"x")[:-7] + b"\r\n" + build_form("b", b"y").replace(b'name="file"', b'name="other"'),
+        {},
+        (400,),
+    ),
     "no parts": (b"x" * 1000, {}, (400,)),
-    "no boundary": (form("a", b"x"), {"Content-Type": "multipart/form-data"}, (400,)),
+    "no boundary": (build_form("a", b"x"), {"Content-Type": "multipart/form-data"}, (400,)),
     "another type": (b"a=b", {"Content-Type": "application/x-www-form-urlencoded"}, (400,)),
     "nothing": (b"", {}, (400,)),
-    "6 MB": (form("a", b"x" * 6 * 2**20), {}, (413,)),
+    "6 MB": (build_form("a", b"x" * 6 * 2**20), {}, (413,)),
     "parts without end": (b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\n\r\n" * 5000, {}, (400,)),
     "a length beyond belief": (b"", {"Content-Length": "9" * 18}, (413,)),
     "a length that is none": (b"", {"Content-Length": "many"}, (400,)),
-    "no token": (form("a", b"x"), {"X-Xsrftoken": ""}, (403,)),
-    "another token": (form("a", b"x"), {"X-Xsrftoken": "2|00000000|00000000000000000000000000000000|1"}, (403,)),
+    "no token": (build_form("a", b"x"), {"X-Xsrftoken": ""}, (403,)),
+    "another token": (build_form("a", b"x"), {"X-Xsrftoken": "2|00000000|00000000000000000000000000000000|1"}, (403,)),
 }

@@ -8,7 +8,7 @@ import pytest
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 
 from specviz.figures.pages_and_glossary import PAGES
-from tests.web.common.test_frame import a_server_that_runs, opened  # noqa: F401 the first is a fixture
+from tests.web.common.test_frame import a_server_that_runs, open_page  # noqa: F401 the first is a fixture
 
 VALUES = (None, "live", {"kind": "live"}, {"kind": "uniform", "position": 0, "purpose": "accept", "u": 0.5})
 
@@ -30,7 +30,7 @@ def write_triggers(metadata: dict) -> list[WidgetStates]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_trigger_for_a_page_that_was_left_draws_the_open_page(page):
-    app = opened(page)
+    app = open_page(page)
     metadata = dict(app.session_state._state._state._new_widget_state.widget_metadata)
     assert any(known.callbacks or known.callback for known in metadata.values())
     other = "questions" if page != "questions" else "one_token"

@@ -10,7 +10,7 @@ from specviz.export.package import dump_csv
 from specviz.jobs.queue import FairQueue
 from specviz.web.common import frame, links, page_state, session
 from specviz.web.jobs import cache
-from tests.web.common.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
+from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
 from tests.web.hostile.corpus import LINKS, TEXTS
 
 LONGEST = 1000  # characters of one sentence
@@ -42,15 +42,15 @@ LONG = ("prompt", "uniforms", "tree", "p")  # keys whose readers go through ever
 MANY = 100_000  # characters of each then
 
 
-def link_of(name: str) -> dict[str, str]:
+def build_link(name: str) -> dict[str, str]:
     """A link whose keys all have this value, as far as an address can carry it."""
     text = TEXTS[name]
     return dict.fromkeys(sorted(links.KEYS) if len(text) < 1000 else LONG, text[:MANY])
 
 
-def met(page: str, name: str, caplog) -> None:
+def check_hostile_link(page: str, name: str, caplog) -> None:
     """The page of such a link: nothing raised, markup nowhere but as text; then the page runs again."""
-    app = opened(page, **link_of(name))
+    app = open_page(page, **build_link(name))
     assert not app.exception
     assert all(len(one.value) < LONGEST for one in app.text if one.value != TEXTS[name])
     assert not [one for one in app.markdown if one.allow_html and "alert(1)" in one.value]
@@ -65,7 +65,7 @@ SENT = [name for name in TEXTS if name != "half a character"]  # an address is U
 @pytest.mark.parametrize("name", ["a script", "a path upwards", "many parts"])
 def test_a_page_of_a_hostile_link_shows_no_exception_and_works_afterwards(serve, name, caplog):
     serve(mode="hosted")
-    met("one_token", name, caplog)
+    check_hostile_link("one_token", name, caplog)
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_a_page_of_a_hostile_link_shows_no_exception_and_works_afterwards(serve,
 @pytest.mark.parametrize("name", SENT)
 def test_every_page_of_every_hostile_link_shows_no_exception_and_works_afterwards(serve, page, name, caplog):
     serve(mode="hosted")
-    met(page, name, caplog)
+    check_hostile_link(page, name, caplog)
 
 
 # What the host alone decides ---------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ HOSTS = {  # key -> values that would cost the host something, or show what it h
 @pytest.mark.parametrize("page", list(frame.PAGES))
 def test_a_link_to_a_hosted_page_chooses_nothing_that_costs_the_host_and_says_so(serve, page, monkeypatch):
     serve(mode="hosted")
-    refused(page, 0, monkeypatch)
+    check_left_out(page, 0, monkeypatch)
 
 
 @pytest.mark.slow
@@ -98,17 +98,17 @@ def test_a_link_to_a_hosted_page_chooses_nothing_that_costs_the_host_and_says_so
 def test_a_link_to_a_hosted_page_chooses_no_device_number_type_folder_or_hub_name(serve, page, monkeypatch):
     serve(mode="hosted")
     for number in range(max(map(len, HOSTS.values()))):
-        refused(page, number, monkeypatch)
+        check_left_out(page, number, monkeypatch)
 
 
-def refused(page: str, number: int, monkeypatch) -> None:
+def check_left_out(page: str, number: int, monkeypatch) -> None:
     """Whatever would be loaded is not; each key that is left out has its sentence."""
     loaded: list[tuple] = []
     plain = cache.load_weights
     asked = {key: values[number % len(values)] for key, values in HOSTS.items()}
     with monkeypatch.context() as patch:
         patch.setattr(cache, "load_weights", lambda *key: loaded.append(key) or plain(*key))
-        app = opened(page, prompt="Once", **asked)
+        app = open_page(page, prompt="Once", **asked)
     assert not app.exception
     components = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices") or ())]
@@ -128,11 +128,11 @@ def no_work(monkeypatch):
     monkeypatch.setattr(session, "PROMPT", 0.0)
 
 
-def fields(app) -> list[str]:
+def list_field_ids(app) -> list[str]:
     return [state.id for state in app._tree.get_widget_states().widgets]
 
 
-def filled(app, text: str):
+def fill_fields(app, text: str):
     """The page after a browser has sent this text for each of its fields that take one."""
     states = app._tree.get_widget_states()
     for state in states.widgets:
@@ -144,22 +144,22 @@ def filled(app, text: str):
 @pytest.mark.parametrize("page", ["one_round", "exactness"])
 def test_fields_with_a_hostile_text_are_sentences_or_settings(serve, no_work, page, caplog):
     serve(mode="hosted")
-    written(page, ("a script", "half a character"), caplog)
+    check_texts(page, ("a script", "half a character"), caplog)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", list(frame.PAGES))
 def test_every_field_of_every_page_with_every_hostile_text_is_a_sentence_or_a_setting(serve, no_work, page, caplog):
     serve(mode="hosted")
-    written(page, SENT, caplog)
+    check_texts(page, SENT, caplog)
 
 
-def written(page: str, names, caplog) -> None:
-    app = opened(page)
+def check_texts(page: str, names, caplog) -> None:
+    app = open_page(page)
     for name in names:
         if name == "half a character":  # a browser's message is UTF-8 as well
             continue
-        app = filled(app, TEXTS[name][:MANY])
+        app = fill_fields(app, TEXTS[name][:MANY])
         assert not app.exception and "Traceback" not in caplog.text, name
         assert all(len(one.value) < LONGEST for one in app.text if one.value not in TEXTS[name]), name
 
@@ -183,8 +183,8 @@ FORGED = {
 @pytest.mark.parametrize("kind", FORGED)
 def test_every_field_of_every_page_takes_or_refuses_a_forged_value(serve, no_work, page, kind, caplog):
     serve(mode="hosted")
-    app = opened(page)
-    for field in fields(app):
-        if field in fields(app):  # an earlier value can have changed which there are
-            app = sent(app, field, **FORGED[kind])
+    app = open_page(page)
+    for field in list_field_ids(app):
+        if field in list_field_ids(app):  # an earlier value can have changed which there are
+            app = send_value(app, field, **FORGED[kind])
             assert not app.exception and "Traceback" not in caplog.text, field

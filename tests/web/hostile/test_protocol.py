@@ -35,9 +35,9 @@ from tests.web.hostile.protocol import (
     QUERIES,
     UPLOADS,
     VALUES,
-    form,
-    operation,
-    rerun,
+    build_form,
+    dump_operation,
+    dump_rerun,
 )
 from tests.web_pair import write_opening
 from tools.load.client import COMPONENT_EVENTS, StreamlitClient
@@ -90,11 +90,11 @@ def server(tmp_path_factory) -> Iterator[Watched]:
         patch.setenv("SPECVIZ_MODE", "hosted")
         with serving(folder, log) as address:
             found = Watched(address, log)
-            asyncio.run(begun(found))
+            asyncio.run(run_first_round(found))
             yield found
 
 
-async def begun(server: Watched) -> None:
+async def run_first_round(server: Watched) -> None:
     """A first live round: what libraries take once is there."""
     first = StreamlitClient(link="prompt=a")
     async with first.open_tab(server.address):
@@ -114,7 +114,7 @@ class Reader(StreamlitClient):
         super()._note(message)
 
 
-def told(server: Watched, story: Callable[[], Coroutine]) -> None:
+def run_story(server: Watched, story: Callable[[], Coroutine]) -> None:
     """The story, and that the server bears it."""
 
     async def whole() -> None:
@@ -141,15 +141,15 @@ def test_a_message_that_no_browser_sends(server, name):
                 await asyncio.wait({client.reading})
                 assert isinstance(client.socket.close_code, int) and client.socket.close_code != 1011
                 return
-            if runs(sent):
+            if is_rerun(sent):
                 await client.run_until(lambda: client.finished)
             await client.settle()
             assert not client.exceptions and not client.inside
 
-    told(server, story)
+    run_story(server, story)
 
 
-def runs(data: bytes) -> bool:
+def is_rerun(data: bytes) -> bool:
     """Whether a message has the page drawn."""
     asked = BackMsg.FromString(data)
     return asked.HasField("rerun_script") and not asked.rerun_script.fragment_id
@@ -165,7 +165,7 @@ def test_every_page_of_a_hostile_address(server, page):
                 await client.run_until(lambda client=client: client.finished)
                 assert not client.exceptions and not client.inside, name
 
-    told(server, story)
+    run_story(server, story)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -176,7 +176,7 @@ def test_fields_of_every_page_that_all_have_a_value_no_browser_sends(server, pag
             async with client.open_tab(server.address):
                 await client.run()
                 await client.run_until(lambda: client.finished)
-                message = BackMsg.FromString(rerun(page_script_hash=client.opened))
+                message = BackMsg.FromString(dump_rerun(page_script_hash=client.opened))
                 for widget in list(client.widgets.values()):
                     message.rerun_script.widget_states.widgets.append(WidgetState(id=widget, **value))
                 before = client.begun
@@ -186,7 +186,7 @@ def test_fields_of_every_page_that_all_have_a_value_no_browser_sends(server, pag
                 await client.settle()
                 assert not client.exceptions, name
 
-    told(server, story)
+    run_story(server, story)
 
 
 @pytest.mark.parametrize("page", [FIRST, "one_token", "whole_text", "mistakes"])
@@ -202,10 +202,10 @@ def test_what_a_component_reports_that_it_never_would(server, page):
                 await client.settle()
                 assert not client.exceptions and not client.inside, name
 
-    told(server, story)
+    run_story(server, story)
 
 
-def socket_of(server: Watched, cookies: str = "", *more: str, origin: str | None = None) -> connect:
+def open_socket(server: Watched, cookies: str = "", *more: str, origin: str | None = None) -> connect:
     """A socket as a browser opens it. more: what follows the protocol's name: a token, and a session to go on with."""
     return connect(
         server.address.replace("http", "ws", 1) + "/_stcore/stream", subprotocols=["streamlit", *more], max_size=None,
@@ -238,10 +238,10 @@ def test_nobody_reaches_into_the_page_of_another(server):
             await other.settle(lambda: other.put(key, stolen, "file_uploader_state_value"))
             assert not any(MARK in text for text in other.written) and not other.exceptions
             # A download and a fragment, by theirs.
-            await other.socket.send(operation("deferred_file", victim.session, "1"))
+            await other.socket.send(dump_operation("deferred_file", victim.session, "1"))
             await other.run_until(lambda: "1" in other.answers)
             assert other.answers.pop("1").error_msg and not other.inside
-            await other.socket.send(rerun(fragment_id="f" * 32, is_auto_rerun=True))
+            await other.socket.send(dump_rerun(fragment_id="f" * 32, is_auto_rerun=True))
             # The file replaced and removed, with a token of the other one's.
             for method in ("put", "delete"):
                 answer = await asyncio.to_thread(
@@ -252,7 +252,7 @@ def test_nobody_reaches_into_the_page_of_another(server):
             await victim.settle()
             assert not victim.exceptions and victim.finished
 
-    told(server, story)
+    run_story(server, story)
 
 
 # Very many ---------------------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_thousands_of_runs_asked_for_at_once_end_the_socket_of_who_asks(server):
         async with client.open_tab(server.address):
             with contextlib.suppress(ConnectionClosed):
                 for n in range(5000):
-                    await client.socket.send(rerun(query_string=f"seed={n}"))
+                    await client.socket.send(dump_rerun(query_string=f"seed={n}"))
             honest = StreamlitClient()
             async with honest.open_tab(server.address):
                 await honest.run()
@@ -272,7 +272,7 @@ def test_thousands_of_runs_asked_for_at_once_end_the_socket_of_who_asks(server):
             await asyncio.wait({client.reading})
             assert client.socket.close_code == 1008 and client.begun < 10 * HELD
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_one_visitor_opens_so_many_sockets_and_no_more(server):
@@ -284,22 +284,22 @@ def test_one_visitor_opens_so_many_sockets_and_no_more(server):
             turned_away = 0
             for _ in range(60):
                 try:
-                    await open_ones.enter_async_context(socket_of(server, cookies))
+                    await open_ones.enter_async_context(open_socket(server, cookies))
                 except InvalidStatus:
                     turned_away += 1
             assert turned_away == 60 - 19
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_a_socket_of_another_site_is_refused(server):
     async def story() -> None:
         for origin in ("https://evil.example", "null", "file://", f"http://{server.name.partition(':')[0]}.evil.example"):
             with pytest.raises(InvalidStatus):
-                async with socket_of(server, origin=origin):
+                async with open_socket(server, origin=origin):
                     pass
 
-    told(server, story)
+    run_story(server, story)
 
 
 # Uploads -----------------------------------------------------------------------------------------------------------------------
@@ -317,11 +317,11 @@ def test_an_upload_that_no_browser_sends(server, kind):
             token = client.http.cookies["_streamlit_xsrf"]
             sent = {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token, "Content-Type": "multipart/form-data; boundary=x"}
             status, answer = await asyncio.to_thread(
-                asked, server, "PUT", f"/_stcore/upload_file/{client.session}/1", sent | headers, body
+                send_request, server, "PUT", f"/_stcore/upload_file/{client.session}/1", sent | headers, body
             )
             assert status in allowed and not INSIDE.search(answer)
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
@@ -332,14 +332,16 @@ def test_a_page_has_room_for_a_few_files_and_then_for_none(server):
             await client.run_until(lambda: client.finished)
             token = client.http.cookies["_streamlit_xsrf"]
             sent = {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token, "Content-Type": "multipart/form-data; boundary=x"}
-            body = form("a", b"x" * (5 * 2**20 - 1000))
+            body = build_form("a", b"x" * (5 * 2**20 - 1000))
             answers = [
-                (await asyncio.to_thread(asked, server, "PUT", f"/_stcore/upload_file/{client.session}/{n}", sent, body))[0]
+                (await asyncio.to_thread(send_request, server, "PUT", f"/_stcore/upload_file/{client.session}/{n}", sent, body))[
+                    0
+                ]
                 for n in range(MAX_LARGE_FILES + 3)
             ]
             assert answers == [204] * MAX_LARGE_FILES + [413] * 3
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_an_upload_to_a_page_that_is_not_open_is_refused(server):
@@ -350,17 +352,17 @@ def test_an_upload_to_a_page_that_is_not_open_is_refused(server):
             sent = {"Cookie": f"_streamlit_xsrf={token}", "X-Xsrftoken": token, "Content-Type": "multipart/form-data; boundary=x"}
             for session in ("nobody", "..%2f..", "%00", "x" * 3000):
                 status, answer = await asyncio.to_thread(
-                    asked, server, "PUT", f"/_stcore/upload_file/{session}/1", sent, form("a", b"x")
+                    send_request, server, "PUT", f"/_stcore/upload_file/{session}/1", sent, build_form("a", b"x")
                 )
                 assert status in (400, 404) and not INSIDE.search(answer)
 
-    told(server, story)
+    run_story(server, story)
 
 
 # Requests ----------------------------------------------------------------------------------------------------------------------
 
 
-def asked(server: Watched, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, bytes]:
+def send_request(server: Watched, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, bytes]:
     """Status and text of the answer; 0 where the server ends the connection without one."""
     connection = http.client.HTTPConnection(server.name, timeout=30)
     try:
@@ -382,45 +384,45 @@ def asked(server: Watched, method: str, path: str, headers: dict[str, str], body
 def test_no_path_leads_to_a_file_of_the_host(server):
     async def story() -> None:
         for path in PATHS:
-            status, answer = await asyncio.to_thread(asked, server, "GET", quote(path, safe="/%\\:.~"), {})
+            status, answer = await asyncio.to_thread(send_request, server, "GET", quote(path, safe="/%\\:.~"), {})
             assert status in (0, 200, 301, 307, 400, 404, 405, 414, 431), (path, status)
             assert status != 200 or b"<title>Streamlit</title>" in answer, path
             assert b"root:" not in answer and b"import" not in answer.partition(b"<script")[0] and not INSIDE.search(answer), path
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_a_request_with_headers_that_no_browser_sends_is_answered(server):
     async def story() -> None:
         for name, headers in HEADERS.items():
             for path in ("/", "/exactness", "/healthz", "/_stcore/health"):
-                status, answer = await asyncio.to_thread(asked, server, "GET", path, headers)
+                status, answer = await asyncio.to_thread(send_request, server, "GET", path, headers)
                 assert status in (0, 200, 206, 400, 413, 414, 416, 431), (name, status)
                 assert not INSIDE.search(answer), name
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_no_other_method_does_anything(server):
     async def story() -> None:
         for method in METHODS:
             for path in ("/", "/exactness", "/healthz", "/metrics", "/media/x", "/_stcore/agent/mcp"):
-                status, answer = await asyncio.to_thread(asked, server, method, path, {}, b'{"method": "tools/call"}')
+                status, answer = await asyncio.to_thread(send_request, server, method, path, {}, b'{"method": "tools/call"}')
                 assert status in (0, 400, 404, 405), (method, path)
                 assert not INSIDE.search(answer)
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_what_is_counted_is_not_told_to_who_comes_through_a_proxy(server):
     async def story() -> None:
         for name, value in (("X-Forwarded-For", "127.0.0.1"), ("Forwarded", "for=127.0.0.1"), ("X-Forwarded-For", "")):
             for path in ("/metrics", "/metrics/", "//metrics", "/_stcore/metrics"):
-                status, answer = await asyncio.to_thread(asked, server, "GET", path, {name: value})
+                status, answer = await asyncio.to_thread(send_request, server, "GET", path, {name: value})
                 assert b"specviz_open_pages" not in answer and b"_bytes" not in answer, (name, path)
                 assert status in (301, 307, 400, 404), (name, path)
 
-    told(server, story)
+    run_story(server, story)
 
 
 def test_no_refusal_names_a_page_that_was_hostile_in_its_fields(server):
@@ -437,4 +439,4 @@ def test_no_refusal_names_a_page_that_was_hostile_in_its_fields(server):
             await honest.settle()
             assert widget_guard.SENTENCE in hostile.written and widget_guard.SENTENCE not in honest.written
 
-    told(server, story)
+    run_story(server, story)

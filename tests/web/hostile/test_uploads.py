@@ -11,9 +11,9 @@ from specviz.evidence.sample_files import LINE, parse_samples
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState
-from tests.web.common.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
-from tests.web.exactness.test_upload import took, upload
-from tests.web.hostile.corpus import FILES, TEXTS, line
+from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
+from tests.web.exactness.test_upload import examine_uploads, upload
+from tests.web.hostile.corpus import FILES, TEXTS, build_line
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -29,7 +29,7 @@ def test_a_hostile_file_is_a_short_sentence(kind):
 def test_a_hostile_prompt_is_kept_as_it_is_or_is_a_short_sentence(kind):
     """What is read can be written again, as UTF-8 and as JSON."""
     try:
-        found = parse_samples(line(prompt=TEXTS[kind]), "draws.jsonl")
+        found = parse_samples(build_line(prompt=TEXTS[kind]), "draws.jsonl")
     except EvidenceError as error:
         assert len(str(error)) < 500 and kind == "half a character"
     else:
@@ -38,7 +38,7 @@ def test_a_hostile_prompt_is_kept_as_it_is_or_is_a_short_sentence(kind):
 
 
 def test_the_longest_line_is_read_and_one_more_byte_is_not():
-    longest = line(note="").rstrip().ljust(LINE)
+    longest = build_line(note="").rstrip().ljust(LINE)
     assert len(parse_samples(longest, "a").samples) == 1
     with pytest.raises(EvidenceError, match="is too long"):
         parse_samples(longest + b" ", "a")
@@ -47,7 +47,7 @@ def test_the_longest_line_is_read_and_one_more_byte_is_not():
 def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
     serve(mode="hosted")
     exam = ExactnessState(ExactnessQuestion(Settings(max_new_tokens=2), FILE), FairQueue())
-    took(exam, upload(line(prompt="x" * 9000)))
+    examine_uploads(exam, upload(build_line(prompt="x" * 9000)))
     assert len(exam.notices) == 1 and "at most 8,000 bytes on this server" in exam.notices[0]
     assert exam.report is None
 
@@ -55,8 +55,8 @@ def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
 def test_a_file_that_is_not_here_is_left_out_and_the_page_stays(serve, caplog):
     """As after a server has started again, or with somebody else's file by its name."""
     serve(mode="hosted")
-    app = opened("exactness", source="file")
+    app = open_page("exactness", source="file")
     state = {"uploaded_file_info": [{"file_id": "somebody else's", "name": "../x", "size": 2**62}]}
-    app = sent(app, "exactness-file", file_uploader_state_value=state)
+    app = send_value(app, "exactness-file", file_uploader_state_value=state)
     assert not app.exception and "Traceback" not in caplog.text
     assert not app.session_state["exactness"].tested_uploads

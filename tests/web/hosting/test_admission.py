@@ -31,12 +31,12 @@ class Inside:
             await send({"type": "http.response.body", "body": b"page"})
 
 
-def scope_of(path: str, visitor: int | None = None, kind: str = "http", method: str = "GET") -> dict[str, Any]:
+def build_scope(path: str, visitor: int | None = None, kind: str = "http", method: str = "GET") -> dict[str, Any]:
     cookie = [] if visitor is None else [(b"cookie", COOKIE.format(visitor).encode())]
     return {"type": kind, "path": path, "headers": cookie, "method": method}
 
 
-async def asked(door: AdmissionMiddleware, scope: dict[str, Any]) -> list[dict[str, Any]]:
+async def call_middleware(door: AdmissionMiddleware, scope: dict[str, Any]) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -49,8 +49,10 @@ async def asked(door: AdmissionMiddleware, scope: dict[str, Any]) -> list[dict[s
     return sent
 
 
-async def with_sockets(door: AdmissionMiddleware, visitors: list[int | None]) -> list[asyncio.Task]:
-    tasks = [asyncio.create_task(asked(door, scope_of("/_stcore/stream", visitor, "websocket"))) for visitor in visitors]
+async def open_sockets(door: AdmissionMiddleware, visitors: list[int | None]) -> list[asyncio.Task]:
+    tasks = [
+        asyncio.create_task(call_middleware(door, build_scope("/_stcore/stream", visitor, "websocket"))) for visitor in visitors
+    ]
     await asyncio.sleep(0)
     return tasks
 
@@ -59,19 +61,21 @@ def test_a_full_server_answers_a_new_page_with_a_sentence_and_turns_its_socket_a
     async def story() -> None:
         inside = Inside()
         door = AdmissionMiddleware(inside, ServerOptions(mode="hosted", sessions=2))
-        tasks = await with_sockets(door, [1, None])
+        tasks = await open_sockets(door, [1, None])
         assert door.open.total() == inside.inside == 2
         for path in ("/", "/exactness", "/under/a/path/exactness/"):
-            start, body = await asked(door, scope_of(path, 3))
+            start, body = await call_middleware(door, build_scope(path, 3))
             assert start["status"] == 503 and dict(start["headers"])[b"retry-after"] == str(AGAIN).encode()
             assert b"This server is full (2 of 2 pages open)." in body["body"]
-        assert await asked(door, scope_of("/_stcore/stream", 3, "websocket")) == [{"type": "websocket.close", "code": 1013}]
+        assert await call_middleware(door, build_scope("/_stcore/stream", 3, "websocket")) == [
+            {"type": "websocket.close", "code": 1013}
+        ]
         for path in ("/healthz", "/_stcore/health", "/static/js/index.js"):
-            assert (await asked(door, scope_of(path)))[0]["status"] == 200
+            assert (await call_middleware(door, build_scope(path)))[0]["status"] == 200
         assert inside.inside == 2, "who is in stays in"
         inside.let_go.set()
         await asyncio.gather(*tasks)
-        assert not door.open and (await asked(door, scope_of("/")))[0]["status"] == 200
+        assert not door.open and (await call_middleware(door, build_scope("/")))[0]["status"] == 200
 
     asyncio.run(story())
 
@@ -80,10 +84,13 @@ def test_one_visitor_with_many_pages_does_not_close_the_door_for_others():
     async def story() -> None:
         inside = Inside()
         door = AdmissionMiddleware(inside, ServerOptions(mode="hosted", sessions_per_visitor=2))
-        tasks = await with_sockets(door, [1, 1])
-        (start, body), (other, _) = await asked(door, scope_of("/", 1)), await asked(door, scope_of("/", 2))
+        tasks = await open_sockets(door, [1, 1])
+        (start, body), (other, _) = (
+            await call_middleware(door, build_scope("/", 1)),
+            await call_middleware(door, build_scope("/", 2)),
+        )
         assert start["status"] == 503 and b"You have 2 pages open here" in body["body"] and other["status"] == 200
-        assert (await asked(door, scope_of("/")))[0]["status"] == 200, "a browser without the cookie is new"
+        assert (await call_middleware(door, build_scope("/")))[0]["status"] == 200, "a browser without the cookie is new"
         inside.let_go.set()
         await asyncio.gather(*tasks)
 
@@ -97,7 +104,7 @@ def test_a_socket_that_fails_is_counted_out():
 
         door = AdmissionMiddleware(broken, ServerOptions(mode="hosted"))
         with pytest.raises(ConnectionResetError):
-            await asked(door, scope_of("/_stcore/stream", 1, "websocket"))
+            await call_middleware(door, build_scope("/_stcore/stream", 1, "websocket"))
         assert not door.open
 
     asyncio.run(story())
@@ -131,26 +138,26 @@ def test_a_cookie_that_no_browser_sends_is_no_visitor(cookie):
 # Addresses -----------------------------------------------------------------------------------------------------------------
 
 
-def status_of(path: str, kind: bytes = b"text/html; charset=utf-8") -> int:
+def read_status(path: str, kind: bytes = b"text/html; charset=utf-8") -> int:
     """Of an answer that Streamlit gives with 200."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
         await send({"type": "http.response.body", "body": b"page"})
 
-    return asyncio.run(asked(AdmissionMiddleware(app, ServerOptions()), scope_of(path)))[0]["status"]
+    return asyncio.run(call_middleware(AdmissionMiddleware(app, ServerOptions()), build_scope(path)))[0]["status"]
 
 
 @pytest.mark.parametrize("path", ["/", "/exactness", "/exactness/", "/under/a/proxy/speed", "/index.html", "/one_round"])
 def test_addresses_of_pages_are_found_under_any_path_of_a_proxy(path):
-    assert status_of(path) == 200
+    assert read_status(path) == 200
 
 
 @pytest.mark.parametrize(
     "path", ["/nowhere", "/exactness/nowhere", "/wp-login.php", "/.env", "/exactness.html", "/static/js/none.js"]
 )
 def test_an_address_that_no_page_has_is_answered_by_the_app_as_not_found(path):
-    assert status_of(path) == 404
+    assert read_status(path) == 404
 
 
 @pytest.mark.parametrize(
@@ -163,12 +170,12 @@ def test_an_address_that_no_page_has_is_answered_by_the_app_as_not_found(path):
     ],
 )
 def test_files_and_what_the_server_says_of_itself_are_as_they_were(path, kind):
-    assert status_of(path, kind) == 200
+    assert read_status(path, kind) == 200
 
 
 @pytest.mark.parametrize(
     "path", ["/_stcore/metrics", "/under/a/path/_stcore/metrics", "/_stcore/agent/mcp", "/_stcore/script-health-check"]
 )
 def test_what_streamlit_would_say_of_the_server_and_do_for_programs_is_closed(path):
-    start, body = asyncio.run(asked(AdmissionMiddleware(None, ServerOptions(mode="local")), scope_of(path)))
+    start, body = asyncio.run(call_middleware(AdmissionMiddleware(None, ServerOptions(mode="local")), build_scope(path)))
     assert (start["status"], body["body"]) == (404, b"Not Found")

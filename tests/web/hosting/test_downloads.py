@@ -17,7 +17,7 @@ def manager(monkeypatch) -> MediaFileManager:
     return MediaFileManager(MemoryMediaFileStorage("/media"))
 
 
-def built(manager: MediaFileManager) -> str:
+def build_file(manager: MediaFileManager) -> str:
     """Where a file is found after its button was pressed."""
     file = manager.add_deferred(lambda: b"zip", "application/zip", "1.2", "a.zip")
     url = manager.execute_deferred(file)
@@ -25,7 +25,7 @@ def built(manager: MediaFileManager) -> str:
 
 
 def test_a_file_is_there_after_the_scripts_of_many_pages_have_ended_and_gone_when_its_time_is_over(manager, monkeypatch):
-    name = built(manager)
+    name = build_file(manager)
     for _ in range(5):
         manager.remove_orphaned_files()
     assert manager._storage.get_file(name).content == b"zip"
@@ -37,7 +37,7 @@ def test_a_file_is_there_after_the_scripts_of_many_pages_have_ended_and_gone_whe
 
 def test_without_it_the_file_is_gone_after_the_second_script(monkeypatch):
     manager = MediaFileManager(MemoryMediaFileStorage("/media"))
-    name = built(manager)
+    name = build_file(manager)
     for _ in range(2):
         manager.remove_orphaned_files()
     with pytest.raises(Exception, match=name.partition(".")[0]):

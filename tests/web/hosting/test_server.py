@@ -45,7 +45,7 @@ SECRET = "a prompt that nobody else may read"
 # Headers -------------------------------------------------------------------------------------------------------------------
 
 
-def client(**given) -> TestClient:
+def open_client(**given) -> TestClient:
     async def own(request):
         return PlainTextResponse("x", headers={"Content-Security-Policy": "default-src *", "X-Other": "stays"})
 
@@ -55,30 +55,30 @@ def client(**given) -> TestClient:
     return TestClient(app)
 
 
-def policy(answer) -> dict[str, list[str]]:
+def read_policy(answer) -> dict[str, list[str]]:
     return {name: sources for name, *sources in map(str.split, answer.headers["content-security-policy"].split(";"))}
 
 
 @pytest.mark.parametrize("path", ["/own", "/nowhere"])
 def test_every_answer_has_the_headers_once_and_only_these(path):
-    answer = client().get(path)
+    answer = open_client().get(path)
     assert len(answer.headers.get_list("content-security-policy")) == 1
-    assert set(policy(answer)) == {*POLICY, "frame-ancestors"}
+    assert set(read_policy(answer)) == {*POLICY, "frame-ancestors"}
     assert answer.headers["x-content-type-options"] == "nosniff" and "referrer-policy" in answer.headers
     assert answer.headers.get("x-other", "stays") == "stays"
 
 
 def test_scripts_come_from_here_and_the_only_inline_ones_are_those_of_streamlits_page_and_the_students():
-    sources = policy(client().get("/own"))["script-src"]
+    sources = read_policy(open_client().get("/own"))["script-src"]
     assert sources == ["'self'", "blob:", *hash_inline_scripts(), hash_script()] and len(hash_inline_scripts()) >= 1
     assert not {"'unsafe-inline'", "'unsafe-eval'", "*", "data:", "https:"} & set(sources)
     assert [name for name, source in POLICY.items() if "unsafe" in source] == ["style-src"]
 
 
 def test_the_operator_says_which_sites_may_frame_the_app():
-    assert policy(client().get("/own"))["frame-ancestors"] == ["'self'"]
-    answer = client(frame_ancestors="'self' https://course.example.org").get("/own")
-    assert policy(answer)["frame-ancestors"] == ["'self'", "https://course.example.org"]
+    assert read_policy(open_client().get("/own"))["frame-ancestors"] == ["'self'"]
+    answer = open_client(frame_ancestors="'self' https://course.example.org").get("/own")
+    assert read_policy(answer)["frame-ancestors"] == ["'self'", "https://course.example.org"]
 
 
 def test_the_headers_are_the_outermost_so_that_what_the_door_turns_away_has_them_too(serve):
@@ -242,7 +242,7 @@ def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_b
         def lives() -> bool:
             assert process.poll() is None
             try:
-                return sent(port, "/healthz")[0] == 200
+                return request_path(port, "/healthz")[0] == 200
             except OSError:
                 return False
 
@@ -257,7 +257,7 @@ def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_b
             "/app/static/none.woff2": 404,
         }
         for path, status in answers.items():
-            found, headers = sent(port, path)
+            found, headers = request_path(port, path)
             assert found == status, path
             assert headers.get_all("content-security-policy", []) == [headers["content-security-policy"]], path
             assert headers["x-content-type-options"] == "nosniff", path
@@ -269,7 +269,7 @@ def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_b
         process.kill()
 
 
-def sent(port: str, path: str) -> tuple[int, Message]:
+def request_path(port: str, path: str) -> tuple[int, Message]:
     """Status and headers of what a server sends, whether or not it is an error."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:

@@ -16,7 +16,7 @@ from specviz.web.hosting.uploads import LATE, MANY, SlowUploadMiddleware
 HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
 
 
-def guarded() -> SlowUploadMiddleware:
+def guard() -> SlowUploadMiddleware:
     async def put(request):
         form = await request.form()
         return PlainTextResponse(str(len(await form["file"].read())))
@@ -24,7 +24,7 @@ def guarded() -> SlowUploadMiddleware:
     return SlowUploadMiddleware(Starlette(routes=[Route("/", put, methods=["PUT"])]), ServerOptions())
 
 
-async def sent(app: SlowUploadMiddleware, *pieces: bytes, pause: float = 0.0, ends: bool = True) -> tuple[int, str]:
+async def upload(app: SlowUploadMiddleware, *pieces: bytes, pause: float = 0.0, ends: bool = True) -> tuple[int, str]:
     """Status and text of the answer to a body that comes in these pieces, and then ends or not."""
     coming, answer = list(pieces), []
 
@@ -48,33 +48,33 @@ async def sent(app: SlowUploadMiddleware, *pieces: bytes, pause: float = 0.0, en
 @pytest.mark.parametrize("pieces", [(b"",), (HEAD,), (HEAD, b"a", b"b")])
 def test_an_upload_that_never_ends_is_told_so_and_is_not_counted_any_more(monkeypatch, pieces):
     monkeypatch.setattr(uploads, "GRACE", 0.01)
-    app = guarded()
-    assert asyncio.run(sent(app, *pieces, ends=False)) == (408, LATE)
+    app = guard()
+    assert asyncio.run(upload(app, *pieces, ends=False)) == (408, LATE)
     assert app.coming == 0
 
 
 def test_an_upload_that_comes_drop_by_drop_is_late_however_often_something_comes(monkeypatch):
     monkeypatch.setattr(uploads, "GRACE", 0.02)
-    assert asyncio.run(sent(guarded(), HEAD, *[b"x"] * 100_000, pause=0.001))[0] == 408
+    assert asyncio.run(upload(guard(), HEAD, *[b"x"] * 100_000, pause=0.001))[0] == 408
 
 
 def test_whoever_sends_fast_enough_may_take_longer_than_the_grace(monkeypatch):
     monkeypatch.setattr(uploads, "GRACE", 0.01)
     monkeypatch.setattr(uploads, "MIN_RATE", 1)
     pieces = [HEAD, *[b"x" * 100] * 30, b"\r\n--x--\r\n"]
-    assert asyncio.run(sent(guarded(), *pieces, pause=0.001)) == (200, "3000")
+    assert asyncio.run(upload(guard(), *pieces, pause=0.001)) == (200, "3000")
 
 
 def test_one_upload_too_many_at_a_time_is_turned_away_and_has_its_turn_later(monkeypatch):
     monkeypatch.setattr(uploads, "MAX_BODIES", 2)
     monkeypatch.setattr(uploads, "GRACE", 0.2)
-    app = guarded()
+    app = guard()
 
     async def three() -> list[tuple[int, str]]:
-        return await asyncio.gather(*(sent(app, HEAD, ends=False) for _ in range(3)))
+        return await asyncio.gather(*(upload(app, HEAD, ends=False) for _ in range(3)))
 
     assert sorted(asyncio.run(three())) == [(408, LATE), (408, LATE), (503, MANY)]
-    assert asyncio.run(sent(app, HEAD, b"abc", b"\r\n--x--\r\n")) == (200, "3")
+    assert asyncio.run(upload(app, HEAD, b"abc", b"\r\n--x--\r\n")) == (200, "3")
 
 
 def test_a_file_on_its_way_needs_no_disk(monkeypatch):
@@ -82,4 +82,4 @@ def test_a_file_on_its_way_needs_no_disk(monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: pytest.fail("a file was written"))
     size = ServerOptions().upload_mb << 20
-    assert asyncio.run(sent(guarded(), HEAD, b"x" * size, b"\r\n--x--\r\n")) == (200, str(size))
+    assert asyncio.run(upload(guard(), HEAD, b"x" * size, b"\r\n--x--\r\n")) == (200, str(size))

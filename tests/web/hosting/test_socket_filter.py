@@ -25,11 +25,11 @@ from specviz.web.hosting.socket_filter import (
 from tests.web.hosting.test_admission import COOKIE
 
 
-def written(**fields: Any) -> bytes:
+def dump_message(**fields: Any) -> bytes:
     return BackMsg(**fields).SerializeToString()
 
 
-def rerun(fields: int = 1, fragment: str = "", start: str = "$$ID-") -> bytes:
+def dump_rerun(fields: int = 1, fragment: str = "", start: str = "$$ID-") -> bytes:
     message = BackMsg()
     message.rerun_script.fragment_id, message.rerun_script.query_string = fragment, "prompt=Once"
     for number in range(fields):
@@ -37,13 +37,13 @@ def rerun(fields: int = 1, fragment: str = "", start: str = "$$ID-") -> bytes:
     return message.SerializeToString()
 
 
-def files(count: int) -> bytes:
+def dump_file_names(count: int) -> bytes:
     message = BackMsg()
     message.file_urls_request.file_names.extend(["a.jsonl"] * count)
     return message.SerializeToString()
 
 
-def operation(kind: str) -> bytes:
+def dump_operation(kind: str) -> bytes:
     message = BackMsg()
     getattr(message.backend_operation_request, kind).SetInParent()
     return message.SerializeToString()
@@ -52,13 +52,13 @@ def operation(kind: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "actions"),
     [
-        (rerun(), 1),
-        (rerun(socket_filter.FIELDS), 1),
-        (rerun(fragment="a"), FRAGMENT),
-        (files(socket_filter.FILES), 1),
-        (operation("deferred_file"), DOWNLOAD),
-        (written(app_heartbeat=True), 0),
-        (written(stop_script=True), 0),
+        (dump_rerun(), 1),
+        (dump_rerun(socket_filter.FIELDS), 1),
+        (dump_rerun(fragment="a"), FRAGMENT),
+        (dump_file_names(socket_filter.FILES), 1),
+        (dump_operation("deferred_file"), DOWNLOAD),
+        (dump_message(app_heartbeat=True), 0),
+        (dump_message(stop_script=True), 0),
     ],
     ids=["a run", "many fields", "a fragment", "files", "a download", "a sign of life", "a stop"],
 )
@@ -67,11 +67,11 @@ def test_what_pages_send_goes_on(data, actions):
 
 
 LEFT_OUT = {
-    **{kind: written(**{kind: True}) for kind in ("clear_cache", "load_git_info", "set_run_on_save")},
-    **{kind: written(**{kind: True}) for kind in ("debug_disconnect_websocket", "debug_shutdown_runtime")},
-    **{kind: operation(kind) for kind in ("install_skills", "dismiss_skills_nudge", "dataframe_chunk")},
+    **{kind: dump_message(**{kind: True}) for kind in ("clear_cache", "load_git_info", "set_run_on_save")},
+    **{kind: dump_message(**{kind: True}) for kind in ("debug_disconnect_websocket", "debug_shutdown_runtime")},
+    **{kind: dump_operation(kind) for kind in ("install_skills", "dismiss_skills_nudge", "dataframe_chunk")},
     "no kind": b"",
-    "too many files": files(socket_filter.FILES + 1),
+    "too many files": dump_file_names(socket_filter.FILES + 1),
 }
 
 
@@ -85,11 +85,11 @@ def test_what_no_page_sends_is_left_out(kind):
     [
         (None, TEXT),
         (b"\xff" * 20, BROKEN),
-        (rerun()[:-1], BROKEN),
+        (dump_rerun()[:-1], BROKEN),
         (b"x" * (LONGEST + 1), TOO_MUCH),
-        (rerun(socket_filter.FIELDS + 1), TOO_MUCH),
-        (rerun(start="one_round"), REFUSED),
-        (rerun(start=""), REFUSED),
+        (dump_rerun(socket_filter.FIELDS + 1), TOO_MUCH),
+        (dump_rerun(start="one_round"), REFUSED),
+        (dump_rerun(start=""), REFUSED),
     ],
     ids=["text", "no protobuf", "a part of one", "too long", "too many fields", "a field that is none", "a number as field"],
 )
@@ -109,7 +109,7 @@ def test_a_kind_that_a_later_release_adds_is_left_out_until_somebody_has_read_it
     assert kinds > socket_filter.KINDS and kinds - socket_filter.KINDS == set(LEFT_OUT) & kinds
 
 
-def met(door: SocketFilterMiddleware, sent: list[Any], cookie: bytes = b"") -> tuple[list[Any], list[Any]]:
+def filter_messages(door: SocketFilterMiddleware, sent: list[Any], cookie: bytes = b"") -> tuple[list[Any], list[Any]]:
     """What Streamlit reads of these messages, and what the socket is told, up to the socket's end."""
     read: list[Any] = []
     told: list[Any] = []
@@ -132,14 +132,23 @@ def met(door: SocketFilterMiddleware, sent: list[Any], cookie: bytes = b"") -> t
     return read, told
 
 
-def frame(data: bytes | None) -> dict[str, Any]:
+def build_frame(data: bytes | None) -> dict[str, Any]:
     return {"type": "websocket.receive", "bytes": data} if data is not None else {"type": "websocket.receive", "text": "x"}
 
 
 def test_streamlit_reads_neither_what_is_left_out_nor_what_follows_an_end():
     door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
-    read, told = met(door, [frame(rerun()), *map(frame, LEFT_OUT.values()), frame(rerun(2)), frame(None), frame(rerun(3))])
-    assert read == [frame(rerun()), frame(rerun(2))]
+    read, told = filter_messages(
+        door,
+        [
+            build_frame(dump_rerun()),
+            *map(build_frame, LEFT_OUT.values()),
+            build_frame(dump_rerun(2)),
+            build_frame(None),
+            build_frame(dump_rerun(3)),
+        ],
+    )
+    assert read == [build_frame(dump_rerun()), build_frame(dump_rerun(2))]
     assert told == [{"type": "websocket.close", "code": TEXT}], "and nothing is sent through a socket that has ended"
 
 
@@ -157,7 +166,7 @@ def at_once(monkeypatch) -> list[float]:
 
 def test_who_sends_too_often_for_long_is_ended(at_once):
     door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
-    read, told = met(door, [frame(rerun())] * 2000)
+    read, told = filter_messages(door, [build_frame(dump_rerun())] * 2000)
     assert told == [{"type": "websocket.close", "code": REFUSED}]
     assert HELD < len(read) <= HELD + 70 and max(at_once) > 5.0
 
@@ -166,14 +175,14 @@ def test_tabs_of_one_visitor_share_a_pace_and_others_have_their_own(at_once):
     door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
     for visitor, waits in ((1, False), (1, True), (2, False)):
         at_once.clear()
-        met(door, [frame(rerun())] * 50, COOKIE.format(visitor).encode())
+        filter_messages(door, [build_frame(dump_rerun())] * 50, COOKIE.format(visitor).encode())
         assert any(at_once) == waits
     at_once.clear()
     for _ in range(2):
-        met(door, [frame(rerun())] * 50)
+        filter_messages(door, [build_frame(dump_rerun())] * 50)
     assert not any(at_once), "whoever sends no cookie is not one visitor"
 
 
 def test_who_serves_themselves_does_not_wait(at_once):
-    read, _ = met(SocketFilterMiddleware(None, ServerOptions(mode="local")), [frame(rerun())] * 2000)
+    read, _ = filter_messages(SocketFilterMiddleware(None, ServerOptions(mode="local")), [build_frame(dump_rerun())] * 2000)
     assert len(read) == 2000 and not any(at_once)

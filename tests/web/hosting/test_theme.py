@@ -9,7 +9,7 @@ from streamlit.runtime.app_session import _populate_theme_msg
 from specviz.web.hosting import streamlit_patches
 
 
-def filled(populate) -> NewSession:
+def fill_in(populate) -> NewSession:
     message = NewSession()
     populate(message.custom_theme)
     for part, section in ((message.custom_theme.light, "theme.light"), (message.custom_theme.dark.sidebar, "theme.dark.sidebar")):
@@ -30,10 +30,10 @@ def colored():
 def test_every_message_is_the_one_that_streamlit_makes(colored):
     kept = streamlit_patches.memoize_theme(_populate_theme_msg)
     for _ in range(2):
-        assert filled(kept).SerializeToString(deterministic=True) == filled(_populate_theme_msg).SerializeToString(
+        assert fill_in(kept).SerializeToString(deterministic=True) == fill_in(_populate_theme_msg).SerializeToString(
             deterministic=True
         )
-    assert filled(kept).custom_theme.light.primary_color == "#0072B2"
+    assert fill_in(kept).custom_theme.light.primary_color == "#0072B2"
 
 
 def test_a_section_is_read_once_and_a_message_that_was_filled_may_change(colored):
@@ -44,6 +44,6 @@ def test_a_section_is_read_once_and_a_message_that_was_filled_may_change(colored
         _populate_theme_msg(message, section)
 
     kept = streamlit_patches.memoize_theme(populate)
-    filled(kept).custom_theme.light.primary_color = "#000000"
-    assert filled(kept).custom_theme.light.primary_color == "#0072B2"
+    fill_in(kept).custom_theme.light.primary_color = "#000000"
+    assert fill_in(kept).custom_theme.light.primary_color == "#0072B2"
     assert sorted(asked) == ["theme", "theme.dark.sidebar", "theme.light"]

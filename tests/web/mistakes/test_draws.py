@@ -22,7 +22,7 @@ from tests.pages import FreeTicket
 BASE = Settings(prompt="Once upon", seed=7)
 
 
-def trial(mistake: str = "R5", **options) -> BugState:
+def build_state(mistake: str = "R5", **options) -> BugState:
     return BugState(BugQuestion(replace(BASE, **options), mistake))
 
 
@@ -33,7 +33,7 @@ def ready(page_pair, monkeypatch):
 
 
 def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbers(ready, pair):
-    one = trial()
+    one = build_state()
     work.draw_samples(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
     right, wrong = (build_decoder(name, pair, case.settings, bench.ids).sample(SHARED, 0, 1000) for name in ("speculative", "R5"))
@@ -54,7 +54,7 @@ def test_every_test_is_at_a_point_of_the_curve():
 
 @pytest.mark.parametrize("mistake", ("R5", "R18", "R4"))
 def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, mistake):
-    one = trial(mistake)
+    one = build_state(mistake)
     work.draw_until_detected(one, FreeTicket())
     assert one.first_rejection and one.result.n in SIZES[:4]
     assert not any(right.verdict == "rejected" for right, _ in one.result.looks), "the right rule passes"
@@ -65,7 +65,7 @@ def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, m
 
 
 def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
-    one = trial("R10")
+    one = build_state("R10")
     work.draw_samples(one, FreeTicket(), 100)
     said = words.build_verdict(one)
     assert one.result.same == 100 and one.result.alike == (12, 12)
@@ -75,7 +75,7 @@ def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
 
 
 def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
-    one = trial("no-bonus")
+    one = build_state("no-bonus")
     work.draw_samples(one, FreeTicket(), 100)
     right, wrong = one.result.speeds
     assert wrong.per_pass < right.per_pass and one.question.max_samples == MOST_SLOW
@@ -83,14 +83,14 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
 
 
 def test_the_stuck_random_number_raises_acceptance_and_the_page_says_why(ready):
-    one = trial("R18")
+    one = build_state("R18")
     work.prepare_session(one, FreeTicket())
     assert comparison.compare_acceptance_rates(*one.result.speeds) == 1
     assert "looks faster because it is wrong" in words.describe_acceptance(one)
 
 
 def test_texts_are_marked_at_their_first_different_token(ready, pair):
-    one = trial("R5")
+    one = build_state("R5")
     work.prepare_session(one, FreeTicket())
     for pair in one.result.pairs:
         assert pair.first[0] != pair.first[1]
@@ -107,7 +107,7 @@ def test_what_was_written_is_escaped():
 
 @pytest.mark.parametrize("ticks", (5, 30, 60))
 def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready, ticks):
-    one, straight = trial(), trial()
+    one, straight = build_state(), build_state()
     try:
         work.draw_samples(one, FreeTicket(ticks), 1000)
     except CancelledError:
@@ -126,13 +126,13 @@ def test_seeds_hide_every_answer_and_every_mistake_that_samples_can_show():
     assert all(replace(case.settings, seed=0) == replace(cases[0].settings, seed=0) for case in cases), "settings tell nothing"
 
 
-def hidden(answer: str) -> BugState:
+def build_hidden_state(answer: str) -> BugState:
     seed = next(seed for seed in range(100) if BugQuestion(replace(BASE, seed=seed), HIDDEN).answer == answer)
-    return trial(HIDDEN, seed=seed)
+    return build_state(HIDDEN, seed=seed)
 
 
 def test_nothing_gives_the_secret_away_before_the_guess(ready):
-    one = hidden("B")
+    one = build_hidden_state("B")
     work.draw_samples(one, FreeTicket(), 1000)
     curve = one.result.mark_curve(None)
     assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
@@ -147,7 +147,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
 
 
 def test_where_neither_is_wrong_both_pass(ready):
-    one = hidden("neither")
+    one = build_hidden_state("neither")
     work.draw_samples(one, FreeTicket(), 1000)
     assert not any(found.verdict == "rejected" for pair in one.result.looks for found in pair)
     one.record_guess("neither")

@@ -29,8 +29,8 @@ from specviz.web.mistakes import figures, words
 from specviz.web.mistakes.state import HIDDEN, BugQuestion
 from specviz.web.sampling.state import MOST_SLOW
 from specviz.web.sampling.words import format_odds
-from tests.pages import first_paint, on_tiny_pair, settle
-from tests.web.mistakes.test_draws import BASE, trial
+from tests.pages import draw_first_paint, open_on_tiny_pair, settle
+from tests.web.mistakes.test_draws import BASE, build_state
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
-    seen = first_paint("mistakes", query)
+    seen = draw_first_paint("mistakes", query)
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"Find the wrong decoder", "Sample until it is detected"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
@@ -86,7 +86,7 @@ def test_every_tier_that_sampling_cannot_see_has_a_sentence():
         said = words.describe_question(BugQuestion(BASE, name))
         assert words.describe_bug(one) in said and one.can_be_sampled is (one.tier == "sampled")
         if not one.can_be_sampled:
-            before = words.build_verdict(trial(name))
+            before = words.build_verdict(build_state(name))
             assert (
                 before.mark == "unshown" and {"verdict": before.words, "instead": before.details} == UNSAMPLED_TIERS[one.tier]
             ), "nothing is promised"
@@ -97,13 +97,13 @@ def test_every_tier_that_sampling_cannot_see_has_a_sentence():
 # pictures and words
 
 
-def line(**options) -> DistanceCurve:
+def build_curve(**options) -> DistanceCurve:
     plain = DistanceCurve(("right rule", "wrong rule"), 1, (100, 1000), ((0.1, 0.2), (0.0, 0.15)), (0.08, 0.02), (0.12, 0.04))
     return replace(plain, **options)
 
 
 def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
-    one = line(rejected=(False, True))
+    one = build_curve(rejected=(False, True))
     band, edge, right, wrong = figures.plot_distances(one).data
     assert (list(band.y), list(right.customdata), list(wrong.y)) == ([0.12, 0.04], [0.1, 0.0], [0.2, 0.15])
     assert right.y[1] == figures.FLOOR, "a logarithmic axis has no 0"
@@ -114,23 +114,23 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
     assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "share on the wrong texts (TV)")
     assert "wrong rule has TV 0.150, above" in one.conclusion and "Detected at 1,000 samples" in one.conclusion
     assert [row["check"] for row in one.table] == ["not rejected", "rejected"]
-    assert "check" not in line(wrong=None).table[0]
+    assert "check" not in build_curve(wrong=None).table[0]
 
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
-    one = trial()
-    one.result = answered((500, 500, 0), same=900)
-    said = words.describe_curve(line(tv=((0.0, 0.2), (0.0, 0.1))), one)
+    one = build_state()
+    one.result = build_bug_result((500, 500, 0), same=900)
+    said = words.describe_curve(build_curve(tv=((0.0, 0.2), (0.0, 0.1))), one)
     assert "distance is always 0" in said and said.startswith(
         "With the same random numbers, the two rules wrote the same in 900 of 1,000 samples of 2 tokens; the mistake shows"
     )
-    one.result = answered((500, 500, 0), same=1000)
-    assert words.describe_curve(line(), one).startswith("The two rules wrote the same in all 1,000 samples.")
+    one.result = build_bug_result((500, 500, 0), same=1000)
+    assert words.describe_curve(build_curve(), one).startswith("The two rules wrote the same in all 1,000 samples.")
     for name in (HIDDEN, "no-bonus"):
-        other = trial(name)
+        other = build_state(name)
         other.result = one.result
-        assert "wrote the same" not in words.describe_curve(line(), other)
-    assert "levels off" not in words.describe_curve(line(), other), "samples cannot show it"
+        assert "wrote the same" not in words.describe_curve(build_curve(), other)
+    assert "levels off" not in words.describe_curve(build_curve(), other), "samples cannot show it"
 
 
 def test_speeds_are_compared_with_their_errors():
@@ -148,7 +148,7 @@ def test_speeds_are_compared_with_their_errors():
 
 def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
     """Vermillion and hatching mean rejected, and nothing else."""
-    one, arm = line(rejected=(False, True)), answered((900, 100, 0)).arms[1]
+    one, arm = build_curve(rejected=(False, True)), build_bug_result((900, 100, 0)).arms[1]
     speeds = DraftingCounts("right rule", 9, 1000, 600, 2000, 1000), DraftingCounts("wrong rule", 9, 1000, 900, 2400, 1000)
     for kind in ("light", "dark"):
         for figure in (
@@ -162,7 +162,7 @@ def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
             )
 
 
-def answered(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
+def build_bug_result(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
     found = replace(sequential.run_interim_test(1, cells, np.array(counts), "").to_interim(), **changes)
@@ -171,8 +171,8 @@ def answered(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
 
 
 def test_a_false_alarm_of_the_right_rule_is_called_one():
-    one = trial()
-    one.result = answered((500, 499, 1))
+    one = build_state()
+    one.result = build_bug_result((500, 499, 1))
     said = words.build_verdict(one)
     assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.details
     assert "less than once in 10³⁰⁰ runs" in said.details, "one sample lies where the target never is"
@@ -184,10 +184,10 @@ def test_a_p_value_is_said_as_one_in_so_many(p, said):
 
 
 def test_what_can_hide_inside_a_cell_is_said():
-    one = trial()
-    one.result = answered((500, 500, 0), pooled=0.93)
+    one = build_state()
+    one.result = build_bug_result((500, 500, 0), pooled=0.93)
     assert "93% of the probability lies in groups of several texts" in words.build_verdict(one).details
-    one.result = answered((500, 500, 0), pooled=0.1)
+    one.result = build_bug_result((500, 500, 0), pooled=0.1)
     assert "lies in groups" not in words.build_verdict(one).details
 
 
@@ -220,7 +220,7 @@ def test_a_mark_is_never_inside_a_word(same, token, rest, marked):
 
 @pytest.fixture
 def app(pair_folders, monkeypatch):
-    yield on_tiny_pair("mistakes", pair_folders, monkeypatch)
+    yield open_on_tiny_pair("mistakes", pair_folders, monkeypatch)
     cache.load_weights.cache_clear()
 
 

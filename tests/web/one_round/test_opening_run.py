@@ -13,21 +13,21 @@ from specviz.web.one_round.opening_run import MIN_DRAFT_PROBABILITY, compute_flu
 from tests import traces
 
 
-def fit() -> Trace:
+def build_run() -> Trace:
     """A first round with an acceptance and a rejection, then one that ends with a bonus token; five tokens of two rounds."""
     story = traces.story()
     rejected, bonus = story.rounds[0], next(one for one in story.rounds if one.ending.kind == "bonus")
     bonus = replace(
         bonus, proposals=bonus.proposals[:1], accepted_path=(0,), distributions=(bonus.distributions[0], bonus.distributions[-1])
     )
-    return replace(story, rounds=(with_q(rejected, 0.2), with_q(bonus, 0.2)))
+    return replace(story, rounds=(replace_q(rejected, 0.2), replace_q(bonus, 0.2)))
 
 
-def with_q(one, q):
+def replace_q(one, q):
     return replace(one, proposals=tuple(replace(decision, q=q) for decision in one.proposals))
 
 
-def written(trace, *ids):
+def replace_text(trace, *ids):
     """The same rounds, with these tokens as their text."""
     left, rounds = iter(ids), []
     for one in trace.rounds:
@@ -38,31 +38,31 @@ def written(trace, *ids):
 
 
 def test_a_run_that_fits_is_kept():
-    assert explain_unsuitable(fit()) == "" == explain_unsuitable(written(fit(), 11, 12, 13, 14, 15))
+    assert explain_unsuitable(build_run()) == "" == explain_unsuitable(replace_text(build_run(), 11, 12, 13, 14, 15))
 
 
 def test_each_sentence_of_the_rule_leaves_a_run_out():
-    trace = fit()
+    trace = build_run()
     first, last = trace.rounds
     cases = {
         "accepted and a rejected": replace(trace, rounds=(last, first)),
-        "rejected draft token of its first round": replace(trace, rounds=(with_q(first, 0.04), last)),
+        "rejected draft token of its first round": replace(trace, rounds=(replace_q(first, 0.04), last)),
         "bonus": replace(trace, rounds=(first, first)),
         "tokens per pass": replace(
             trace, rounds=(first, *[last] * 1, *[replace(last, accepted_path=(), ending=last.ending)] * 3)
         ),
         "in a row stand in it twice": replace(trace, prompt_ids=trace.prompt_ids + trace.output_ids[:2]),
-        "a token stands in it more than": written(trace, 11, 12, 11, 13, 11),
-        "probability below": replace(trace, rounds=(first, with_q(last, MIN_DRAFT_PROBABILITY / 2))),
+        "a token stands in it more than": replace_text(trace, 11, 12, 11, 13, 11),
+        "probability below": replace(trace, rounds=(first, replace_q(last, MIN_DRAFT_PROBABILITY / 2))),
     }
     for words, one in cases.items():
         assert words in explain_unsuitable(one), (words, explain_unsuitable(one))
-    edge = replace(trace, rounds=(first, with_q(last, MIN_DRAFT_PROBABILITY)))
+    edge = replace(trace, rounds=(first, replace_q(last, MIN_DRAFT_PROBABILITY)))
     assert explain_unsuitable(edge) == "", "the least itself is allowed"
 
 
 def test_fluency_is_the_mean_log_probability_of_what_was_written():
-    trace = fit()
+    trace = build_run()
     first, last = trace.rounds
     place = max(i for i, decision in enumerate(first.proposals) if decision.accepted is False)
     probs = first.distributions[place]

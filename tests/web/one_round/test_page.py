@@ -21,7 +21,7 @@ from specviz.web.common import page_head, session
 from specviz.web.jobs import cache, warmup
 from specviz.web.one_round.state import OneRoundState
 from tests.fresh import run_fresh
-from tests.pages import look_at, open_panel
+from tests.pages import check_pair_in_panel, open_panel
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,7 +55,7 @@ def app(opening, monkeypatch):
     places = {"target": str(opening / "target"), "draft": str(opening / "draft")}
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], is_shipped=False, **places))
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
-    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
+    monkeypatch.setattr(PagesManager, "__init__", skip_first_run(PagesManager.__init__))
     cache.load_recording.cache_clear()
     monkeypatch.setattr(session, "PROMPT", 60.0)  # every run ends before its page is drawn
     warmup.start()
@@ -65,7 +65,7 @@ def app(opening, monkeypatch):
     cache.load_weights.cache_clear()
 
 
-def served_before(begin):
+def skip_first_run(begin):
     """AppTest begins every run as a fresh server's first, in which a page starts over and a click is lost; a server does so once."""
 
     def begun(manager, *args, **kwargs):
@@ -75,14 +75,14 @@ def served_before(begin):
     return begun
 
 
-def shown(app: AppTest) -> dict:
+def read_stage(app: AppTest) -> dict:
     """What the stage was given."""
     (component,) = app.get("bidi_component")
     return json.loads(component.proto.mixed.json or component.proto.json)
 
 
-def said(app: AppTest) -> str:
-    return "\n".join([*shown(app)["notices"], *(text.value for text in app.text)])
+def read_sentences(app: AppTest) -> str:
+    return "\n".join([*read_stage(app)["notices"], *(text.value for text in app.text)])
 
 
 def test_the_first_paint_needs_neither_torch_nor_weights(opening):
@@ -104,7 +104,7 @@ def test_heavy_libraries_are_imported_once_in_one_thread(app):
 
 def test_a_change_of_a_control_runs_the_real_pair(app):
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    data = shown(app)
+    data = read_stage(app)
     assert (data["mode"], data["busy"], len(data["payload"]["rounds"])) == ("live", None, 2)
     assert len(data["payload"]["rounds"][0]["chips"]) == 2
     assert app.query_params["gamma"] == "2"
@@ -116,15 +116,15 @@ def test_a_change_of_a_control_runs_the_real_pair(app):
 def test_temperature_zero_and_gamma_zero_run(app):
     app.text_input(key="fold-temperature-0").set_value("0").run()
     app.number_input(key="fold-gamma-0").set_value(0).run()
-    data = shown(app)
+    data = read_stage(app)
     assert data["mode"] == "live"
     assert data["payload"]["rounds"][0]["chips"] == []
 
 
 def test_an_empty_prompt_starts_with_the_start_token_and_says_so(app):
     app.text_area(key="fold-prompt-0").set_value("").run()
-    assert shown(app)["mode"] == "live"
-    assert "The prompt is empty, so the text begins with the start token" in said(app)
+    assert read_stage(app)["mode"] == "live"
+    assert "The prompt is empty, so the text begins with the start token" in read_sentences(app)
 
 
 BAD = [
@@ -143,10 +143,10 @@ BAD = [
 
 @pytest.mark.parametrize(("kind", "name", "value", "sentence"), BAD, ids=[f"{name}={value!s:.12}" for _, name, value, _ in BAD])
 def test_bad_input_is_a_sentence_and_nothing_is_lost(app, kind, name, value, sentence):
-    before = shown(app)
+    before = read_stage(app)
     getattr(app, kind)(key=f"fold-{name}-0").set_value(value).run()
-    after = shown(app)
-    assert sentence in said(app)
+    after = read_stage(app)
+    assert sentence in read_sentences(app)
     assert not app.exception
     assert (after["payload"], after["mode"], after["busy"]) == (before["payload"], before["mode"], None)
     assert getattr(app, kind)(key=f"fold-{name}-0").value == value
@@ -154,12 +154,12 @@ def test_bad_input_is_a_sentence_and_nothing_is_lost(app, kind, name, value, sen
 
 def test_after_bad_input_a_good_value_goes_on(app):
     app.number_input(key="fold-gamma-0").set_value(99).run()
-    assert all("got 99." in " ".join(place) for place in (shown(app)["notices"], [one.value for one in app.text])), (
+    assert all("got 99." in " ".join(place) for place in (read_stage(app)["notices"], [one.value for one in app.text])), (
         "above and in the fold"
     )
     app.number_input(key="fold-gamma-0").set_value(1).run()
-    assert shown(app)["mode"] == "live"
-    assert "gamma" not in said(app)
+    assert read_stage(app)["mode"] == "live"
+    assert "gamma" not in read_sentences(app)
 
 
 def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
@@ -176,11 +176,11 @@ def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
     for key, value in link.items():
         other.query_params[key] = value
     other.run()
-    data = shown(other)
+    data = read_stage(other)
     assert (data["mode"], data["cursor"]) == ("live", {"round": 1, "step": 1})
     assert (other.text_area(key="fold-prompt-0").value, other.text_input(key="fold-top_k-0").value) == ("a bear", "50")
     assert data["payload"]["rounds"][0]["chips"][0]["u"] == 0.999 and len(data["payload"]["edits"]) == 1
-    assert "got nan" in said(other)
+    assert "got nan" in read_sentences(other)
 
 
 def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, monkeypatch):
@@ -190,9 +190,13 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
     other.query_params["prompt"] = "a bear"
     other.run()
-    assert "Loading torch" in shown(other)["busy"] or "In line" in shown(other)["busy"] or "Starting" in shown(other)["busy"]
+    assert (
+        "Loading torch" in read_stage(other)["busy"]
+        or "In line" in read_stage(other)["busy"]
+        or "Starting" in read_stage(other)["busy"]
+    )
     assert other.session_state["one_round"].ticket.ended.wait(60)
-    assert shown(other.run())["mode"] == "live"
+    assert read_stage(other.run())["mode"] == "live"
 
 
 def test_own_pairs_are_offered_on_ones_own_machine_and_not_where_it_is_hosted(app, serve, opening):
@@ -201,28 +205,28 @@ def test_own_pairs_are_offered_on_ones_own_machine_and_not_where_it_is_hosted(ap
     assert not [field for field in app.text_input if field.key.startswith("models")]
     assert app.selectbox(key="models-known-1").options == [one.title for one in PAIRS.values()]
     serve(mode="local")
-    look_at(app, opening / "nowhere", opening / "draft")
-    assert "is neither a folder on this machine nor a hub name" in said(app)
-    assert shown(app)["mode"] == "recorded" and "models-use" not in [one.key for one in app.button]
-    look_at(app, opening / "target", opening / "draft", rounded=True)
+    check_pair_in_panel(app, opening / "nowhere", opening / "draft")
+    assert "is neither a folder on this machine nor a hub name" in read_sentences(app)
+    assert read_stage(app)["mode"] == "recorded" and "models-use" not in [one.key for one in app.button]
+    check_pair_in_panel(app, opening / "target", opening / "draft", rounded=True)
     app.button(key="models-use").click().run()
-    assert shown(app)["mode"] == "live"
-    assert "draft draft in 8 bits" in shown(app)["payload"]["pair"]
+    assert read_stage(app)["mode"] == "live"
+    assert "draft draft in 8 bits" in read_stage(app)["payload"]["pair"]
 
 
 def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
     monkeypatch.setattr(warmup, "_failure", "The models cannot run on this machine: no torch.")
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    assert "The models cannot run on this machine" in said(app)
-    assert shown(app)["mode"] == "recorded"
+    assert "The models cannot run on this machine" in read_sentences(app)
+    assert read_stage(app)["mode"] == "recorded"
 
 
 def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
     assert warmup.wait(120)
     monkeypatch.setattr("specviz.web.one_round.worker.record_run", lambda *_, **__: 1 / 0)
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    assert "The run failed (ZeroDivisionError). The run before is still shown." in said(app)
-    assert shown(app)["mode"] == "recorded"
+    assert "The run failed (ZeroDivisionError). The run before is still shown." in read_sentences(app)
+    assert read_stage(app)["mode"] == "recorded"
 
 
 def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
@@ -230,14 +234,14 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     cache.load_recording.cache_clear()
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     assert not other.exception
-    assert shown(other)["mode"] == "live"
+    assert read_stage(other)["mode"] == "live"
 
 
 def test_equal_models_accept_every_draft_token(app, opening):
     open_panel(app)
-    look_at(app, opening / "target", opening / "target")
+    check_pair_in_panel(app, opening / "target", opening / "target")
     app.button(key="models-use").click().run()
-    (first, *_) = shown(app)["payload"]["rounds"]
+    (first, *_) = read_stage(app)["payload"]["rounds"]
     assert {chip["fate"] for chip in first["chips"]} <= {"accepted", "behind"}
     assert min(chip["threshold"] for chip in first["chips"]) > 0.9999  # one pass over a block and four over a token, in float32
     assert not app.exception
@@ -250,11 +254,11 @@ def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itsel
     monkeypatch.setattr(session, "PROMPT", 0.05)
     held._worked = 0.0
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    assert shown(app)["busy"] == "Waiting for one of 1 places, 0 ahead …" and shown(app)["mode"] == "recorded"
+    assert read_stage(app)["busy"] == "Waiting for one of 1 places, 0 ahead …" and read_stage(app)["mode"] == "recorded"
     held.cancel()
     assert app.session_state["one_round"].ticket.ended.wait(60)
     app.run()
-    assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
+    assert (read_stage(app)["mode"], read_stage(app)["busy"]) == ("live", None)
 
 
 def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_found(app, monkeypatch):
@@ -271,7 +275,7 @@ def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_f
 
     monkeypatch.setattr(page_head, "show_head_row", after_the_stage)
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
+    assert (read_stage(app)["mode"], read_stage(app)["busy"]) == ("live", None)
 
 
 def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
@@ -348,7 +352,7 @@ def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypat
     click.states = app._tree.get_widget_states()
     app.run()
     assert click.when is None, "nothing was interrupted"
-    assert "temperature 0.8" in shown(app)["payload"]["status"]
+    assert "temperature 0.8" in read_stage(app)["payload"]["status"]
     assert click.sent and "temperature=0.8" in click.sent[-1]
 
 
@@ -358,4 +362,4 @@ def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monke
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     assert click.when is None, "nothing was interrupted"
     assert not other.exception
-    assert (shown(other)["mode"], other.text_input(key="fold-temperature-0").value) == ("recorded", "1")
+    assert (read_stage(other)["mode"], other.text_input(key="fold-temperature-0").value) == ("recorded", "1")

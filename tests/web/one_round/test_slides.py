@@ -27,7 +27,7 @@ MOTIONS = [(round_, step) for round_, one in enumerate(PAYLOAD["rounds"]) for st
 KINDS = {PAYLOAD["rounds"][round_]["steps"][step]["kind"]: (round_, step) for round_, step in MOTIONS}  # the last of each
 
 
-def texts_of(drawn):
+def list_texts(drawn):
     return [one for one in drawn.texts if one.get_text()]
 
 
@@ -43,7 +43,7 @@ def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, step):
     drawn = slides.draw_slide(PAYLOAD, round_, step)
     drawn.draw_without_rendering()
     assert drawn.get_figwidth() / drawn.get_figheight() == pytest.approx(16 / 9, rel=1e-3)
-    found = texts_of(drawn)
+    found = list_texts(drawn)
     assert min(one.get_fontsize() for one in found) / 72 * slides.SCREEN >= 24
     boxes = [one.get_window_extent() for one in found]
     assert all(one.x0 >= 0 and one.x1 <= drawn.bbox.x1 and one.y0 >= 0 and one.y1 <= drawn.bbox.y1 for one in boxes)
@@ -54,7 +54,7 @@ def test_every_motion_fits_and_is_read_from_the_back_of_a_room(round_, step):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_slide_says_what_the_stage_says(kind):
     round_, step = KINDS[kind]
-    said = " ".join(one.get_text() for one in texts_of(slides.draw_slide(PAYLOAD, round_, step)))
+    said = " ".join(one.get_text() for one in list_texts(slides.draw_slide(PAYLOAD, round_, step)))
     assert PAYLOAD["rounds"][round_]["steps"][step]["sentence"] in said
     assert f"{step + 1} of {len(PAYLOAD['rounds'][round_]['steps'])}" in said
 
@@ -66,9 +66,9 @@ def test_a_long_text_a_long_token_and_markup_stay_within_the_slide_as_text():
     odd["rounds"][0]["steps"][0]["sentence"] = "猫 $\\frac{1}{0}$ " * 12
     drawn = slides.draw_slide(odd, 0, 0)
     drawn.draw_without_rendering()
-    boxes = [one.get_window_extent() for one in texts_of(drawn)]
+    boxes = [one.get_window_extent() for one in list_texts(drawn)]
     assert all(one.x0 >= 0 and one.x1 <= drawn.bbox.x1 for one in boxes)
-    assert "$x_1$<b>" in " ".join(one.get_text() for one in texts_of(drawn))
+    assert "$x_1$<b>" in " ".join(one.get_text() for one in list_texts(drawn))
 
 
 def test_there_is_no_slide_of_a_motion_that_is_not_there():

@@ -27,14 +27,14 @@ def state(recording):
     return OneRoundState(recording)
 
 
-def finish(state: OneRoundState, pair) -> OneRoundState:
+def finish_request(state: OneRoundState, pair) -> OneRoundState:
     """Work the request off as work.py would, without the queue."""
     while state.request:
         state.show_finished(record_run(pair, state.request.settings, state.request.rounds, state.request.earlier))
     return state
 
 
-def same(one: Trace, other: Trace) -> bool:
+def have_same_decisions(one: Trace, other: Trace) -> bool:
     """Equal decisions in the rounds that both hold. Probabilities may differ in the last digits of float32: a run that goes
     on after known rounds reads its prefix in one piece."""
     pairs = list(zip(one.rounds, other.rounds, strict=False))
@@ -45,11 +45,11 @@ def same(one: Trace, other: Trace) -> bool:
     return len(pairs) > 0
 
 
-def opened(recording, pair, query: dict) -> OneRoundState:
+def open_state(recording, pair, query: dict) -> OneRoundState:
     """What another browser shows under this address."""
     state = OneRoundState(recording)
     state.open_link({key: values[0] for key, values in parse_qs(urlencode(query), keep_blank_values=True).items()})
-    return finish(state, pair)
+    return finish_request(state, pair)
 
 
 def test_a_visitor_meets_a_recorded_round_at_its_first_motion(state):
@@ -60,58 +60,58 @@ def test_a_visitor_meets_a_recorded_round_at_its_first_motion(state):
 
 def test_the_plain_address_is_the_recorded_run(recording, pair, state):
     assert set(state.link()) == {"at"}
-    assert opened(recording, pair, {}).run.mode == "recorded"
-    assert opened(recording, pair, {"at": "2.3"}).run.cursor == {"round": 1, "step": 2}
+    assert open_state(recording, pair, {}).run.mode == "recorded"
+    assert open_state(recording, pair, {"at": "2.3"}).run.cursor == {"round": 1, "step": 2}
 
 
 def test_a_link_shows_the_same_round_at_the_same_motion(recording, pair, state):
     state.choose(replace(SETTINGS, prompt="the river & <b>", gamma=2, temperature=1.5, top_k=200, top_p=0.99, max_new_tokens=64))
-    finish(state, pair)
+    finish_request(state, pair)
     assert state.run.payload["more"]
     state.handle_event({"kind": "next", "at": {"round": 1, "step": 0}})
-    finish(state, pair)
+    finish_request(state, pair)
     assert state.run.cursor == {"round": 2, "step": 0}
-    other = opened(recording, pair, state.link())
+    other = open_state(recording, pair, state.link())
     assert other.run.mode == "live"
     assert other.run.settings == state.run.settings
     assert other.run.cursor == state.run.cursor
-    assert same(other.run.trace, state.run.trace)
+    assert have_same_decisions(other.run.trace, state.run.trace)
 
 
 def test_an_empty_prompt_has_a_link_of_its_own_and_is_said(recording, pair, state):
     state.choose(replace(Settings(), prompt=""))
-    finish(state, pair)
+    finish_request(state, pair)
     assert any("start token" in sentence for sentence in state.notices)
     assert state.link()["prompt"] == ""
-    assert same(opened(recording, pair, state.link()).run.trace, state.run.trace)
+    assert have_same_decisions(open_state(recording, pair, state.link()).run.trace, state.run.trace)
 
 
-def edited(state, pair, u: float = 0.999):
+def edit_run(state, pair, u: float = 0.999):
     """Choose the first random number of the second round."""
     position = len(state.run.trace.rounds[0].committed)
     state.handle_event({"kind": "uniform", "position": position, "purpose": "accept", "u": u, "at": {"round": 1, "step": 6}})
-    return position, finish(state, pair)
+    return position, finish_request(state, pair)
 
 
 def test_a_chosen_random_number_keeps_the_rounds_before_it(recording, pair, state):
-    position, _ = edited(state, pair)
+    position, _ = edit_run(state, pair)
     assert state.run.settings.uniforms == {(position, "accept"): 0.999}
     assert state.run.trace.rounds[0] is recording.rounds[0]
     assert state.run.trace.rounds[1].proposals[0].u == 0.999
     step = state.run.payload["rounds"][1]["steps"][state.run.cursor["step"]]
     assert (state.run.cursor["round"], step["kind"], step["node"]) == (1, "uniform", 0)
-    assert same(record_run(pair, state.run.settings, len(state.run.trace.rounds)), state.run.trace)
+    assert have_same_decisions(record_run(pair, state.run.settings, len(state.run.trace.rounds)), state.run.trace)
 
 
 def test_a_link_carries_chosen_random_numbers(recording, pair, state):
-    edited(state, pair)
-    other = opened(recording, pair, state.link())
+    edit_run(state, pair)
+    other = open_state(recording, pair, state.link())
     assert (other.run.settings, other.run.cursor) == (state.run.settings, state.run.cursor)
-    assert same(other.run.trace, state.run.trace)
+    assert have_same_decisions(other.run.trace, state.run.trace)
 
 
 def test_undo_restores_the_run_before_the_edit(recording, pair, state):
-    edited(state, pair)
+    edit_run(state, pair)
     state.handle_event({"kind": "undo", "at": {"round": 1, "step": 2}})
     assert (state.run.trace, state.run.mode, state.request) == (recording, "recorded", None)
     assert set(state.link()) == {"at"}
@@ -119,25 +119,25 @@ def test_undo_restores_the_run_before_the_edit(recording, pair, state):
 
 def test_undo_after_a_link_runs_without_chosen_random_numbers(recording, pair, state):
     state.choose(replace(SETTINGS, gamma=3))
-    edited(finish(state, pair), pair)
-    other = opened(recording, pair, state.link())
+    edit_run(finish_request(state, pair), pair)
+    other = open_state(recording, pair, state.link())
     other.handle_event({"kind": "undo", "at": {"round": 1, "step": 2}})
-    finish(other, pair)
+    finish_request(other, pair)
     assert not other.run.settings.is_edited
-    assert same(other.run.trace, record_run(pair, replace(SETTINGS, gamma=3), len(other.run.trace.rounds)))
+    assert have_same_decisions(other.run.trace, record_run(pair, replace(SETTINGS, gamma=3), len(other.run.trace.rounds)))
 
 
 def test_other_settings_drop_chosen_random_numbers(recording, pair, state):
-    edited(state, pair)
+    edit_run(state, pair)
     state.choose(replace(state.run.settings, gamma=2))
-    finish(state, pair)
+    finish_request(state, pair)
     assert not state.run.settings.is_edited
     assert any("random numbers were dropped" in sentence for sentence in state.notices)
 
 
 def test_next_goes_on_after_the_recording(recording, pair, state):
     state.handle_event({"kind": "next", "round": 4, "at": {"round": 3, "step": 1}})
-    finish(state, pair)
+    finish_request(state, pair)
     assert state.run.trace.rounds[:4] == recording.rounds
     assert (len(state.run.trace.rounds), state.run.mode, state.run.cursor) == (5, "live", {"round": 4, "step": 0})
 
@@ -162,13 +162,13 @@ def test_next_goes_on_after_the_recording(recording, pair, state):
     ],
 )
 def test_a_damaged_link_falls_back_and_says_so(recording, pair, query, said):
-    state = opened(recording, pair, query)
+    state = open_state(recording, pair, query)
     assert any(said in sentence for sentence in state.notices), state.notices
     assert state.run.trace is recording
 
 
 def test_good_values_of_a_damaged_link_count(recording, pair):
-    state = opened(recording, pair, {"gamma": "99", "temperature": "0.5", "prompt": "a bear"})
+    state = open_state(recording, pair, {"gamma": "99", "temperature": "0.5", "prompt": "a bear"})
     assert (state.run.settings.gamma, state.run.settings.temperature, state.run.settings.prompt) == (4, 0.5, "a bear")
     assert len(state.notices) == 1
 
@@ -253,7 +253,7 @@ def test_events_that_no_stage_sends_do_no_harm(state, event):
 
 def test_runs_of_two_visitors_do_not_meet(recording, pair):
     one, other = OneRoundState(recording), OneRoundState(recording)
-    edited(one, pair)
+    edit_run(one, pair)
     assert other.run.trace is recording
     assert json.dumps(other.run.payload) == json.dumps(OneRoundState(recording).run.payload)
 

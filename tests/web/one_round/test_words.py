@@ -12,26 +12,26 @@ from specviz.web.one_round.words import build_steps, find_replaced, list_checked
 from tests import traces
 
 
-def told(trace, round_=0):
+def build_trace_steps(trace, round_=0):
     return build_steps(trace, trace.rounds[round_])
 
 
-def kinds(trace, round_=0):
-    return [step.kind for step in told(trace, round_)]
+def list_kinds(trace, round_=0):
+    return [step.kind for step in build_trace_steps(trace, round_)]
 
 
 def test_a_round_with_a_rejection_goes_from_draft_tokens_over_one_pass_and_uniforms_to_the_residual():
     uniforms = ["look", "uniform"] * 3
-    assert kinds(traces.story()) == ["draft"] * 4 + ["pass", *uniforms, "lift", "residual", "draw", "tally"]
+    assert list_kinds(traces.story()) == ["draft"] * 4 + ["pass", *uniforms, "lift", "residual", "draw", "tally"]
 
 
 def test_a_full_round_ends_with_the_bonus():
-    assert kinds(traces.story(), 1) == ["draft"] * 4 + ["pass"] + ["look", "uniform"] * 4 + ["bonus", "tally"]
+    assert list_kinds(traces.story(), 1) == ["draft"] * 4 + ["pass"] + ["look", "uniform"] * 4 + ["bonus", "tally"]
 
 
 def test_without_draft_tokens_the_target_decides_alone():
-    assert kinds(traces.nothing_drafted()) == ["pass", "bonus", "tally"]
-    assert "chooses the next token alone" in told(traces.nothing_drafted())[0].sentence
+    assert list_kinds(traces.nothing_drafted()) == ["pass", "bonus", "tally"]
+    assert "chooses the next token alone" in build_trace_steps(traces.nothing_drafted())[0].sentence
 
 
 def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_full_stop():
@@ -46,13 +46,13 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
     )
     for trace in [maker() for maker in makers] + [traces.ended("length")]:
         for round_ in range(len(trace.rounds)):
-            for step in told(trace, round_):
+            for step in build_trace_steps(trace, round_):
                 assert step.sentence.endswith(".") and "\n" not in step.sentence
                 assert not step.sentence[0].islower()
 
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
-    sentences = [step.sentence for step in told(traces.story())]
+    sentences = [step.sentence for step in build_trace_steps(traces.story())]
     assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability p/q = 0.48." in sentences
     assert "The random number u is 0.71, not below 0.48: “sat” is rejected." in sentences
 
@@ -61,18 +61,18 @@ def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence()
     for q, p in ((0.0012, 0.00054), (0.013, 0.0061), (0.0008, 0.00004)):
         words = traces.Words()
         round_ = traces.one_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
-        look = next(step for step in told(traces.trace(words, [round_], gamma=1)) if step.kind == "look").sentence
+        look = next(step for step in build_trace_steps(traces.trace(words, [round_], gamma=1)) if step.kind == "look").sentence
         written = [part.rstrip(",.") for part in look.split() if part.startswith("0.") or "×" in part]
-        assert read(written[1]) / read(written[0]) == pytest.approx(read(written[2]), rel=0.06)
+        assert read_number(written[1]) / read_number(written[0]) == pytest.approx(read_number(written[2]), rel=0.06)
 
 
-def read(written: str) -> float:
+def read_number(written: str) -> float:
     head, _, exponent = written.partition("×10")
     return float(head) * 10.0 ** int((exponent or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
 def test_equal_distributions_accept_every_draft_token_whatever_the_uniform_shows():
-    looks = [step.sentence for step in told(traces.same_distributions()) if step.kind == "look"]
+    looks = [step.sentence for step in build_trace_steps(traces.same_distributions()) if step.kind == "look"]
     assert len(looks) == 3
     assert all("just as much" in sentence and "whatever the random number is" in sentence for sentence in looks)
 
@@ -81,11 +81,11 @@ def test_checks_after_the_end_of_the_text_are_not_told():
     ended = traces.ended()
     assert list_checked(ended.rounds[0]) == [0, 1]
     assert find_replaced(ended.rounds[0]) is None
-    assert kinds(ended)[-2:] == ["stop", "tally"]
+    assert list_kinds(ended)[-2:] == ["stop", "tally"]
 
 
 def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement():
-    sentence = next(step.sentence for step in told(traces.story()) if step.kind == "residual")
+    sentence = next(step.sentence for step in build_trace_steps(traces.story()) if step.kind == "residual")
     assert (
         sentence.startswith("The green part, 0.33, is rescaled to 1: the residual distribution.")
         and "gives “stood” 0.48." in sentence
@@ -93,30 +93,32 @@ def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement()
 
 
 def test_the_residual_says_why_the_result_is_exact():
-    sentence = next(step.sentence for step in told(traces.story()) if step.kind == "residual")
+    sentence = next(step.sentence for step in build_trace_steps(traces.story()) if step.kind == "residual")
     assert "rejected with probability 0.33, too: accepted (striped) and replaced (green) make exactly the blue bars." in sentence
 
 
 def test_draft_tokens_after_a_rejection_are_not_checked():
-    sentence = next(step.sentence for step in told(traces.story()) if step.kind == "draw")
+    sentence = next(step.sentence for step in build_trace_steps(traces.story()) if step.kind == "draw")
     assert sentence.endswith("it replaces “sat”. The draft token after it is not checked: it was suggested to follow “sat”.")
 
 
 def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
-    assert kinds(traces.without_distributions())[-3:] == ["uniform", "draw", "tally"]
+    assert list_kinds(traces.without_distributions())[-3:] == ["uniform", "draw", "tally"]
 
 
 def test_the_tally_counts_tokens_of_one_target_pass():
-    assert told(traces.story())[-1].sentence.startswith(
+    assert build_trace_steps(traces.story())[-1].sentence.startswith(
         "3 tokens from 1 target pass: 2 accepted and 1 replacement, “river and stood”."
     )
-    assert "Target-only sampling would have needed 3 passes." in told(traces.story())[-1].sentence
-    assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens from 1 target pass: 4 accepted and 1 bonus token, “")
+    assert "Target-only sampling would have needed 3 passes." in build_trace_steps(traces.story())[-1].sentence
+    assert build_trace_steps(traces.story(), 1)[-1].sentence.startswith(
+        "5 tokens from 1 target pass: 4 accepted and 1 bonus token, “"
+    )
 
 
 def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
     under, name = {}, ""
-    for step in told(traces.story()):
+    for step in build_trace_steps(traces.story()):
         name = step.label or name
         under[step.kind, step.node] = name
     assert (under["draft", 3], under["pass", None]) == ("draft tokens", "pass")

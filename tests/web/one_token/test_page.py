@@ -23,27 +23,27 @@ from specviz.web.one_token.payload import (
 )
 from specviz.web.one_token.state import read_distribution, read_state, write_distribution
 from tests import traces
-from tests.pages import first_paint
+from tests.pages import draw_first_paint
 from tests.written_cases import round_to_grid
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
 
 
-def opened_page(query: dict[str, str]) -> dict:
+def open_page(query: dict[str, str]) -> dict:
     shown = '"state": given[0]["state"], "notices": given[0]["notices"], "positions": len(given[0]["payload"]["positions"])'
-    return first_paint("one_token", query, shown)
+    return draw_first_paint("one_token", query, shown)
 
 
 def test_the_first_paint_needs_no_torch_and_offers_the_recorded_text():
-    seen = opened_page({})
+    seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["notices"]) == (0, [], [])
     assert seen["state"] == {"preset": "usual", "from": None, "p": None, "q": None}
     assert seen["positions"] == 24
 
 
 def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
-    seen = opened_page({"preset": "nope", "from": "99.1", "p": "50-50", "q": "20-20-20-20-20"})
+    seen = open_page({"preset": "nope", "from": "99.1", "p": "50-50", "q": "20-20-20-20-20"})
     assert seen["errors"] == 0
     assert seen["state"] == {"preset": "usual", "from": None, "p": [0.4, 0.3, 0.2, 0.07, 0.03], "q": [0.2] * 5}
     assert [sentence.split(" was left out")[0] for sentence in seen["notices"]] == [

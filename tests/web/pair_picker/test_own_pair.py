@@ -18,7 +18,7 @@ from specviz.web.whole_text import work as text_work
 from tests.foreign import write_foreign_pair
 from tests.pages import settle
 from tests.pairs import TEXT
-from tests.web.pair_picker.test_panel import said
+from tests.web.pair_picker.test_panel import read_sentences
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARE = "The tokenizers differ: 269 of the draft's 300 tokens are the target's too, and "
@@ -67,7 +67,7 @@ def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, f
     if BUTTONS[page]:
         app.button(key=BUTTONS[page]).click().run()
         settle(app, page)
-    state, shown = app.session_state[page], said(app) + "\n".join(one.value for one in app.caption)
+    state, shown = app.session_state[page], read_sentences(app) + "\n".join(one.value for one in app.caption)
     assert not app.exception and state.pair == foreign and (state.ticket is None or state.ticket.state == "done"), state.notices
     assert SHARE in shown and "of the draft's probability could be proposed" in shown
 
@@ -100,4 +100,4 @@ def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(promp
 )
 def test_a_file_of_prompts_that_cannot_be_used_is_a_sentence_and_the_field_stays(content, sentence, prompts_page):
     app = prompts_page.file_uploader[0].set_value(("mine.txt", content, "text/plain")).run()
-    assert sentence in said(app) and app.session_state["speed"].question.text == "the river\nthe boat"
+    assert sentence in read_sentences(app) and app.session_state["speed"].question.text == "the river\nthe boat"

@@ -28,8 +28,8 @@ from specviz.web.pair_picker.state import PairPickerState, PairRequest
 from specviz.web.serving_limits.state import SetupsQuestion
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 from specviz.web.whole_text.state import PassageRequest
-from tests.pages import FreeTicket, look_at, open_panel, settle
-from tests.web.one_round.test_page import served_before, shown
+from tests.pages import FreeTicket, check_pair_in_panel, open_panel, settle
+from tests.web.one_round.test_page import read_stage, skip_first_run
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -49,7 +49,7 @@ def tiny(opening, monkeypatch):
     places = {"target": str(opening / "target"), "draft": str(opening / "draft")}
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], is_shipped=False, **places))
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
-    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
+    monkeypatch.setattr(PagesManager, "__init__", skip_first_run(PagesManager.__init__))
     monkeypatch.setattr(session, "PROMPT", 60.0)
     cache.load_recording.cache_clear()
     warmup.start()
@@ -68,20 +68,20 @@ def own(tiny, tmp_path):
     return PairPlaces(str(folder / "target"), str(folder / "draft")).name
 
 
-def start(**query: str) -> AppTest:
+def open_app(**query: str) -> AppTest:
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
     return app.run()
 
 
-def label(app: AppTest) -> str:
+def read_models_label(app: AppTest) -> str:
     """What the line says."""
     (found,) = [one.proto.popover.label for one in app.get("popover") if one.proto.popover.label.startswith("Models:")]
     return found.replace("\\", "")
 
 
-def said(app: AppTest) -> str:
+def read_sentences(app: AppTest) -> str:
     notices = [
         sentence
         for one in app.get("bidi_component")
@@ -90,34 +90,34 @@ def said(app: AppTest) -> str:
     return "\n".join([*notices, *(one.value for one in app.text)])
 
 
-def used(app: AppTest, pair: str, page: str = "one_round") -> AppTest:
+def use_pair(app: AppTest, pair: str, page: str = "one_round") -> AppTest:
     """The app after the pair was checked and put in force in the panel."""
     target, draft = pair.split("|")
-    look_at(app, target, draft, page=page)
+    check_pair_in_panel(app, target, draft, page=page)
     return app.button(key="models-use").click().run()
 
 
 def test_every_page_names_the_pair_in_force(tiny):
-    app = start()
+    app = open_app()
     for page in frame.PAGES:
-        assert label(app.switch_page(f"pages/{page}.py").run()) == "Models: Storybook"
+        assert read_models_label(app.switch_page(f"pages/{page}.py").run()) == "Models: Storybook"
         assert not app.exception
 
 
 def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own, monkeypatch):
-    app = used(start(), own)
-    assert label(app) == "Models: target with draft" and shown(app)["mode"] == "live"
+    app = use_pair(open_app(), own)
+    assert read_models_label(app) == "Models: target with draft" and read_stage(app)["mode"] == "live"
     assert app.query_params["pair"] == own and pairs.load_recent_pairs() == (own,)
     assert app.session_state["models-fold-one_round"] is False, "the panel closes"
     for page in COMPUTE[1:]:
         monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)  # nothing is computed for it here
         app.switch_page(f"pages/{page}.py").run()
-        assert not app.exception and label(app) == "Models: target with draft"
+        assert not app.exception and read_models_label(app) == "Models: target with draft"
         assert app.session_state[page].pair == own
         settings = app.session_state[page].question.settings
         assert settings.pair == own
         recorded = page not in ("exactness", "mistakes", "classroom")
-        assert not recorded or "not of target with draft" in said(app), "what is recorded says whose it is"
+        assert not recorded or "not of target with draft" in read_sentences(app), "what is recorded says whose it is"
         if page == "speed":
             assert any(
                 one.value.startswith("These lines are those of Storybook, not of target with draft.") for one in app.caption
@@ -125,9 +125,9 @@ def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own
 
 
 def test_a_page_that_was_open_before_follows_and_its_address_says_so(own, monkeypatch):
-    app = start().switch_page("pages/whole_text.py").run()
+    app = open_app().switch_page("pages/whole_text.py").run()
     assert app.session_state["whole_text"].pair == "storybook"
-    used(app, own, "whole_text")
+    use_pair(app, own, "whole_text")
     assert app.session_state["whole_text"].pair == own and app.query_params["pair"] == own
     app.switch_page("pages/serving_limits.py").run()
     assert app.session_state["serving_limits"].pair == own
@@ -140,14 +140,14 @@ def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own, page, 
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["pair"], app.query_params["prompt"] = own, "Once upon"
     app.run()
-    assert app.session_state[page].pair == "storybook" and "Nothing was loaded" in said(app)
+    assert app.session_state[page].pair == "storybook" and "Nothing was loaded" in read_sentences(app)
     assert app.session_state["models"].start.name == own, "the panel has it to look at"
     pairs.remember_pair(own)
     again = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     again.query_params["pair"], again.query_params["prompt"] = own, "Once upon"
     again.run()
-    assert not again.exception and again.session_state[page].pair == own and "Nothing was loaded" not in said(again)
-    assert label(again) == "Models: target with draft"
+    assert not again.exception and again.session_state[page].pair == own and "Nothing was loaded" not in read_sentences(again)
+    assert read_models_label(again) == "Models: target with draft"
 
 
 @pytest.mark.parametrize("page", COMPUTE)
@@ -162,84 +162,84 @@ def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_
         app.query_params[key] = value
     app.run()
     state = app.session_state[page]
-    assert not app.exception and state.pair == "storybook" and label(app) == "Models: Storybook"
-    assert "is not here any more: there is no folder" in said(app)
+    assert not app.exception and state.pair == "storybook" and read_models_label(app) == "Models: Storybook"
+    assert "is not here any more: there is no folder" in read_sentences(app)
     asked = state.question.text if page == "speed" else (state.request if page == "one_round" else state.question).settings.prompt
     assert asked == "A little rabbit"
 
 
 def test_a_folder_that_is_removed_in_the_middle_is_said_on_the_next_page(own, monkeypatch):
-    app = used(start(), own)
+    app = use_pair(open_app(), own)
     shutil.rmtree(Path(own.split("|")[1]))
     app.switch_page("pages/whole_text.py").run()
-    assert "is not here any more" in said(app) and app.session_state["whole_text"].pair == "storybook"
-    assert label(app) == "Models: Storybook" and not app.exception
+    assert "is not here any more" in read_sentences(app) and app.session_state["whole_text"].pair == "storybook"
+    assert read_models_label(app) == "Models: Storybook" and not app.exception
 
 
 def test_why_it_is_exact_says_whose_run_its_distributions_are(own):
-    app = start().switch_page("pages/one_token.py").run()
-    assert "These numbers" not in said(app)
+    app = open_app().switch_page("pages/one_token.py").run()
+    assert "These numbers" not in read_sentences(app)
     app.session_state[session.PAIR] = own
     app.run()
-    assert "These numbers are those of Storybook, not of target with draft. Open One round to run it." in said(app)
+    assert "These numbers are those of Storybook, not of target with draft. Open One round to run it." in read_sentences(app)
 
 
 @pytest.mark.parametrize("page", RECORDED)
 def test_a_page_of_recorded_runs_keeps_the_pair_in_its_address_and_takes_one_that_was_used_here_from_it(own, page):
-    app = used(start(), own).switch_page(f"pages/{page}.py").run()
+    app = use_pair(open_app(), own).switch_page(f"pages/{page}.py").run()
     assert app.query_params["pair"] == own
     again = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     again.query_params["pair"] = own
-    assert label(again.run()) == "Models: target with draft" and "Nothing was loaded" not in said(again)
+    assert read_models_label(again.run()) == "Models: target with draft" and "Nothing was loaded" not in read_sentences(again)
     other = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     other.query_params["pair"] = STRANGER
-    assert label(other.run()) == "Models: Storybook" and "Nothing was loaded" in said(other)
+    assert read_models_label(other.run()) == "Models: Storybook" and "Nothing was loaded" in read_sentences(other)
 
 
 @pytest.mark.parametrize("page", RECORDED)
 def test_a_page_of_recorded_runs_lets_go_of_the_pair_in_its_address_with_the_pair(own, page):
-    app = used(start(), own).switch_page(f"pages/{page}.py").run()
+    app = use_pair(open_app(), own).switch_page(f"pages/{page}.py").run()
     app.session_state[session.PAIR] = "storybook"  # chosen in the panel; the browser's address is a moment old
-    assert label(app.run()) == "Models: Storybook" and "pair" not in app.query_params
+    assert read_models_label(app.run()) == "Models: Storybook" and "pair" not in app.query_params
     app.query_params["pair"] = own
-    assert label(app.run()) == "Models: Storybook", "an address that is late changes nothing"
+    assert read_models_label(app.run()) == "Models: Storybook", "an address that is late changes nothing"
 
 
 def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own):
     pairs.remember_pair(own)
-    app = open_panel(start())
+    app = open_panel(open_app())
     field = app.selectbox(key=f"models-known-{app.session_state['models'].turn}")
     assert field.options == [*(one.title for one in PAIRS.values()), "target with draft"]
     field.select(own).run()
-    assert label(app) == "Models: target with draft" and shown(app)["mode"] == "live"
+    assert read_models_label(app) == "Models: target with draft" and read_stage(app)["mode"] == "live"
 
 
 def test_a_recent_pair_that_has_gone_is_a_sentence_and_changes_nothing(own):
     pairs.remember_pair(own)
     shutil.rmtree(Path(own.split("|")[0]))
-    app = open_panel(start())
+    app = open_panel(open_app())
     app.selectbox(key=f"models-known-{app.session_state['models'].turn}").select(own).run()
-    assert "is not here any more" in said(app) and label(app) == "Models: Storybook"
+    assert "is not here any more" in read_sentences(app) and read_models_label(app) == "Models: Storybook"
 
 
 def test_the_catalog_alone_is_offered_where_the_server_is_for_others(tiny, serve):
     pairs.remember_pair(STRANGER)
     serve(mode="hosted")
-    app = open_panel(start(pair=STRANGER))
-    assert "is not in the catalog" in said(app)
+    app = open_panel(open_app(pair=STRANGER))
+    assert "is not in the catalog" in read_sentences(app)
     assert [one.key for one in app.text_input if one.key.startswith("models")] == []
     field = app.selectbox(key=f"models-known-{app.session_state['models'].turn}")
     assert field.options == [one.title for one in PAIRS.values()]
     field.select("storybook-plain").run()
-    assert label(app) == "Models: Storybook, plain draft" and app.query_params["pair"] == "storybook-plain"
+    assert read_models_label(app) == "Models: Storybook, plain draft" and app.query_params["pair"] == "storybook-plain"
 
 
 def test_what_stands_in_a_pairs_way_is_a_sentence_and_no_button_uses_it(tiny):
-    app = look_at(start(), tiny / "target", "nobody")
-    assert "'nobody' is neither a folder on this machine nor a hub name" in said(app)
-    assert "models-use" not in [one.key for one in app.button] and label(app) == "Models: Storybook"
+    app = check_pair_in_panel(open_app(), tiny / "target", "nobody")
+    assert "'nobody' is neither a folder on this machine nor a hub name" in read_sentences(app)
+    assert "models-use" not in [one.key for one in app.button] and read_models_label(app) == "Models: Storybook"
     app.text_input(key=f"models-target-{app.session_state['models'].turn}").set_value("a|b").run()
-    assert "without the sign |" in said(app)
+    assert "without the sign |" in read_sentences(app)
 
 
 def test_what_is_not_known_of_a_model_is_not_told_as_a_fact(pair_folders):
@@ -253,7 +253,7 @@ def test_what_is_not_known_of_a_model_is_not_told_as_a_fact(pair_folders):
 
 def test_what_was_checked_counts_until_a_field_changes(own):
     target, draft = own.split("|")
-    app = look_at(start(), target, draft)
+    app = check_pair_in_panel(open_app(), target, draft)
     assert "models-use" in [one.key for one in app.button]
     app.checkbox(key=f"models-rounded-{app.session_state['models'].turn}").check().run()
     assert "models-use" not in [one.key for one in app.button] and app.session_state["models"].check is None
@@ -261,10 +261,10 @@ def test_what_was_checked_counts_until_a_field_changes(own):
 
 def test_names_with_markup_stay_the_text_that_they_are(tiny):
     """In the line's label signs of markdown are escaped; the table escapes HTML; sentences are plain text."""
-    app = look_at(start(), "<img src=x onerror=alert(1)>/$x$", ":red[a]")
+    app = check_pair_in_panel(open_app(), "<img src=x onerror=alert(1)>/$x$", ":red[a]")
     page = "".join(one.proto.body for one in app.get("html"))
     assert "models-table" in page and "<img" not in page
-    assert "<img src=x onerror=alert(1)>/$x$" in said(app)
+    assert "<img src=x onerror=alert(1)>/$x$" in read_sentences(app)
 
 
 def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
@@ -375,7 +375,7 @@ def test_a_check_that_is_stopped_leaves_the_panel_as_it_was(pair_folders, monkey
 
 
 def test_progress_stands_below_the_line_while_the_panel_is_closed(tiny):
-    app = start()
+    app = open_app()
     state = app.session_state["models"]
     state.submit(lambda state, ticket: [(ticket.tick(0.4, "Downloading"), time.sleep(0.01)) for _ in range(5000)])
     app.run()

@@ -34,15 +34,15 @@ RECORDED = load_recorded_runs()
 ASKED = {one.key: one for one in list_questions(RECORDED)}
 
 
-def right(key: str) -> Option:
+def find_right_option(key: str) -> Option:
     return next(option for option in ASKED[key].options if option.right)
 
 
-def wrong(key: str) -> list[Option]:
+def list_wrong_options(key: str) -> list[Option]:
     return [option for option in ASKED[key].options if not option.right]
 
 
-def ends(picture: BarPicture) -> list[tuple[float, float]]:
+def list_bar_ends(picture: BarPicture) -> list[tuple[float, float]]:
     """Where each bar ends, and where its mark stands."""
     return [(sum(value for _, value in bar.parts), bar.mark) for group in picture.groups for bar in group.bars]
 
@@ -52,7 +52,7 @@ def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_word
     said = [option.why for one in ASKED.values() for option in one.options]
     assert len(set(said)) == len(said) and all(len(why) > 60 for why in said)
     for question in ASKED:
-        pictures = [option.picture for option in wrong(question)]
+        pictures = [option.picture for option in list_wrong_options(question)]
         assert all(a != b for a, b in combinations(pictures, 2)), question
     assert [one.right for question in ASKED.values() for one in question.options].count(True) == 8
 
@@ -75,7 +75,7 @@ def test_a_speed_stands_with_what_it_was_measured_under_and_with_its_interval():
     for picture in timed:
         assert "temperature 1, AMD EPYC, 2 threads" in picture.title and picture.interval == f"95% interval of {runs} runs"
         assert all(bar.interval[0] <= bar.parts[0][1] <= bar.interval[1] for group in picture.groups for bar in group.bars)
-    batches, picture = RECORDED.batches, right("when-not").picture
+    batches, picture = RECORDED.batches, find_right_option("when-not").picture
     assert "temperature 1, AMD EPYC, 2 threads" in ASKED["when-not"].situation and picture.interval == "95% interval"
     for rows, row in zip(batches.rows, picture.groups, strict=True):
         gamma, factor = batches.find_best(f"{batches.settings.pair} {batches.settings.temperature:g}", rows)
@@ -95,7 +95,7 @@ def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals(
             rows=(1, 4, 8), gammas=(1, 3), settings=Settings(), machine={}, find_best=lambda key, rows, best=best: best[rows]
         )
         assert words in _compare_batches(batches)[0]["between"]
-    assert "more than noise" in right("when-not").why
+    assert "more than noise" in find_right_option("when-not").why
 
 
 def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
@@ -129,7 +129,7 @@ def test_links_can_lead_elsewhere():
 def test_the_cheap_draft_is_faster_in_the_record_although_the_other_is_accepted_more_often():
     small, same = RECORDED.methods.row("draft"), RECORDED.methods.row("oracle")
     assert small.per_pass < same.per_pass and small.ms.high < same.ms.low
-    assert right("faster").text.startswith("A")
+    assert find_right_option("faster").text.startswith("A")
 
 
 def test_the_adversary_writes_the_same_distribution_in_the_record_and_takes_longer():
@@ -140,10 +140,10 @@ def test_the_adversary_writes_the_same_distribution_in_the_record_and_takes_long
 
 
 def test_only_the_residual_ends_every_bar_at_its_mark():
-    assert all(end == pytest.approx(mark, abs=1e-12) for end, mark in ends(right("refused").picture))
-    others = [option.picture for option in wrong("refused")] + [option.picture for option in ASKED["redraw"].options]
+    assert all(end == pytest.approx(mark, abs=1e-12) for end, mark in list_bar_ends(find_right_option("refused").picture))
+    others = [option.picture for option in list_wrong_options("refused")] + [option.picture for option in ASKED["redraw"].options]
     for picture in others:
-        found = ends(picture)
+        found = list_bar_ends(picture)
         assert sum(end for end, _ in found) == pytest.approx(sum(mark for _, mark in found), abs=1e-9)
         assert max(abs(end - mark) for end, mark in found) > 0.02
 
@@ -167,7 +167,7 @@ def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_
     assert wide.per_pass > chain.per_pass and wide.nodes > chain.nodes
     assert wide.first.tv <= wide.first.upper
     overlap = wide.ms.low <= chain.ms.high and chain.ms.low <= wide.ms.high
-    assert ("overlap" in right("tree").why) == overlap
+    assert ("overlap" in find_right_option("tree").why) == overlap
 
 
 def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_not():

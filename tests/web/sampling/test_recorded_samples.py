@@ -19,22 +19,22 @@ from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, BugQuestion, BugState
 from specviz.web.sampling.state import load_recorded_samples
 from specviz.web.sampling.words import describe_origin
-from tests.pages import FreeTicket, first_paint
+from tests.pages import FreeTicket, draw_first_paint
 
 FIRST = Settings.from_record(cache.load_recording().settings)
 
 
-def exam(**changes) -> ExactnessState:
+def build_exactness_state(**changes) -> ExactnessState:
     return ExactnessState(replace(ExactnessQuestion.from_link({}, FIRST)[0], **changes))
 
 
-def trial(**changes) -> BugState:
+def build_bug_state(**changes) -> BugState:
     return BugState(replace(BugQuestion.from_link({}, FIRST)[0], **changes))
 
 
 @pytest.mark.parametrize("page", ("exactness", "mistakes"))
 def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torch(page):
-    seen = first_paint(page, {}, '"waits": app.session_state["PAGE"].is_busy'.replace("PAGE", page))
+    seen = draw_first_paint(page, {}, '"waits": app.session_state["PAGE"].is_busy'.replace("PAGE", page))
     assert (seen["errors"], seen["heavy"], seen["waits"]) == (0, [], False), "a record needs no work"
     assert seen["figures"] >= 2
     assert any(line.startswith("Recorded on ") and "you draw take their place" in line for line in seen["text"]), seen["text"]
@@ -43,25 +43,33 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
 
 
 def test_what_is_recorded_is_the_question_that_the_pages_open_with():
-    assert not exam().has_own_result and exam().shown_result.n >= 10_000 and describe_origin(exam())
-    assert not trial().has_own_result and trial().find_rejection(trial().shown_result) and trial().first_rejection is None
-    assert "sha" in " ".join(exam().models) and exam().models == trial().models
+    assert (
+        not build_exactness_state().has_own_result
+        and build_exactness_state().shown_result.n >= 10_000
+        and describe_origin(build_exactness_state())
+    )
+    assert (
+        not build_bug_state().has_own_result
+        and build_bug_state().find_rejection(build_bug_state().shown_result)
+        and build_bug_state().first_rejection is None
+    )
+    assert "sha" in " ".join(build_exactness_state().models) and build_exactness_state().models == build_bug_state().models
 
 
 def test_of_any_other_question_nothing_recorded_is_shown():
-    settings = exam().question.settings
+    settings = build_exactness_state().question.settings
     for change in ({"prompt": "Once"}, {"seed": 1}, {"temperature": 0.5}, {"gamma": 1}, {"max_new_tokens": 3}, {"top_k": 5}):
-        other = exam(settings=replace(settings, **change))
+        other = build_exactness_state(settings=replace(settings, **change))
         assert other.has_own_result and other.shown_result.n == 0 and describe_origin(other) == []
-    assert exam(source="target").has_own_result
-    assert trial(mistake="R4").has_own_result and trial(mistake=HIDDEN).has_own_result
+    assert build_exactness_state(source="target").has_own_result
+    assert build_bug_state(mistake="R4").has_own_result and build_bug_state(mistake=HIDDEN).has_own_result
     assert has_same_samples(replace(settings, device="cpu", dtype="float32"), settings), (
         "the machine's choice fixes no other samples"
     )
 
 
 def test_own_samples_take_the_place_of_the_recorded_ones():
-    one = exam()
+    one = build_exactness_state()
     one.result = replace(one.shown_result, arms=tuple(replace(arm, n=3) for arm in one.shown_result.arms), looks=())
     assert one.has_own_result and one.shown_result.n == 3 and describe_origin(one) == []
     assert "too few" in exact_words.build_verdict(one).words

@@ -29,7 +29,7 @@ from specviz.web.serving_limits import export, view, work
 from specviz.web.serving_limits import near_tie_figures as ties
 from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
-from tests.pages import FreeTicket, first_paint
+from tests.pages import FreeTicket, draw_first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
 HAND_MADE = NearTieSummary("bf16", tuple(
@@ -52,19 +52,19 @@ def shown() -> SetupComparison:
     return load_recorded_setups()
 
 
-def opened_page(query: dict[str, str]) -> dict:
+def open_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    return first_paint("serving_limits", query)
+    return draw_first_paint("serving_limits", query)
 
 
 def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
-    seen = opened_page({})
+    seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 3) and "Measure every setup" in seen["buttons"]
     assert any(one.startswith("Recorded on passages of dorothy") and "cores" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = opened_page({"arm": "<b>x</b>", "pair": "a|b", "prompt": "a $x$ :red[b]"})
+    seen = open_page({"arm": "<b>x</b>", "pair": "a|b", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
     said = "\n".join(seen["text"])
     assert (
@@ -310,7 +310,7 @@ def test_the_cells_of_a_plain_table_are_text():
 
 
 def test_the_page_opens_with_the_story_and_what_models_wrote_is_text():
-    seen = opened_page({})
+    seen = open_page({})
     assert any("Which of these two texts is exact?" in line for line in seen["said"])
     assert html.build_two_texts([TextLine("<a>", "right", "<b>", "<c>", " <d>", "&")]) == (
         "<div class='two-texts'><p class='right'><span>&lt;a&gt;</span><q><i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>≠ &lt;d&gt;</b>&amp;</q></p></div>"

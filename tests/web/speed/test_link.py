@@ -21,12 +21,14 @@ from specviz.web.speed.state import (
     locate_pair,
     place_sliders,
 )
-from tests.pages import first_paint
+from tests.pages import draw_first_paint
 from tests.speed.test_plan import TEXT, planned
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = first_paint("speed", {"draft": "<b>x</b>", "temperature": "9", "text": "a $x$ :red[b]", "tab": "many", "alpha": "7"})
+    seen = draw_first_paint(
+        "speed", {"draft": "<b>x</b>", "temperature": "9", "text": "a $x$ :red[b]", "tab": "many", "alpha": "7"}
+    )
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
     said = "\n".join(seen["text"])
     assert "link's draft was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
@@ -76,7 +78,7 @@ def test_a_plan_under_way_goes_on_while_tabs_are_opened_and_sliders_moved():
 
 
 def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
-    seen = first_paint(
+    seen = draw_first_paint(
         "speed",
         {"tab": "what-if", "alpha": "0.3", "gamma": "7", "c": "5"},
         '"prompt": "", "sliders": [one.value for one in app.slider]',

@@ -26,7 +26,7 @@ from specviz.web.speed.state import (
     load_recorded_plans,
     load_study,
 )
-from tests.pages import FreeTicket, first_paint
+from tests.pages import FreeTicket, draw_first_paint
 from tests.speed.test_plan import TEXT, curve, planned
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,7 +46,7 @@ def shown():
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    return first_paint("speed", query)
+    return draw_first_paint("speed", query)
 
 
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):

@@ -27,7 +27,7 @@ from specviz.web.whole_text.state import (
     load_recorded_profile,
     load_surveys,
 )
-from tests.pages import PROMPT, FreeTicket, first_paint
+from tests.pages import PROMPT, FreeTicket, draw_first_paint
 
 ROOT = Path(__file__).resolve().parents[3]
 BASE = Settings(prompt="Once upon")
@@ -45,14 +45,14 @@ def shown() -> Passage:
     return load_recorded_passages()["temperature 0.8"]
 
 
-def opened_page(query: dict[str, str]) -> dict:
+def open_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     lanes = '"print": "matplotlib" in sys.modules, "lanes": [len(lane["tokens"]) for lane in given[0]["payload"]["lanes"]]'
-    return first_paint("whole_text", query, f"{PROMPT}, {lanes}")
+    return draw_first_paint("whole_text", query, f"{PROMPT}, {lanes}")
 
 
 def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured():
-    seen = opened_page({})
+    seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["figures"], seen["lanes"]) == (0, [], 1, [128, 128])
     assert "Write it both ways" in seen["buttons"] and "Stop" not in seen["buttons"]
     assert not seen["print"], "no figure is drawn for an export that nobody asked for"
@@ -60,7 +60,7 @@ def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = opened_page(
+    seen = open_page(
         {"temperature": "hot", "max_new_tokens": "7", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>", "gamma": "99"}
     )
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b] <i>c</i>")
