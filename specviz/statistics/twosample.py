@@ -67,7 +67,7 @@ def permutation_test(
         below = np.concatenate([np.zeros((len(labels), 1), dtype=np.int32), np.cumsum(labels, axis=1, dtype=np.int32)], axis=1)
         return (np.abs(below[:, ends] - below[:, starts] - n * sizes / total) / spread).max(axis=1)
 
-    labels = np.repeat([1, 0], [n, m])
+    labels = np.repeat(np.array([1, 0], dtype=np.int8), [n, m])  # one byte each: permuting them is most of the work
     observed = float(largest(labels[order][None])[0])
     random, null = make_generator(seed, RandomUse.PERMUTATION), []
     for begin in range(0, permutations, AT_ONCE):
