@@ -112,6 +112,7 @@ class Endpoint:
         headers = {"Accept": JSON, "Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._client = httpx2.Client(
             headers=headers,
+            verify=not self.url.startswith("http://"),  # plain HTTP has no certificates to load, and redirects are not followed
             limits=httpx2.Limits(
                 max_connections=concurrency + 2, max_keepalive_connections=concurrency + 2, keepalive_expiry=KEEPALIVE_SECONDS
             ),
