@@ -56,7 +56,7 @@ from specviz.verification.token import TokenRule
 
 RECORD = "gpu.json"
 TABLE = "gpu.txt"
-COSTS = "costs.json"  # what ships of the record, in assets/costs/
+COSTS = "costs.json"  # what ships of the record, in assets/gpus/
 PAIR = "storybook"
 COMPILER = {"backend": "inductor"}
 
@@ -743,7 +743,10 @@ def measure_gpu(out: Path, minutes: float, dry: bool, log: Callable[[str], None]
         record["parts"].setdefault(name, {"status": "no time left"})
     _write(path, record)
     (out / TABLE).write_text(format_gpu(record) + "\n")
-    (out / COSTS).write_text(GpuCosts.from_measurement(record, time.strftime("%Y-%m-%d")).to_json() + "\n")
+    costs = GpuCosts.from_measurement(record, time.strftime("%Y-%m-%d"))
+    (out / COSTS).write_text(costs.to_json() + "\n")
+    for name, model in costs.build_cost_models({name: shape.layers for name, shape in list(SHAPES.items())[:2]}).items():
+        (out / f"costs-{name.lower()}.json").write_text(model.to_json() + "\n")
     return record
 
 

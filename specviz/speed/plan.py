@@ -96,6 +96,7 @@ class PlanForecast:
             own_text=self.user_texts[gamma].per_pass if self.user_texts else None,
             alpha=found.alpha,
             gain=gain,
+            round_sizes=tuple((found.by_size.sum(0) / found.by_size.sum()).round(6).tolist()),
         )
 
     def estimate_positions(self) -> tuple[Estimate, ...]:
@@ -264,6 +265,7 @@ def make_plan(
         rows = [replace(row, operations=operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
     measured = describe_measurement(pair)
     measured["models"] = describe_pair(pair, settings, target_texts[:DRAFTABLE_TEXTS])
+    measured["models"]["draft"]["layers"] = getattr(pair.draft.config.get_text_config(), "num_hidden_layers", None)
     plan = SpeedPlan(
         settings=settings,
         text={"name": name, "tokens": size} | _identify_text(text),

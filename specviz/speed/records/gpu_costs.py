@@ -1,18 +1,25 @@
-"""Costs that were measured on a GPU, as a small record that ships: passes of published shapes, drafts, rows, and the shipped pair.
+"""What was measured on a GPU, as a small record that ships: passes of published shapes, drafts, rows, and the shipped pair.
 
-``bench gpu`` writes such a record beside its own. The shipped ones are in assets/costs/.
+``bench gpu`` writes such a record beside its own, and the cost models that follow from it. The shipped records are in assets/gpus/.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from specviz.records import ASSETS, Schema, build, read_file, to_json_value
+import numpy as np
 
-SCHEMA = Schema("gpu-costs", 1, "The record of costs")
-FOLDER = ASSETS / "costs"
+from specviz.records import ASSETS, Schema, build, read_file, to_json_value
+from specviz.speed.records.cost_model import CostModel, DraftCosts
+
+SCHEMA = Schema("gpu-costs", 2, "The record of costs")
+FOLDER = ASSETS / "gpus"
+GAMMA = 4  # draft tokens of a round in ``GpuCosts.rounds``
+COMPILED = ", compiled"  # end of the name of a draft in ``GpuCosts.rounds``
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +50,10 @@ class GpuCosts:
         date: Of the measurement.
         versions: Of torch and transformers.
         passes: By model: T(n) by the number n of tokens.
+        compiled: The same, compiled before it was recorded, for some n.
         rows: By model: a pass by rows and tokens of each, as "8 x 5".
-        rounds: By target and draft: a round of four draft tokens.
+        rounds: By target and draft: a round of four draft tokens, as the host sees it.
+        replays: The same on the device alone.
         pair: The shipped pair, by dtype and temperature.
     """
 
@@ -52,8 +61,10 @@ class GpuCosts:
     date: str
     versions: dict[str, str]
     passes: dict[str, dict[str, float]]
+    compiled: dict[str, dict[str, float]]
     rows: dict[str, dict[str, float]]
     rounds: dict[str, dict[str, float]]
+    replays: dict[str, dict[str, float]]
     pair: dict[str, PairSpeed]
 
     @classmethod
@@ -66,13 +77,56 @@ class GpuCosts:
             machine.get("date", date),
             {name: machine[name] for name in ("torch", "transformers") if name in machine},
             {name: _round_values(found["tokens_ms"]) for name, found in shapes.items() if found.get("tokens_ms")},
+            {name: _round_values(found["compiled_ms"]) for name, found in shapes.items() if found.get("compiled_ms")},
             {name: _round_values(found["rows_ms"]) for name, found in shapes.items() if found.get("rows_ms")},
-            {
-                name: _round_values({draft: value["round"] for draft, value in found["rounds_ms"].items()})
-                for name, found in shapes.items()
-                if found.get("rounds_ms")
-            },
+            *(
+                {
+                    name: _round_values({draft: value[part] for draft, value in found["rounds_ms"].items() if part in value})
+                    for name, found in shapes.items()
+                    if found.get("rounds_ms")
+                }
+                for part in ("round", "replay")
+            ),
             {case: _read_speed(found) for case, found in parts.get("bench", {}).get("cases", {}).items()},
+        )
+
+    def build_cost_models(self, layers: Mapping[str, int]) -> dict[str, CostModel]:
+        """By target, what decoding costs on the device; only targets whose passes and rounds were timed. layers: of each target."""
+        timed = {name for name in layers if "1" in (found := self.passes.get(name, {})) and len(found) > 1}
+        rounds = {name: [draft for draft in self.replays.get(name, {}) if "1" in self.passes.get(draft, {})] for name in timed}
+        return {name: self._build_cost_model(name, depth, rounds[name]) for name, depth in layers.items() if rounds.get(name)}
+
+    def _build_cost_model(self, target: str, layers: int, drafts: Sequence[str]) -> CostModel:
+        """Compiled throughout where that was measured, so that both sides of a ratio are decoded in the fastest way.
+
+        Compiling saves passes over several tokens about as much, whatever their length: those that were not compiled are the
+        recorded ones less what the nearest compiled ones saved. Draft steps are the recorded ones. The rest is what remains of a
+        round.
+        """
+        passes = {int(n): ms for n, ms in self.passes[target].items()}
+        saved = {int(n): passes[int(n)] - ms for n, ms in self.compiled.get(target, {}).items()}
+        is_compiled = {1, GAMMA + 1} <= saved.keys()
+        if is_compiled:
+            sizes = sorted(saved.keys() - {1})
+            savings = np.interp([*passes], sizes, [saved[n] for n in sizes]).tolist()
+            passes = {
+                n: round(ms - (saved[1] if n == 1 else less), 3) for (n, ms), less in zip(passes.items(), savings, strict=True)
+            }
+        verified = float(np.interp(GAMMA + 1, [*passes], [*passes.values()]))
+        costs = []
+        for name in drafts:
+            step, depth = self.compiled.get(name, self.passes[name]).get("1", self.passes[name]["1"]), re.search(r"\d+", name)
+            whole = self.replays[target].get(f"{name}{COMPILED}" if is_compiled else name, self.replays[target][name])
+            costs.append(DraftCosts(int(depth[0]) if depth else 1, step, round(max(0.0, whole - GAMMA * step - verified), 3)))
+        return CostModel(
+            title=f"{self.machine.removeprefix('NVIDIA ')}, target of {target}",
+            machine=self.machine,
+            date=f"{datetime.fromisoformat(self.date):%-d %B %Y}",
+            conditions=f"bfloat16, random weights of the published shape, CUDA graphs{COMPILED if is_compiled else ''}, time of the device",
+            layers=layers,
+            alone=passes[1],
+            passes=passes,
+            drafts=tuple(sorted(costs, key=lambda draft: draft.layers)),
         )
 
     @classmethod

@@ -7,7 +7,7 @@ the page *How fast?* shows first are one for each of PLAN_CHOICES.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -15,11 +15,12 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.records import Schema, build, build_fields, to_json_fields, to_json_value
-from specviz.settings import Settings
+from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.clock import explain_interval, explain_spread, measure_spread
 from specviz.speed.estimate import Estimate
+from specviz.speed.records.cost_model import CostModel, DraftCosts
 from specviz.speed.records.server_commands import ServerCommand, build_server_commands
-from specviz.theory import best_gamma
+from specviz.theory import LinearCost, best_gamma, speed_factor, wall_clock_factor
 
 SCHEMA = Schema("plan", 3, "The plan")
 DERIVED = {
@@ -30,9 +31,12 @@ DERIVED = {
 }  # name in a record -> property; written to a record for its readers; computed again when a plan is read back
 
 
+WITHOUT_MODEL = ("ngram", "retrieval", "unigram", "uniform")  # proposers that run no model
+
+
 @dataclass(frozen=True, slots=True)
 class RoundCostCurve:
-    """Seconds of the probes, run by run, in one process.
+    """Seconds of the probes, run by run, in one process; or a single run, computed from a cost model.
 
     Attributes:
         alone: One token by the target alone, a whole round of the loop.
@@ -47,6 +51,31 @@ class RoundCostCurve:
     rounds: tuple[tuple[float, ...], ...]
     first: tuple[tuple[float, ...], ...]
     parts: Mapping[str, tuple[float, ...]]
+
+    @classmethod
+    def from_cost_model(cls, model: CostModel, gamma: int, draft: DraftCosts) -> RoundCostCurve:
+        """The rounds with up to ``gamma`` draft tokens of one of the model's drafts. A first round costs as much as a later one."""
+        sizes = range(gamma + 1)
+        rounds = tuple(1e-3 * model.compute_round(n, n, draft) for n in sizes)
+        parts = {
+            "draft": tuple(1e-3 * n * draft.step for n in sizes),
+            "target": tuple(1e-3 * model.compute_pass(1 + n) for n in sizes),
+            "rule": (1e-3 * draft.rest,) * len(sizes),
+            "rest": (0.0,) * len(sizes),
+        }
+        alone = 1e-3 * model.alone
+        return cls((alone,), (rounds,), ((alone, *rounds),), parts)
+
+    def fit_draft(self, layers: int) -> DraftCosts:
+        """Costs of this curve's draft for a cost model: the line through its drafting, whose fixed part counts as rest."""
+        drafting = {n: seconds for n, seconds in enumerate(self.parts["draft"]) if n}
+        line = LinearCost.fit(drafting)
+        rest = median(sum(self.parts[name][n] for name in ("rule", "rest")) for n in drafting)
+        return DraftCosts(layers, round(1e3 * line.per_draft_token, 4), round(1e3 * (line.fixed + rest), 4))
+
+    def list_passes(self) -> dict[int, float]:
+        """T(n) in milliseconds by the number n of tokens in the target's pass, for a cost model."""
+        return {n: round(1e3 * seconds, 4) for n, seconds in enumerate(self.parts["target"], 1)}
 
     @property
     def c(self) -> float:
@@ -80,6 +109,7 @@ class PlanRow:
         linear: Of the hazards at a cost with a fixed part.
         operations: Arithmetic for a token over that of the target alone; None where no model drafts.
         gain: Tokens per pass above those of the token rule on the same texts; None under the token rule.
+        round_sizes: Shares of the rounds with 0, 1, .. gamma draft tokens; empty in older records.
     """
 
     gamma: int
@@ -93,12 +123,24 @@ class PlanRow:
     linear: float | None = None
     operations: float | None = None
     gain: Estimate | None = None
+    round_sizes: tuple[float, ...] = ()
 
     @property
     def speedup(self) -> Estimate:
         """The factor, of a plan with costs."""
         assert self.factor is not None, "a plan with costs has a factor for every gamma"
         return self.factor
+
+    def compute_mean_round(self, rounds: Sequence[float]) -> float:
+        """Mean time of a round. rounds: time of one with 0, 1, .. draft tokens, at least up to gamma."""
+        if not self.round_sizes:
+            return rounds[self.gamma]
+        return sum(share * rounds[size] for size, share in enumerate(self.round_sizes)) / sum(self.round_sizes)
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> PlanRow:
+        """A row of a record; older ones lack ``round_sizes``."""
+        return build_fields(cls, {"round_sizes": []} | record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +177,7 @@ class SpeedPlan:
             costs.
         checked: Measured rows, empty if nothing was measured.
         alone: Tokens per second of the target alone in that measurement, by run.
+        cost_model: Of another machine, from which ``costs`` and all speeds are computed; None: they are measured.
     """
 
     settings: Settings
@@ -151,6 +194,50 @@ class SpeedPlan:
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
     positions: tuple[Estimate, ...] = ()
+    cost_model: CostModel | None = None
+
+    def with_cost_model(self, model: CostModel, draft: DraftCosts | None = None) -> SpeedPlan:
+        """The same texts with the costs of another machine. Tokens per pass stay, speeds are computed from both.
+
+        draft: one of the model's; None: the one whose depth is nearest to that of the plan's own draft, where this is known.
+        """
+        draft = draft or model.find_draft(self._count_draft_layers())
+        costs = RoundCostCurve.from_cost_model(model, self.rows[-1].gamma, draft)
+        rounds, alone = costs.rounds[0], costs.alone[0]
+        linear = LinearCost.fit(dict(enumerate(rounds[1:], 1)))
+        rows = tuple(
+            replace(
+                row,
+                factor=row.tokens.convert(alone / row.compute_mean_round(rounds), "times"),
+                leviathan=wall_clock_factor(row.alpha, row.gamma, costs.c),
+                linear=speed_factor(row.hazards, linear.seconds(row.gamma), alone),
+            )
+            for row in self.rows
+        )
+        best = float(best_gamma({row.gamma: row.speedup.value for row in rows}))
+        checked = tuple(replace(one, factor=None, rate=None, noise=None) for one in self.checked)
+        found = Estimate(best, best, best, self.openings)
+        return replace(self, rows=rows, costs=costs, best=found, checked=checked, alone=None, cost_model=model)
+
+    def _count_draft_layers(self) -> int | None:
+        """Layers of what drafts: 0 where no model does, None where it is not known."""
+        return 0 if self.settings.proposer in WITHOUT_MODEL else self.models.get("draft", {}).get("layers")
+
+    def compare_drafts(self) -> dict[DraftCosts, tuple[PlanRow, float]]:
+        """With each of the cost model's other drafts: the row of the best gamma, and the speed-up at most, if all draft tokens were accepted.
+
+        Empty without a cost model, and where no model drafts.
+        """
+        model, layers = self.cost_model, self._count_draft_layers()
+        if model is None or layers == 0:
+            return {}
+        found = {}
+        for draft in model.drafts:
+            if draft.layers and draft != model.find_draft(layers):
+                rows = self.with_cost_model(model, draft).rows
+                most = max((n + 1) * model.alone / model.compute_round(n, n, draft) for n in range(1, GAMMA_MAX + 1))
+                found[draft] = max(rows, key=lambda row: row.speedup.value), most
+        return found
 
     def row(self, gamma: int) -> PlanRow | None:
         return next((row for row in self.rows if row.gamma == gamma), None)
@@ -198,11 +285,32 @@ class SpeedPlan:
         row = self.row(int(self.best.value))
         if row is None:
             top = max(self.rows, key=lambda one: one.speedup.value)
-            return f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.speedup.format()}."
-        if row.speedup.low <= 1.0:
-            return f"Do not speculate: the predicted speed-up of {row.speedup.format()} is not distinguishable from no gain."
-        span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
-        return f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.speedup.format()}."
+            said = f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.speedup.format()}."
+        elif row.speedup.low <= 1.0:
+            said = f"Do not speculate: the predicted speed-up of {row.speedup.format()} is not distinguishable from no gain."
+        else:
+            span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
+            said = f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.speedup.format()}."
+        return f"{said} {self.origin}".rstrip()
+
+    @property
+    def origin(self) -> str:
+        """That speeds are computed from this pair's tokens and another machine's costs, as a sentence; empty where they are measured."""
+        if self.cost_model is None:
+            return ""
+        return f"Computed from both: tokens per target pass of this pair, costs of {self.cost_model.title}."
+
+    def describe_drafts(self) -> list[str]:
+        """What drafts of other depths would give, a sentence each."""
+        model, found = self.cost_model, []
+        for draft, (row, most) in self.compare_drafts().items():
+            assert model is not None, "drafts are those of a cost model"
+            found.append(
+                f"A draft of {draft.layers} layers beside this target of {model.layers} would cost {draft.step / model.alone:.2f} target passes a step: "
+                f"{row.speedup.value:.2f} times target-only sampling with gamma {row.gamma}, the best, and at most {most:.2f} if every draft token "
+                "were accepted."
+            )
+        return found
 
     @property
     def of_prompts(self) -> bool:
@@ -238,8 +346,11 @@ class SpeedPlan:
         return SCHEMA.text(self.to_record(), indent=1)
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready, with DERIVED."""
-        return to_json_fields(self) | {key: to_json_value(getattr(self, name)) for key, name in DERIVED.items()}
+        """JSON-ready, with DERIVED. A measured plan has no cost model."""
+        record = to_json_fields(self)
+        if self.cost_model is None:
+            del record["cost_model"]
+        return record | {key: to_json_value(getattr(self, name)) for key, name in DERIVED.items()}
 
     @classmethod
     def from_json(cls, text: str) -> SpeedPlan:
@@ -248,7 +359,7 @@ class SpeedPlan:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> SpeedPlan:
-        return build_fields(cls, {name: value for name, value in record.items() if name not in DERIVED})
+        return build_fields(cls, {"cost_model": None} | {name: value for name, value in record.items() if name not in DERIVED})
 
 
 PLANS_SCHEMA = Schema("plans", 3, "The record of plans")
