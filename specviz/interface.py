@@ -21,7 +21,8 @@ from specviz.decoding.run import record_run
 from specviz.decoding.samples import Coverage
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
-from specviz.evidence.session import SamplingPlan, Session
+from specviz.evidence.sequential import SamplingPlan
+from specviz.evidence.session import Session
 from specviz.export.report import write_certificate
 from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS

@@ -19,31 +19,30 @@ from specviz.classroom.store import SampleBlock, take_first_samples
 from specviz.decoding.samples import Samples
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.sequential import SCHEDULE, SequentialCells
-from specviz.evidence.session import SamplingPlan, Session, Tally
-from specviz.evidence.tests import TestPlan, TestReport
+from specviz.evidence.sequential import INTERIM, SCHEDULE, SequentialCells
+from specviz.evidence.session import Session
+from specviz.evidence.tests import TestReport
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
 
-MIN_TV = 0.01  # total variation distance to detect, where the samples can
 
-
-def restore_tally(cells: dict[str, Any], blocks: Iterable[SampleBlock]) -> Tally:
-    """The tally of a task from its stored samples. cells: as ``SequentialCells.to_record``."""
-    tally = Tally(SequentialCells.from_record(cells), "the class")
+def restore_session(pair: LoadedPair, settings: Settings, cells: dict[str, Any], blocks: Iterable[SampleBlock]) -> Session:
+    """The session of a task from its stored samples. cells: as ``SequentialCells.to_record``."""
+    decoder = build_decoder("speculative", pair, settings, label="the class")
+    session = Session(decoder, INTERIM, cells=SequentialCells.from_record(cells))
     for block in blocks:
-        tally.restore(block.count, dict(block.cells))
-    return tally
+        session.restore(block.count, dict(block.cells))
+    return session
 
 
 def count_blocks(
-    tally: Tally, requests: Sequence[tuple[int, int, int]], samples: Samples
+    session: Session, requests: Sequence[tuple[int, int, int]], samples: Samples
 ) -> tuple[tuple[SampleBlock, ...], dict[int, dict[str, Any]]]:
     """Count the samples of several students.
 
     Args:
-        tally: Of the task; it grows.
+        session: Of the task; it grows.
         requests: (student, first, count) each.
         samples: Theirs, one block after the other.
 
@@ -54,7 +53,7 @@ def count_blocks(
     results: dict[int, dict[str, Any]] = {}
     start = 0
     for student, first, count in requests:
-        added = tally.add(samples.part(start, start + count))
+        added = session.count(samples.part(start, start + count))
         results |= {number: _dump_test(report) for number, report in added.due.items()}
         blocks.append(SampleBlock(student, first, count, added.to_record()))
         start += count
@@ -93,10 +92,10 @@ def build_certificate(
     """
     n = count_certified(sum(count for *_, count in blocks))
     numbers = [list_sample_numbers(*block) for block in take_first_samples((SampleBlock(*one, {}) for one in blocks), n)]
-    session = Session(build_decoder("speculative", pair, settings), SamplingPlan("shared-distributions", n, MIN_TV))
+    session = Session(build_decoder("speculative", pair, settings), INTERIM)
     samples = session.redraw(SHARED, n, scale_progress(on_progress, 0.0, 0.3), numbers)
-    test = SCHEDULE.find_due_look(n)
-    assert test is not None
-    plan = TestPlan.for_samples(n, samples.tokens.shape[1], MIN_TV, SCHEDULE.level(test) * SCHEDULE.tests)
+    look = SCHEDULE.find_due_look(n)
+    assert look is not None
+    plan = INTERIM.plan_certificate(look, samples.tokens.shape[1])
     session.test(SHARED, scale_progress(on_progress, 0.3, 1.0), plan, blocks=numbers)
     return session.report(numbers)

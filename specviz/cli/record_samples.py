@@ -25,7 +25,7 @@ from specviz.evidence.results import (
     label_cells,
 )
 from specviz.evidence.sequential import make_cells
-from specviz.evidence.session import InterimSession, SamplingSpec, compute_seed_p_values, write_texts
+from specviz.evidence.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
@@ -44,7 +44,7 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: P
     looks: list[tuple[InterimTest, ...]] = []
     texts = None
     for begin, end in pairwise((0, *(size for size in SIZES if size < count), count)):
-        samples = session.draw(pair, end - begin, _show_as(progress, "samples"))
+        samples = session.draw(end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
         texts = find_latest_difference(pair.decode, samples) or texts
 
@@ -71,7 +71,7 @@ def record_bug(pair: LoadedPair, settings: Settings, progress: ProgressCallback)
     looks: list[tuple[InterimTest, ...]] = []
     curve, same = DistanceCurve(RULES, None), 0
     for begin, end in pairwise((0, *POINTS)):
-        samples = session.draw(pair, end - begin, _show_as(progress, "samples"))
+        samples = session.draw(end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
         curve, same = session.extend_curve(curve), same + int((samples[0].tokens == samples[1].tokens).all(1).sum())
         if looks and looks[-1][1].verdict == "rejected":
@@ -86,10 +86,10 @@ def record_bug(pair: LoadedPair, settings: Settings, progress: ProgressCallback)
     return BugSamplesRecord(settings, MISTAKE, pair.describe() | hash_pair(pair), format_today(), result)
 
 
-def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[SamplingSpec], tested: int) -> InterimSession:
+def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[SamplingSpec], tested: int) -> SideBySide:
     """Counts of none yet in the cells of the picture and of every test."""
     cells = make_cells(pair, settings, CELLS, LEAST).without_impossible()
-    return InterimSession(specs, cells, label_cells(cells.shown, pair.pieces), tested)
+    return SideBySide(pair, specs, cells, label_cells(cells.shown, pair.pieces), tested)
 
 
 def _show_as(progress: ProgressCallback, doing: str) -> ProgressCallback:

@@ -138,7 +138,8 @@ def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) ->
     """
     from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
     from specviz.evidence.saved_samples import SavedSamples
-    from specviz.evidence.session import SamplingPlan, Session, describe_run
+    from specviz.evidence.sequential import SamplingPlan
+    from specviz.evidence.session import Session, describe_run
     from specviz.jobs.remote import open_pool
 
     name = resolve_name(options.decoder)

@@ -93,10 +93,11 @@ class Decoder:
     pair: LoadedPair
     settings: Settings
     prompt: tuple[int, ...]  # token ids
-    components: Components | None  # target, proposer, rule and random numbers; None for assisted generation, which brings its own
-    engine_only: str  # why it cannot be sampled on shared distributions; '' if it can
     label: str  # name of the samples' source
-    reopen: Callable[[], Components]  # gives the components with empty caches. Models stay open
+    # opens target, proposer, rule and random numbers with empty caches, while models stay open; not called for assisted generation
+    reopen: Callable[[], Components]
+    without_bug: bool = False  # for the id of a bug: the nearest decoder without it
+    engine_only: str = ""  # why it cannot be sampled on shared distributions; '' if it can
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
@@ -243,9 +244,10 @@ def build_decoder(
         target, proposer = open_proposer(pair, settings)
         return Components(target, proposer, build_rule(settings))
 
-    components = None if name == ASSISTED else reopen()
+    if name != ASSISTED:
+        reopen()  # raises what they refuse
     ids = tuple(pair.encode(settings.prompt) if prompt is None else prompt)
-    return Decoder(name, pair, settings, ids, components, explain_engine_only(name, settings), label or name, reopen)
+    return Decoder(name, pair, settings, ids, label or name, reopen, without_bug, explain_engine_only(name, settings))
 
 
 def sample_together(

@@ -27,9 +27,13 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import iterate_rounds
 from specviz.decoding.samples import NONE, Coverage, Samples, count_events
 from specviz.errors import DamagedModelError, ModelError, SettingsError
+from specviz.evidence.bugs.registry import Components
+from specviz.evidence.decoder import ENGINE, SPECULATIVE, TARGET, Decoder
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.results import NOTHING_TESTED, describe_unreached
-from specviz.evidence.tests import TestPlan, decide_verdict, run_tests
+from specviz.evidence.sequential import SamplingPlan
+from specviz.evidence.session import Session
+from specviz.evidence.tests import TestPlan, decide_verdict
 from specviz.jobs.tasks import Executor, PairRef, allow_paths
 from specviz.models.base import LanguageModel
 from specviz.models.memoized import MemoizedPair
@@ -53,6 +57,7 @@ BATCH = 64  # rows of one step
 EQUAL = 64  # samples where all must be one text
 LEAST = 500  # samples of a lossy rule, whose distance needs few
 CERTAIN = 1e-9  # probability that rounding explains
+UNREFERENCED = SamplingPlan("engine", reference=0)  # no target-only samples: the exact distribution is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,11 @@ def evaluate_cell(
         return MatrixCell(*key, "blank", True, str(why))
     if column.certain is not None:
         return judge_equality(key, rule, column.certain, samples, is_control)
-    return judge_samples(key, column, rule, samples, remembering, ids, is_control)
+    decoder = Decoder(
+        TARGET if is_control else SPECULATIVE, cast(LoadedPair, remembering), column.settings, tuple(ids), rule.name,
+        lambda: Components(target, proposer, rule), engine_only="its samples share memoized distributions",
+    )  # fmt: skip
+    return judge_samples(key, column, rule, samples, decoder)
 
 
 def derive_seed(seed: int, *names: str) -> int:
@@ -221,17 +230,15 @@ def judge_samples(
     column: MatrixColumn,
     rule: Rule,
     samples: Samples,
-    remembering: MemoizedPair,
-    ids: Sequence[int],
-    is_control: bool = False,
+    decoder: Decoder,
 ) -> MatrixCell:
     """The result of all tests, compared with what is expected of the rule."""
-    plan, cells, eos_token_ids = column.plan, column.partition, remembering.eos_token_ids
-    target, draft = remembering.open(column.settings)
-    if len(samples) < plan.n:
+    plan, cells = column.plan, column.partition if len(samples) == column.plan.n else None
+    if cells is None:
         plan = TestPlan.for_samples(len(samples), LENGTH, column.lost[rule.name] / 2, plan.alpha)
-        cells = build_partition(target, ids, LENGTH, plan.cells, 5.0 / plan.n, eos_token_ids)
-    found = run_tests(plan, target, draft, ids, samples, "engine", eos_token_ids, partition=cells, is_control=is_control)
+    session = Session(decoder, UNREFERENCED)
+    session.keep(ENGINE, samples)
+    found = session.test(ENGINE, plan=plan, partition=cells)
     n, seen, distance, p_value = found.plan.n, found.detectable_tv, found.tv, min(found.adjusted)
     if rule.exact:
         is_right = found.verdict == "consistent"
@@ -432,7 +439,8 @@ class CellEvaluator:
         Target and draft read the possible first tokens, as far as their memory allows: almost every sample needs them.
         """
         settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
-        cells = build_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
+        plan, target = self.plan, self.pair.open(settings)[0]
+        cells = build_partition(target, self.ids, LENGTH, plan.cells, plan.min_mass, eos_token_ids)
         likely = int(cells.masses.argmax())
         sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
         remembering, ids = self._remembering(self.pair), tuple(self.ids)

@@ -55,7 +55,7 @@ def report_against_weights(
     decoder = build_decoder(TARGET, pair, settings, ids)
     decoder = replace(decoder, name=FILE, label=file.name, engine_only="its samples come from a file")
     session = Session(decoder)
-    session.samples[FILE] = samples
+    session.keep(FILE, samples)
     session.test(FILE, on_progress, make_plan(len(samples), settings.max_new_tokens))
     return session.report(files=[file.describe()], note=note)
 

@@ -1,7 +1,8 @@
-"""Interim tests of accumulating samples: when they are tested, in which cells, and at which level.
+"""How a decoder is sampled and tested: all of it is fixed before the first sample.
 
-Everything is fixed before sampling. There are five tests, at 100, 1,000, 10,000, 100,000 and a million samples. Each has its own level,
-and its own cells, twice as many as the one before. Samples between two tests are shown but not tested.
+A plan tests its samples once, or at several looks while they accumulate. A look has the cells of a single test of its number of
+samples, and a part of the false-alarm rate as its own (statistics/sequential.py), so that all looks together keep that rate. Looks test
+the counts in the cells; a single test also scores every sample along its text.
 """
 
 from __future__ import annotations
@@ -10,44 +11,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from specviz.decoding.samples import Coverage
+from specviz.evidence.decoder import REFERENCE
 from specviz.evidence.partition import NextTokens, Partition, build_partition
-from specviz.evidence.tests import MARGIN, TestPlan, TestReport, run_joint_tests
-from specviz.models.base import LanguageModel
+from specviz.evidence.tests import TestPlan
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
-from specviz.statistics.power import find_detectable_tv
 from specviz.statistics.sequential import InterimSchedule
 
 SCHEDULE = InterimSchedule(first=100, looks=5, tests=2, factor=10)  # two tests at each look: chi-square and G
-CELLS = 8  # at the first look
 
 
-def make_plan(look: int, length: int) -> TestPlan:
-    """A look as a plan. The distance that it must detect is the one that its cells can detect at its level."""
-    n, level, cells = SCHEDULE.n(look), SCHEDULE.level(look), CELLS << look
-    return TestPlan(n, length, min(1.0, find_detectable_tv(cells - 1, n, level) / MARGIN), level * SCHEDULE.tests, level, cells)
+@dataclass(frozen=True, slots=True)
+class SamplingPlan:
+    """How a decoder is sampled and tested."""
+
+    mode: str = "both"  # both, shared-distributions or engine
+    samples: int = 200_000  # number on shared distributions, and most from the engine
+    tv: float = 0.01  # total variation that the tests must detect, above 0 and at most 1
+    seconds: float = 60.0  # time for samples from the engine
+    reference: int = REFERENCE  # target-only samples for the test that needs no distribution; 0: without that test
+    looks: InterimSchedule | None = None  # when accumulating samples are tested; None: once, when all are drawn
+
+    def plan_single_test(self, n: int, length: int) -> TestPlan:
+        """The plan for testing ``n`` samples once; ``tv`` is what they detect, where that is more than the plan's."""
+        return TestPlan.for_samples(n, length, self.tv)
+
+    def plan_look(self, look: int, length: int) -> TestPlan:
+        """The plan of a look: the cells of a single test of its samples, at the look's part of the false-alarm rate."""
+        assert self.looks is not None
+        return self.plan_single_test(self.looks.n(look), length).with_alpha(self.looks.alpha_at(look), self.looks.tests)
+
+    def plan_certificate(self, look: int, length: int) -> TestPlan:
+        """The plan for the samples of a look with all tests of a single one, at the look's part of the false-alarm rate."""
+        assert self.looks is not None
+        return self.plan_single_test(self.looks.n(look), length).with_alpha(self.looks.alpha_at(look))
+
+    def tabulate_looks(self, length: int = 1) -> list[dict[str, float]]:
+        """The looks as a table: samples, level of each test, cells, and the distance that is detected with power 0.99."""
+        assert self.looks is not None
+        plans = [self.plan_look(look, length) for look in range(self.looks.looks)]
+        return [{"n": one.n, "level": one.level, "cells": one.max_cells, "sees": one.tv} for one in plans]
 
 
-def make_partition(
-    target: LanguageModel,
-    prompt: Sequence[int],
-    look: int,
-    length: int,
-    eos_token_ids: frozenset[int],
-    next_tokens: NextTokens | None = None,
-) -> Partition:
-    """The cells of a look, made from the target's exact distribution and the number of samples. known: as in build_partition."""
-    made = make_plan(look, length)
-    return build_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, next_tokens)
+SINGLE = SamplingPlan()
+INTERIM = SamplingPlan("shared-distributions", SCHEDULE.n(SCHEDULE.looks - 1), looks=SCHEDULE)  # of the pages and of classes
 
 
 @dataclass(frozen=True, slots=True)
 class SequentialCells:
-    """Cells that are fixed before the first sample. shown: of a picture; tests: of each interim test, in their order."""
+    """Cells that are fixed before the first sample. shown: of a picture; tests: of each look, in their order."""
 
     shown: Partition
     tests: tuple[Partition, ...]
@@ -65,36 +78,26 @@ class SequentialCells:
 
 
 def make_cells(
-    pair: LoadedPair, settings: Settings, cells: int, min_mass: float, on_progress: ProgressCallback = ignore_progress
+    pair: LoadedPair,
+    settings: Settings,
+    cells: int,
+    min_mass: float,
+    on_progress: ProgressCallback = ignore_progress,
+    plan: SamplingPlan = INTERIM,
+    prompt: Sequence[int] | None = None,
 ) -> SequentialCells:
-    """At most ``cells`` cells of mass ``least`` or more, for a picture, and the cells of every interim test."""
-    target, prompt, stops = pair.open(settings)[0], pair.encode(settings.prompt), pair.eos_token_ids
+    """At most ``cells`` cells of mass ``min_mass`` or more, for a picture, and the cells of every look.
+
+    ``prompt``: token ids; None: those of the settings' prompt.
+    """
+    target, stops, length = pair.open(settings)[0], pair.eos_token_ids, settings.max_new_tokens
+    prompt = pair.encode(settings.prompt) if prompt is None else prompt
     known: NextTokens = {}
-    shown = build_partition(target, prompt, settings.max_new_tokens, cells, min_mass, stops, known)
-    tests = []
-    for look in range(SCHEDULE.looks):
-        on_progress((1 + look) / (1 + SCHEDULE.looks))
-        tests.append(make_partition(target, prompt, look, settings.max_new_tokens, stops, known))
+    shown = build_partition(target, prompt, length, cells, min_mass, stops, known)
+    tests: list[Partition] = []
+    looks = plan.looks.looks if plan.looks else 0
+    for look in range(looks):
+        on_progress((1 + look) / (1 + looks))
+        test = plan.plan_look(look, length)
+        tests.append(build_partition(target, prompt, length, test.max_cells, test.min_mass, stops, known))
     return SequentialCells(shown, tuple(tests))
-
-
-def run_interim_test(
-    look: int,
-    cells: Partition,
-    counts: np.ndarray,
-    mode: str,
-    coverage: Coverage | None = None,
-    is_control: bool = False,
-) -> TestReport:
-    """The result of an interim test of ``counts``, (C,): exactly the test's number of samples. The rest is as in TestReport."""
-    plan = make_plan(look, cells.length)
-    assert counts.sum() == plan.n
-    tests = run_joint_tests(plan, cells, counts)
-    plan = replace(plan, tv=max(plan.tv, tests[0].detectable_tv or 1.0))  # what these cells detect is what is asked of them
-    return TestReport(mode, plan, tests, cells, counts, coverage, is_control)
-
-
-def tabulate_plan() -> list[dict[str, float]]:
-    """The plan as a table: samples, level of each test, cells, and the distance that is detected with power 0.99."""
-    plans = [make_plan(look, 1) for look in range(SCHEDULE.looks)]
-    return [{"n": one.n, "level": one.level, "cells": one.cells, "sees": one.tv} for one in plans]

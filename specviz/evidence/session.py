@@ -1,7 +1,7 @@
-"""Sampling sessions: draw samples of decoders shard by shard, count and test them as planned, and report.
+"""Sampling sessions: draw samples of a decoder shard by shard, count and test them as its plan says, and report.
 
-``Session`` draws a number of samples that is fixed beforehand and tests them once, as ``specviz verify`` does. ``InterimSession``
-lets samples of several decoders accumulate and tests them at fixed numbers, as the pages and the classroom do.
+A plan without looks has its samples drawn, kept and tested once, as ``specviz verify`` does. With looks they accumulate: their counts
+are kept and tested at each look, as on the pages and in the classroom. ``SideBySide`` holds the sessions of decoders that are compared.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, build_decoder, sample_together, sampling_modes
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
-from specviz.evidence.results import SIZES, CellShares, InterimTest
+from specviz.evidence.results import CELLS, LEAST, CellShares, InterimTest
 from specviz.evidence.saved_samples import ModeSamples, SavedSamples, add_coverage
-from specviz.evidence.sequential import SequentialCells, run_interim_test
-from specviz.evidence.tests import TestPlan, TestReport, run_tests
+from specviz.evidence.sequential import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
+from specviz.evidence.tests import TestPlan, TestReport, run_count_tests, run_tests
 from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
@@ -123,38 +123,44 @@ def compute_shard_sizes(mode: str, n: int) -> list[int]:
     return pilot + [min(size, left - done) for done in range(0, left, size)]
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingPlan:
-    """How a decoder is sampled and tested."""
-
-    mode: str = "both"  # both, shared-distributions or engine
-    samples: int = 200_000  # number on shared distributions, and most from the engine
-    tv: float = 0.01  # total variation that the tests must detect, above 0 and at most 1
-    seconds: float = 60.0  # time for samples from the engine
-
-
 class Session:
-    """A verification of one decoder: draw samples in each mode of the plan, test them, and report.
+    """Samples of one decoder under a plan: draw them in each mode, or count those drawn elsewhere; test them; report.
 
-    ``decoder``: what is sampled. ``plan``: how. ``saved``: the samples drawn so far; they grow. ``executor``: who draws the
-    shards; None: this process.
+    Args:
+        decoder: What is sampled.
+        plan: How it is sampled and tested.
+        saved: The samples drawn so far; they grow.
+        executor: Who draws the shards; None: this process.
+        cells: Of a plan with looks, made before; None: they are made when samples are first counted.
     """
 
     def __init__(
         self,
         decoder: Decoder,
-        plan: SamplingPlan = SamplingPlan(),
+        plan: SamplingPlan = SINGLE,
         saved: SavedSamples | None = None,
         executor: Executor | None = None,
+        cells: SequentialCells | None = None,
     ):
         self.decoder, self.plan, self.executor = decoder, plan, executor
         self.saved = saved or SavedSamples.open(None, {})
-        self.modes = sampling_modes(decoder.name, decoder.settings, plan.mode)
         self.samples: dict[str, Samples] = {}
         self.coverage: dict[str, Coverage | None] = {}
         self.reports: dict[str, TestReport] = {}
+        self.n = 0  # samples counted, in the cells of a plan with looks
+        self.counted: Coverage | None = Coverage()  # what they exercised
+        self.shown = np.zeros(0, dtype=np.int64)  # (C,) in the cells of the picture
+        self.look_counts: list[np.ndarray] = []  # (C,) for each look, in its own cells
+        self._cells: SequentialCells | None = None
+        if cells is not None:
+            self._set_cells(cells)
         self._models: tuple[LanguageModel, LanguageModel] | None = None
         self._reference: Samples | None = None
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes in which the plan has the decoder sampled. Raises SettingsError where it cannot be."""
+        return sampling_modes(self.decoder.name, self.decoder.settings, self.plan.mode)
 
     def run(self, on_stage: Callable[[str], ProgressCallback]) -> dict[str, Any]:
         """Draw and test in every mode, and report.
@@ -195,9 +201,12 @@ class Session:
             part.add(decoder.sample(mode, first, count, step, part.half and replace(part.half), keep))
             saved.write_if_due()
         on_progress(1.0)
-        self.coverage[mode] = part.coverage
-        self.samples[mode] = Samples(part.tokens, decoder.settings.to_record(), part.source)
+        self.keep(mode, Samples(part.tokens, decoder.settings.to_record(), part.source), part.coverage)
         return self.samples[mode]
+
+    def keep(self, mode: str, samples: Samples, coverage: Coverage | None = None) -> None:
+        """Keep samples for ``test``. coverage: what they exercised; None: as they say."""
+        self.samples[mode], self.coverage[mode] = samples, coverage or samples.coverage
 
     def redraw(self, mode: str, n: int, on_progress: ProgressCallback = ignore_progress, blocks: Blocks = ()) -> Samples:
         """Draw ``n`` samples in the shards in which ``draw`` draws them. blocks: which samples of the seed; empty: the first ones."""
@@ -211,8 +220,55 @@ class Session:
                 shards.append(self.decoder.sample(mode, first, count, step))
                 first += count
             drawn = join_samples(shards)
-        self.samples[mode], self.coverage[mode] = drawn, drawn.coverage
+        self.keep(mode, drawn)
         return drawn
+
+    @property
+    def cells(self) -> SequentialCells:
+        """The cells of a plan with looks."""
+        if self._cells is None:
+            decoder = self.decoder
+            settings = replace(decoder.settings, seed=0)
+            self._set_cells(make_cells(decoder.pair, settings, CELLS, LEAST, prompt=decoder.prompt, plan=self.plan))
+        assert self._cells is not None
+        return self._cells
+
+    def _set_cells(self, cells: SequentialCells) -> None:
+        self._cells = cells
+        self.shown = np.zeros(len(cells.shown.names), dtype=np.int64)
+        self.look_counts = [np.zeros(len(one.names), dtype=np.int64) for one in cells.tests]
+
+    def count(self, samples: Samples) -> Increment:
+        """Count the next samples, and run the test of each look that they complete, on exactly its number of samples."""
+        counts, due, looks = {}, {}, self.plan.looks
+        for look, cells in enumerate(self.cells.tests):
+            assert looks is not None
+            if self.n >= (size := looks.n(look)):
+                continue
+            part = samples.part(0, min(len(samples), size - self.n))
+            counts[look] = cells.count_samples(part)
+            self.look_counts[look] += counts[look]
+            if self.n + len(part) == size:
+                plan, coverage = self.plan.plan_look(look, cells.length), add_coverage(self.counted, part.coverage)
+                due[look] = run_count_tests(
+                    plan, cells, self.look_counts[look], self.decoder.label, coverage, self.decoder.is_control
+                )
+        shown = self.cells.shown.count_samples(samples)
+        self.shown += shown
+        self.n += len(samples)
+        self.counted = add_coverage(self.counted, samples.coverage)
+        return Increment(shown, counts, samples.coverage, due)
+
+    def restore(self, count: int, record: dict[str, Any]) -> None:
+        """Count samples that were counted before: their number, and ``Increment.to_record`` of them."""
+        self.n += count
+        for cell, times in record["shown"].items():
+            self.shown[int(cell)] += times
+        for look, counts in record["looks"].items():
+            for cell, times in counts.items():
+                self.look_counts[int(look)][int(cell)] += times
+        exercised = record.get("exercised")
+        self.counted = add_coverage(self.counted, exercised and Coverage.from_record(exercised))
 
     def test(
         self,
@@ -240,7 +296,7 @@ class Session:
             plan = make_plan(len(samples), samples.tokens.shape[1], self.plan.tv)
         report = run_tests(
             plan, target, draft, decoder.prompt, samples, mode, decoder.eos_token_ids, reference, on_progress, partition,
-            self.coverage.get(mode), decoder.is_control, extra,
+            self.coverage[mode], decoder.is_control, extra,
         )  # fmt: skip
         borderline = decoder.count_borderline(report.partition, len(samples), blocks)
         self.reports[mode] = replace(report, borderline=borderline)
@@ -260,12 +316,12 @@ class Session:
         reports = list(self.reports.values())
         return build_report(decoder.label, reports, decoder.pair, decoder.settings, analytic_tv, files, note, blocks)
 
-    def _open(self) -> tuple[tuple[LanguageModel, LanguageModel], Samples]:
+    def _open(self) -> tuple[tuple[LanguageModel, LanguageModel], Samples | None]:
         """The models that tests read, and target-only samples, opened once."""
         if self._models is None:
             self._models = self.decoder.open_models()
-        if self._reference is None:
-            self._reference = self.decoder.sample_target()
+        if self._reference is None and self.plan.reference:
+            self._reference = self.decoder.sample_target(self.plan.reference)
         return self._models, self._reference
 
     def _begin(self, mode: str) -> ModeSamples:
@@ -295,89 +351,58 @@ def _add_in_order(
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """What samples added to a tally."""
+    """What samples added to the counts of a session."""
 
     shown: np.ndarray  # (C,) counts in the cells of the picture
-    tests: dict[int, np.ndarray]  # in those of each test that had not come before
+    looks: dict[int, np.ndarray]  # in those of each look that had not come before
     coverage: Coverage | None  # what they exercised
-    due: dict[int, TestReport]  # tests that fell due, by their number
+    due: dict[int, TestReport]  # tests of the looks that they completed, by number
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready, for ``Tally.restore``."""
+        """JSON-ready, for ``Session.restore``."""
         exercised = self.coverage and self.coverage.to_record()
-        looks = {str(number): _encode_sparse(counts) for number, counts in self.tests.items()}
+        looks = {str(look): _encode_sparse(counts) for look, counts in self.looks.items()}
         return {"shown": _encode_sparse(self.shown), "looks": looks, "exercised": exercised}
-
-
-class Tally:
-    """Samples of one decoder, counted in the cells of a picture and in those of every interim test.
-
-    ``is_control``: whether the decoder drafts nothing by design.
-    """
-
-    def __init__(self, cells: SequentialCells, name: str = "", is_control: bool = False):
-        self.cells, self.name, self.is_control, self.n = cells, name, is_control, 0
-        self.shown = np.zeros(len(cells.shown.names), dtype=np.int64)
-        self.tests = [np.zeros(len(one.names), dtype=np.int64) for one in cells.tests]
-        self.coverage: Coverage | None = Coverage()
-
-    def add(self, samples: Samples) -> Increment:
-        """Count the next samples, and run each test that they complete, on exactly its number of samples."""
-        counts, due = {}, {}
-        for number, (size, cells) in enumerate(zip(SIZES, self.cells.tests, strict=False)):
-            if self.n >= size:
-                continue
-            part = samples.part(0, min(len(samples), size - self.n))
-            counts[number] = cells.count_samples(part)
-            self.tests[number] += counts[number]
-            if self.n + len(part) == size:
-                reached = add_coverage(self.coverage, part.coverage)
-                due[number] = run_interim_test(number, cells, self.tests[number], self.name, reached, self.is_control)
-        shown = self.cells.shown.count_samples(samples)
-        self.shown += shown
-        self.n += len(samples)
-        self.coverage = add_coverage(self.coverage, samples.coverage)
-        return Increment(shown, counts, samples.coverage, due)
-
-    def restore(self, count: int, record: dict[str, Any]) -> None:
-        """Count samples that were counted before: their number, and ``Increment.to_record`` of them."""
-        self.n += count
-        for cell, times in record["shown"].items():
-            self.shown[int(cell)] += times
-        for number, counts in record["looks"].items():
-            for cell, times in counts.items():
-                self.tests[int(number)][int(cell)] += times
-        exercised = record.get("exercised")
-        self.coverage = add_coverage(self.coverage, exercised and Coverage.from_record(exercised))
 
 
 def _encode_sparse(counts: np.ndarray) -> dict[str, int]:
     return {str(cell): int(counts[cell]) for cell in np.flatnonzero(counts)}
 
 
-class InterimSession:
-    """Samples of several decoders that accumulate side by side, tested whenever their number reaches one of SIZES.
+class SideBySide:
+    """Sessions of several decoders whose samples accumulate together; the target is read once for all, where that is possible.
 
-    ``specs``: the decoders; the first ``tested`` of them are tested. ``cells``: of the picture and of each test. ``labels``: what
-    the cells of the picture are called.
+    Args:
+        pair: The models.
+        specs: The decoders.
+        cells: Of the picture and of each look.
+        labels: What the cells of the picture are called.
+        tested: How many of the decoders are tested, from the first.
+        plan: With looks.
     """
 
-    def __init__(self, specs: Sequence[SamplingSpec], cells: SequentialCells, labels: tuple[str, ...], tested: int):
-        self.specs, self.cells, self.labels = tuple(specs), cells, labels
+    def __init__(
+        self,
+        pair: LoadedPair,
+        specs: Sequence[SamplingSpec],
+        cells: SequentialCells,
+        labels: tuple[str, ...],
+        tested: int,
+        plan: SamplingPlan = INTERIM,
+    ):
+        self.pair, self.specs, self.cells, self.labels = pair, tuple(specs), cells, labels
         untested = replace(cells, tests=())
-        self.tallies = [
-            Tally(cells if number < tested else untested, spec.label or spec.name, spec.name == TARGET)
-            for number, spec in enumerate(specs)
+        self.sessions = [
+            Session(spec.build(pair), plan, cells=cells if number < tested else untested) for number, spec in enumerate(specs)
         ]
 
     @property
     def n(self) -> int:
         """Samples of each decoder so far."""
-        return self.tallies[0].n
+        return self.sessions[0].n
 
     def draw(
         self,
-        pair: LoadedPair,
         count: int,
         on_progress: ProgressCallback = ignore_progress,
         modes: Sequence[str] = (),
@@ -390,23 +415,23 @@ class InterimSession:
         """
         specs = [replace(spec, mode=mode) for spec, mode in zip(self.specs, modes, strict=True)] if modes else self.specs
         given = tuple(specs), ShardRange(self.n, count)
-        return call(draw_together, given, on_progress) if call else draw_together(pair, *given, on_progress)
+        return call(draw_together, given, on_progress) if call else draw_together(self.pair, *given, on_progress)
 
     def test(self, samples: Sequence[Samples]) -> tuple[tuple[InterimTest, ...], ...]:
-        """Count the next samples of each decoder, and run the tests that they complete: for each, the result of every tested decoder."""
-        added = [tally.add(one) for tally, one in zip(self.tallies, samples, strict=True)]
-        numbers = sorted({number for one in added for number in one.due})
-        return tuple(tuple(one.due[number].to_interim() for one in added if number in one.due) for number in numbers)
+        """Count the next samples of each decoder, and test the looks that they complete: for each look, the result of every tested decoder."""
+        added = [session.count(one) for session, one in zip(self.sessions, samples, strict=True)]
+        looks = sorted({look for one in added for look in one.due})
+        return tuple(tuple(one.due[look].to_interim() for one in added if look in one.due) for look in looks)
 
     def extend_curve(self, curve: DistanceCurve) -> DistanceCurve:
         """The curve with one more point: the samples counted so far."""
-        return curve.with_point(self.n, self.cells.shown.masses, [tally.shown for tally in self.tallies])
+        return curve.with_point(self.n, self.cells.shown.masses, [session.shown for session in self.sessions])
 
     def report(self) -> tuple[CellShares, ...]:
         """The samples of each decoder so far, in the cells of the picture."""
         cells = self.cells.shown
         fixed = self.labels, cells.whole.tolist(), cells.masses
-        return tuple(CellShares.from_counts(one.name, *fixed, one.shown.tolist(), one.n) for one in self.tallies)
+        return tuple(CellShares.from_counts(one.decoder.label, *fixed, one.shown.tolist(), one.n) for one in self.sessions)
 
 
 def compute_seed_p_values(

@@ -82,6 +82,25 @@ class TestPlan:
         reachable = min(1.0, 1.001 * find_detectable_tv(CELLS[0] - 1, n, plan.level) / MARGIN)
         return cls.for_distance(n, length, reachable, alpha)
 
+    def with_alpha(self, alpha: float, tests: int | None = None) -> TestPlan:
+        """The same cells at another false-alarm rate; ``tv`` becomes what they then detect, where that is more.
+
+        ``tests``: how many share the rate; None: as many as before.
+        """
+        level = correct_level(alpha, round(self.alpha / self.level) if tests is None else tests)
+        reachable = min(1.0, (1.0 + 1e-9) * find_detectable_tv(self.max_cells - 1, self.n, level) / MARGIN)
+        return replace(self, tv=max(self.tv, reachable), alpha=alpha, level=level)
+
+    @property
+    def max_cells(self) -> int:
+        """Most cells that are made: the fewest, where even these are too many to detect ``tv``."""
+        return self.cells or CELLS[0]
+
+    @property
+    def min_mass(self) -> float:
+        """Least probability of a cell: one that expects 5 samples."""
+        return 5.0 / self.n
+
     @property
     def needed(self) -> int:
         """Number of samples with which the fewest cells detect ``tv``."""
@@ -224,7 +243,7 @@ def run_tests(
         extra: Names of the registered statistics to compute beside the built-in tests; None: all.
     """
     if partition is None:
-        partition = build_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
+        partition = build_partition(target, prompt, plan.length, plan.max_cells, plan.min_mass, eos_token_ids)
     counts = partition.count_samples(samples)
     scores = score_samples(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
     tests = (
@@ -232,6 +251,24 @@ def run_tests(
         *_run_sample_tests(plan, samples, scores, eos_token_ids, reference, on_progress),
     )
     return TestReport(mode, plan, tests, partition, counts, coverage or samples.coverage, is_control)
+
+
+def run_count_tests(
+    plan: TestPlan,
+    partition: Partition,
+    counts: np.ndarray,
+    mode: str,
+    coverage: Coverage | None = None,
+    is_control: bool = False,
+) -> TestReport:
+    """Test counts, (C,), of exactly the plan's number of samples, with the tests that need no more. The rest is as in TestReport.
+
+    What these cells detect is what is asked of them.
+    """
+    assert counts.sum() == plan.n
+    tests = run_joint_tests(plan, partition, counts)
+    plan = replace(plan, tv=max(plan.tv, tests[0].detectable_tv or 1.0))
+    return TestReport(mode, plan, tests, partition, counts.copy(), coverage, is_control)
 
 
 def run_joint_tests(

@@ -38,10 +38,13 @@ class InterimSchedule:
         return self.first * self.factor**look
 
     def level(self, look: int) -> float:
-        """Level of each test at a look. All levels sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
+        """Level of each test at a look: the look's false-alarm rate, shared equally."""
+        return correct_level(self.alpha_at(look), self.tests)
+
+    def alpha_at(self, look: int) -> float:
+        """False-alarm rate of a look. All of them sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
         assert 0 <= look < self.looks
-        spent = 1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2))
-        return correct_level(self.alpha * spent, self.tests)
+        return self.alpha * (1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2)))
 
     def find_due_look(self, n_drawn: int) -> int | None:
         """The latest look that ``n_drawn`` draws have reached, None before the first. Test only the first ``n(look)`` draws."""

@@ -9,9 +9,7 @@ import numpy as np
 
 from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.classroom.store import RoomStore
-from specviz.evidence import sequential
-from specviz.evidence.partition import build_partition
-from specviz.evidence.sequential import SequentialCells
+from specviz.evidence.sequential import make_cells
 from specviz.settings import Settings
 
 SETTINGS = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=2)
@@ -42,13 +40,10 @@ def build_task_settings(room: Room, task: int = 1) -> Settings:
 
 def build_sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Assignment:
     """A sample task with its cells, as JSON keeps it."""
-    ids, target = tuple(pair.encode(settings.prompt)), pair.open(settings)[0]
-    shown = build_partition(target, ids, settings.max_new_tokens, 8, 0.01, pair.eos_token_ids)
-    cells = SequentialCells(
-        shown,
-        tuple(sequential.make_partition(target, ids, look, settings.max_new_tokens, pair.eos_token_ids) for look in range(2)),
-    )
-    labels = [f"cell {place}" for place in range(len(shown.names))]
+    ids = tuple(pair.encode(settings.prompt))
+    cells = make_cells(pair, settings, 8, 0.01)
+    cells = replace(cells, tests=cells.tests[:2])
+    labels = [f"cell {place}" for place in range(len(cells.shown.names))]
     return build_task("sample", number, ids=list(ids), labels=labels, cells=cells.to_record())
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from specviz.classroom import class_evidence, drawing
-from specviz.classroom.class_evidence import build_certificate, count_blocks, restore_tally
+from specviz.classroom.class_evidence import build_certificate, count_blocks, restore_session
 from specviz.classroom.records import SAMPLES_PER_STUDENT, derive_task_seed, list_sample_numbers
 from specviz.classroom.store import SampleBlock, take_first_samples
 from specviz.classroom.tally import Race, TaskTally, compute_calibration, compute_outcome, count_votes, rank_choices
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
-from specviz.evidence import sequential
 from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_blocks, redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.report import seal
-from specviz.evidence.sequential import SequentialCells
+from specviz.evidence.sequential import INTERIM, SCHEDULE, SequentialCells
+from specviz.evidence.tests import run_count_tests
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
 from tests.classroom.rooms import SETTINGS, build_sample_task, build_task
@@ -65,23 +65,24 @@ def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, drawn):
 def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_stood(pair, drawn):
     task = build_sample_task(pair)
     cells = SequentialCells.from_record(json.loads(json.dumps(task.content["cells"])))
-    one = restore_tally(task.content["cells"], [])
+    one = restore_session(pair, SETTINGS, task.content["cells"], [])
     blocks, results = count_blocks(one, BLOCKS, drawn)
-    first = sequential.run_interim_test(
-        0, cells.tests[0], cells.tests[0].count_samples(drawn.part(0, 100)), "the class", drawn.part(0, 100).coverage
-    )
+    first = run_count_tests(
+        INTERIM.plan_look(0, cells.tests[0].length), cells.tests[0], cells.tests[0].count_samples(drawn.part(0, 100)),
+        "the class", drawn.part(0, 100).coverage,
+    )  # fmt: skip
     assert results.keys() == {0} and results[0]["sentence"] == first.sentence and results[0]["n"] == 100
     begin = 0
     kept: list[SampleBlock] = []
     for student, count, size in BLOCKS:  # as if the server had been started again after each batch
-        begun = restore_tally(task.content["cells"], kept)
+        begun = restore_session(pair, SETTINGS, task.content["cells"], kept)
         part, _ = count_blocks(begun, [(student, count, size)], drawn.part(begin, begin + size))
         kept, begin = kept + [replace(row, cells=json.loads(json.dumps(row.cells))) for row in part], begin + size
     assert (
         kept == list(blocks)
         and begun.n == one.n
-        and all((a == b).all() for a, b in zip(begun.tests, one.tests, strict=True))
-        and begun.coverage == one.coverage == drawn.coverage
+        and all((a == b).all() for a, b in zip(begun.look_counts, one.look_counts, strict=True))
+        and begun.counted == one.counted == drawn.coverage
     )
     seen = TaskTally(kept).build_class_samples(task, [results[0]])
     assert seen.shares.counts == tuple(cells.shown.count_samples(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
@@ -103,7 +104,7 @@ def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pa
     )
     assert (
         certified["answers"][0]["n"] == 100 == class_evidence.count_certified(221)
-        and certified["answers"][0]["plan"]["alpha"] == sequential.SCHEDULE.level(0) * 2
+        and certified["answers"][0]["plan"]["alpha"] == SCHEDULE.level(0) * 2
     )
     found = states(certified, pair)
     assert ALTERED not in found.values() and found["blocks"] == CONFIRMED

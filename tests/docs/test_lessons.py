@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from specviz.classroom.records import KINDS
-from specviz.evidence import sequential
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.evidence.sequential import SCHEDULE
+from specviz.evidence.sequential import INTERIM, SCHEDULE
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
@@ -98,7 +97,7 @@ def test_the_solutions_of_45_minutes():
     text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
     look = next(look for look in range(SCHEDULE.looks) if SCHEDULE.n(look) == 1000)
     said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
-    assert f"{find_detectable_tv(sequential.make_plan(look, 2).cells - 1, 1000, SCHEDULE.level(look)):.2g}" == f"{said:g}", (
+    assert f"{find_detectable_tv(INTERIM.plan_look(look, 2).max_cells - 1, 1000, SCHEDULE.level(look)):.2g}" == f"{said:g}", (
         "what the wall says of 1,000 samples"
     )
     assert f"1,000 · ({said:g}/0.02)² =\n{round(1000 * (said / 0.02) ** 2):,}." in text

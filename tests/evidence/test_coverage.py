@@ -15,8 +15,8 @@ from specviz.evidence.certificate import ALTERED, recompute, redraw_certificate
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.report import seal
 from specviz.evidence.results import InterimTest, describe_unreached
-from specviz.evidence.sequential import make_cells
-from specviz.evidence.session import InterimSession, SamplingPlan, SamplingSpec, Session, Tally
+from specviz.evidence.sequential import INTERIM, SamplingPlan, make_cells
+from specviz.evidence.session import SamplingSpec, Session, SideBySide
 from specviz.models.pairs.loading import build_pair
 from specviz.progress import ignore_progress
 from specviz.records import to_json_value
@@ -155,28 +155,27 @@ def test_interim_tests_say_it_too_and_earlier_records_are_read(pair):
     settings = replace(SETTINGS, max_new_tokens=1)
     cells = make_cells(pair, settings, 8, 0.01)
     spec = SamplingSpec("speculative", SHARED, settings, tuple(pair.encode(settings.prompt)))
-    session = InterimSession([spec], cells, ("",) * len(cells.shown.names), 1)
-    ((found,),) = session.test(session.draw(pair, 100))
-    assert found.verdict == "nothing tested" and found.exercised == session.tallies[0].coverage
+    session = SideBySide(pair, [spec], cells, ("",) * len(cells.shown.names), 1)
+    ((found,),) = session.test(session.draw(100))
+    assert found.verdict == "nothing tested" and found.exercised == session.sessions[0].counted
     record = json.loads(json.dumps(to_json_value(found)))
     assert InterimTest.from_record(record) == found
     del record["exercised"]
     assert InterimTest.from_record(record) == replace(found, exercised=None)
 
 
-def test_a_tally_continues_what_was_exercised(pair):
-    cells = make_cells(pair, SETTINGS, 8, 0.01)
-    samples = build_decoder("speculative", pair, SETTINGS).sample(SHARED, 0, 120)
-    whole, first, second = (Tally(cells) for _ in range(3))
-    whole.add(samples)
-    kept = json.loads(json.dumps(first.add(samples.part(0, 70)).to_record()))
+def test_a_session_continues_what_was_exercised(pair):
+    decoder, cells = build_decoder("speculative", pair, SETTINGS), make_cells(pair, SETTINGS, 8, 0.01)
+    samples = decoder.sample(SHARED, 0, 120)
+    whole, first, second, old = (Session(decoder, INTERIM, cells=cells) for _ in range(4))
+    whole.count(samples)
+    kept = json.loads(json.dumps(first.count(samples.part(0, 70)).to_record()))
     second.restore(70, kept)
-    added = second.add(samples.part(70, 120))
-    assert second.coverage == whole.coverage == samples.coverage
+    added = second.count(samples.part(70, 120))
+    assert second.counted == whole.counted == samples.coverage
     assert added.due[0].coverage == samples.part(0, 100).coverage, "a test counts its own samples alone"
-    old = Tally(cells)
     old.restore(70, {name: value for name, value in kept.items() if name != "exercised"})
-    assert old.coverage is None, "what an earlier version did not count stays unknown"
+    assert old.counted is None, "what an earlier version did not count stays unknown"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,8 @@ def test_partitions_that_read_the_prompt_once_are_those_that_read_it_each(pair):
     cells = sequential.make_cells(pair, settings, 24, 0.002, told.append)
     target, ids, stops = pair.open(settings)[0], pair.encode("a"), pair.eos_token_ids
     alone = [build_partition(target, ids, 3, 24, 0.002, stops)]
-    alone += [sequential.make_partition(target, ids, look, 3, stops) for look in range(5)]
+    plans = [sequential.INTERIM.plan_look(look, 3) for look in range(5)]
+    alone += [build_partition(target, ids, 3, plan.max_cells, plan.min_mass, stops) for plan in plans]
     for one, other in zip([cells.shown, *cells.tests], alone, strict=True):
         assert one.names == other.names and np.allclose(one.masses, other.masses, rtol=0, atol=1e-7)
     assert len(told) == 5

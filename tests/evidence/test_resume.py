@@ -23,7 +23,8 @@ from specviz.evidence import saved_samples as file
 from specviz.evidence import session
 from specviz.evidence.decoder import Decoder, build_decoder
 from specviz.evidence.saved_samples import ModeSamples, SavedSamples
-from specviz.evidence.session import SamplingPlan, Session
+from specviz.evidence.sequential import SamplingPlan
+from specviz.evidence.session import Session
 from specviz.settings import Settings
 
 

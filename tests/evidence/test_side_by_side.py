@@ -23,7 +23,7 @@ SETTINGS = Settings(prompt="a", max_new_tokens=3, gamma=2, seed=7)
 def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_bug):
     settings, ids = BUGS["R5"].apply_settings(SETTINGS), tuple(pair.encode("a"))
     spec = SamplingSpec("R5", ENGINE, settings, ids, without_bug, "it")
-    made = spec.build(pair).components
+    made = spec.build(pair).reopen()
     arguments = made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(settings.seed))
 
     def texts(settings, draw):
@@ -42,7 +42,7 @@ def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_bug):
 def test_a_decoder_has_its_bug_and_without_it_is_plain_speculative_decoding(pair):
     settings = BUGS["R5"].apply_settings(SETTINGS)
     bug, control, plain = (
-        build_decoder(name, pair, settings, without_bug=without).components.rule
+        build_decoder(name, pair, settings, without_bug=without).reopen().rule
         for name, without in (("R5", False), ("R5", True), ("speculative", False))
     )
     assert type(bug) is not type(control) and type(control) is type(plain)

@@ -32,7 +32,7 @@ from specviz.web.jobs import model_loading, server_workers
 from specviz.web.jobs.server_queue import server_queue
 
 if TYPE_CHECKING:
-    from specviz.evidence.session import Tally
+    from specviz.evidence.session import Session
     from specviz.models.pairs.loading import LoadedPair
 
 PAGE = "classroom"  # of which the work is, for what is counted
@@ -161,7 +161,7 @@ class RoomSession:
         self._last_contact: dict[int, float] = {}  # student -> time of their last request
         self._pending: dict[SampleRequest, Future] = {}
         self._ticket: Ticket | None = None
-        self._test_tallies: dict[int, Tally] = {}
+        self._sampling_sessions: dict[int, Session] = {}
         self._tallies: dict[int, tally.TaskTally] = {}
         self._results: dict[int, tuple[int, str, TaskResult]] = {}  # task -> revision, phase, result
 
@@ -277,7 +277,7 @@ class RoomSession:
                 results = self._run_batch(ticket, list(batch))
             except BaseException as error:
                 with self.lock:
-                    self._test_tallies.clear()  # what was counted may not have been stored
+                    self._sampling_sessions.clear()  # what was counted may not have been stored
                     self._tallies.clear()
                     late, self._pending = self._pending, {}
                     self._ticket = None
@@ -305,10 +305,12 @@ class RoomSession:
         settings = task.settings
         pair = load_pair(ticket, settings)
         from specviz.classroom import drawing
-        from specviz.classroom.class_evidence import count_blocks, restore_tally
+        from specviz.classroom.class_evidence import count_blocks, restore_session
 
-        if task.number not in self._test_tallies:
-            self._test_tallies[task.number] = restore_tally(task.content["cells"], self.list_samples(task.number))
+        if task.number not in self._sampling_sessions:
+            self._sampling_sessions[task.number] = restore_session(
+                pair, settings, task.content["cells"], self.list_samples(task.number)
+            )
         have = Counter({one.student: self.count_own_samples(task.number, one.student)[0] for one in batch})
         new: list[tuple[int, int, int]] = []
         for one in sorted(batch, key=lambda one: one.first):  # a phone that lost its answer may have requested what follows
@@ -322,7 +324,7 @@ class RoomSession:
         arguments = settings, tuple(task.content["ids"]), blocks, walks
         samples, rounds = run_in_worker(ticket, drawing.draw_samples, pair, settings, arguments, "samples of a class", is_local)
         if new:
-            stored, tests = count_blocks(self._test_tallies[task.number], new, samples)
+            stored, tests = count_blocks(self._sampling_sessions[task.number], new, samples)
             self.store.add_samples(self.code, task.number, stored, tests)
             with self.lock:
                 self.find_tally(task.number).add(stored)

@@ -240,12 +240,12 @@ def _show_folds(state: ExactnessState) -> None:
     fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")
     if not fold.open:
         return
-    from specviz.evidence.sequential import tabulate_plan  # torch comes with it, which a recorded page does without
+    from specviz.evidence.sequential import INTERIM  # torch comes with it, which a recorded page does without
 
     with fold:
         st.markdown(words.describe_limits(state))
         st.markdown(RULE)
-        elements.show_dataframe(words.build_tests_table(result, tabulate_plan()))
+        elements.show_dataframe(words.build_tests_table(result, INTERIM.tabulate_looks(state.question.settings.max_new_tokens)))
         st.caption(words.TEXTS["p_values"])
         st.markdown(words.TEXTS["command"])
         st.code(words.build_command(state), language=None, wrap_lines=True)

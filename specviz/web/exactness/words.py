@@ -89,7 +89,7 @@ def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> 
     """The plan as rows, with what each test found."""
     looks = [look for (look,) in result.looks] + [None] * (len(plan) - len(result.looks))
     return [
-        {"samples": f"{one['n']:,}", "level of each test": format_p_for_table(one["level"]), "most cells": one["cells"],
+        {"samples": f"{one['n']:,}", "level of each test": format_p_for_table(one["level"]), "cells": str(found.cells) if found else f"at most {one['cells']:.0f}",
          "detects a distance of": f"{found.detectable_tv:.2g}" if found else f"about {one['sees']:.2g}",
          "chi-square p": format_p_for_table(found.tests[0].p_value) if found else "",
          "G p": format_p_for_table(found.tests[1].p_value) if found else "", "found": FOUND.get(found.verdict, found.verdict) if found else "not reached"}

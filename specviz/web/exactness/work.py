@@ -75,7 +75,7 @@ def draw_samples(state: ExactnessState, ticket: Ticket, count: int) -> None:
         while not _global_generator.acquire(timeout=0.1):
             on_progress(0.0)
         try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
-            return bench.session.draw(bench.pair, size, modes=modes)
+            return bench.session.draw(size, modes=modes)
         finally:
             _global_generator.release()
 

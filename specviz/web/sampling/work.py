@@ -89,10 +89,10 @@ class SamplingWorkspace:
         self.is_small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
         ticket.tick(doing="Computing the exact distribution")
         exact = compute_exact_cells(self.pair, settings, ticket)
-        from specviz.evidence.session import InterimSession
+        from specviz.evidence.session import SideBySide
 
         self.ids = exact.ids
-        self.session = InterimSession(make_specs(exact.ids), exact.cells, exact.labels, tested)
+        self.session = SideBySide(self.pair, make_specs(exact.ids), exact.cells, exact.labels, tested)
 
     @property
     def n(self) -> int:
@@ -105,7 +105,7 @@ class SamplingWorkspace:
         def call(function: Callable[..., Any], given: tuple[Any, ...], on_progress: ProgressCallback) -> Any:
             return server_workers.run_in_worker(function, self.pair, self.settings, given, on_progress, str(given[-1]))
 
-        return self.session.draw(self.pair, count, on_progress, modes, call)
+        return self.session.draw(count, on_progress, modes, call)
 
     def describe_distribution(self, settings: Settings, other: str = "") -> tuple[str, ...]:
         """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""

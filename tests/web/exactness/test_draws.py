@@ -11,14 +11,21 @@ import numpy as np
 import pytest
 
 from specviz.errors import CancelledError
-from specviz.evidence import sequential
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares, ExactnessResult, SeedPValues
+from specviz.evidence.sequential import INTERIM, SCHEDULE
+from specviz.evidence.tests import TestReport, run_count_tests
 from specviz.figures import cell_shares
 from specviz.jobs.queue import FairQueue
 from specviz.web.exactness import words, work
 from tests.pages import FreeTicket
 from tests.pages import build_exactness_state as exam
+
+
+def evaluate_look(look: int, cells: Partition, counts: np.ndarray) -> TestReport:
+    """Counts of a look's number of samples, tested as the pages do."""
+    return run_count_tests(INTERIM.plan_look(look, cells.length), cells, counts, "")
 
 
 def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
@@ -28,14 +35,14 @@ def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
         work.draw_samples(clicks, FreeTicket(), count)
     question, bench = clicks.question, clicks.bench
     whole = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 1000)
-    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.count_samples(whole).tolist()
-    assert clicks.result.arms[0].counts == tuple(bench.session.tallies[0].shown.tolist())
+    assert bench.session.sessions[0].shown.tolist() == bench.session.cells.shown.count_samples(whole).tolist()
+    assert clicks.result.arms[0].counts == tuple(bench.session.sessions[0].shown.tolist())
     assert (clicks.result.n, clicks.result.engine) == (1000, 100)
     assert [found.n for (found,) in clicks.result.looks] == [100, 1000]
     first = build_decoder("speculative", pair, question.settings, bench.ids).sample(SHARED, 0, 100)
     assert clicks.result.looks[0][0].counts == tuple(bench.session.cells.tests[0].count_samples(first).tolist())
     other = build_decoder("target", pair, question.settings, bench.ids).sample_target(1000)
-    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.count_samples(other).tolist()
+    assert bench.session.sessions[1].shown.tolist() == bench.session.cells.shown.count_samples(other).tolist()
 
 
 def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pair):
@@ -112,9 +119,7 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     counts = np.array(one.result.looks[0][0].counts)
     heavy = counts.argmax()
     counts[heavy], counts[heavy - 1] = counts[heavy] - 1, counts[heavy - 1] + 1
-    assert sequential.run_interim_test(0, one.bench.session.cells.tests[0], counts, "").verdict == "rejected", (
-        "one other text is enough"
-    )
+    assert evaluate_look(0, one.bench.session.cells.tests[0], counts).verdict == "rejected", "one other text is enough"
 
 
 def test_an_empty_prompt_says_where_it_begins(page_pair):
@@ -128,9 +133,8 @@ def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pai
     one = exam()
     work.prepare_session(one, FreeTicket())
     cold = build_decoder("target", pair, replace(one.question.settings, temperature=0.7), one.bench.ids).sample(SHARED, 0, 10_000)
-    found = sequential.run_interim_test(
-        2, one.bench.session.cells.tests[2], one.bench.session.cells.tests[2].count_samples(cold), ""
-    )
+    cells = one.bench.session.cells.tests[2]
+    found = evaluate_look(2, cells, cells.count_samples(cold))
     rejected = ((found.to_interim(),),)
     one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
     assert words.build_verdict(one).mark == "rejected"
@@ -149,11 +153,11 @@ def test_the_plan_ends_at_its_last_test():
 
 
 def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name():
-    plans = [sequential.make_plan(look, 2) for look in range(sequential.SCHEDULE.looks)]
+    plans = [INTERIM.plan_look(look, 2) for look in range(SCHEDULE.looks)]
     assert tuple(one.n for one in plans) == SIZES
-    assert sum(one.level * sequential.SCHEDULE.tests for one in plans) == pytest.approx(0.001)
-    assert [sequential.SCHEDULE.find_due_look(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
-    assert [row["n"] for row in sequential.tabulate_plan()] == list(SIZES)
+    assert sum(one.level * SCHEDULE.tests for one in plans) == pytest.approx(0.001)
+    assert [SCHEDULE.find_due_look(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
+    assert [row["n"] for row in INTERIM.tabulate_looks()] == list(SIZES)
 
 
 def test_what_a_test_says_it_could_detect_it_detects(page_pair):
@@ -161,24 +165,19 @@ def test_what_a_test_says_it_could_detect_it_detects(page_pair):
     one = exam()
     cells = work.prepare_session(one, FreeTicket()).session.cells.tests[1]
     probs = cells.masses / cells.masses.sum()
-    tv = sequential.run_interim_test(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
+    tv = evaluate_look(1, cells, np.random.default_rng(1).multinomial(1000, probs)).detectable_tv
     order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)
     up[order[1:]] = True
     half = probs[up].sum()
     moved = np.where(up, probs * (1 + tv / half), probs * (1 - tv / (1 - half)))
     assert np.abs(moved - probs).sum() / 2 == pytest.approx(tv)
-    found = [
-        sequential.run_interim_test(1, cells, row, "").verdict
-        for row in np.random.default_rng(2).multinomial(1000, moved, size=40)
-    ]
+    found = [evaluate_look(1, cells, row).verdict for row in np.random.default_rng(2).multinomial(1000, moved, size=40)]
     assert found.count("rejected") >= 36
 
 
 def test_a_distribution_too_flat_for_any_cell_cannot_be_tested(pair):
-    from specviz.evidence.partition import Partition
-
     cells = Partition(((),), np.array([1.0]), 2, np.array([False]))
-    assert sequential.run_interim_test(0, cells, np.array([100]), "").verdict == "too few samples"
+    assert evaluate_look(0, cells, np.array([100])).verdict == "too few samples"
 
 
 def test_p_values_of_many_seeds_are_uniform(page_pair):

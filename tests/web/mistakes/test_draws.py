@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from specviz.errors import CancelledError
-from specviz.evidence import sequential
 from specviz.evidence.bugs import comparison
 from specviz.evidence.bugs.comparison import POINTS, TextPair
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.results import SIZES
+from specviz.evidence.sequential import INTERIM
+from specviz.evidence.tests import run_count_tests
 from specviz.settings import Settings
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, BugQuestion, BugState
@@ -37,14 +38,15 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbe
     work.draw_samples(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
     right, wrong = (build_decoder(name, pair, case.settings, bench.ids).sample(SHARED, 0, 1000) for name in ("speculative", "R5"))
-    assert bench.session.tallies[0].shown.tolist() == bench.session.cells.shown.count_samples(right).tolist()
-    assert bench.session.tallies[1].shown.tolist() == bench.session.cells.shown.count_samples(wrong).tolist()
+    assert bench.session.sessions[0].shown.tolist() == bench.session.cells.shown.count_samples(right).tolist()
+    assert bench.session.sessions[1].shown.tolist() == bench.session.cells.shown.count_samples(wrong).tolist()
     assert one.result.same == int((right.tokens == wrong.tokens).all(1).sum())
     assert one.result.curve.n == (10, 20, 50, 100, 200, 500, 1000)
     probs = bench.session.cells.shown.masses / bench.session.cells.shown.masses.sum()
     apart = np.abs(bench.session.cells.shown.count_samples(wrong) / 1000 - probs).sum() / 2
     assert one.result.curve.tv[-1][1] == pytest.approx(apart)
-    judged = sequential.run_interim_test(1, bench.session.cells.tests[1], bench.session.cells.tests[1].count_samples(wrong), "")
+    cells = bench.session.cells.tests[1]
+    judged = run_count_tests(INTERIM.plan_look(1, cells.length), cells, cells.count_samples(wrong), "")
     assert one.result.looks[1][1].verdict == judged.verdict
 
 

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence import sequential
 from specviz.evidence.bugs import comparison
 from specviz.evidence.bugs.comparison import BugResult, DistanceCurve, DraftingCounts
 from specviz.evidence.bugs.published import PUBLISHED_BUGS, TIERS, UNSAMPLED_TIERS
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares
+from specviz.evidence.sequential import INTERIM
+from specviz.evidence.tests import run_count_tests
 from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
@@ -165,7 +166,7 @@ def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
 def build_bug_result(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
-    found = replace(sequential.run_interim_test(1, cells, np.array(counts), "").to_interim(), **changes)
+    found = replace(run_count_tests(INTERIM.plan_look(1, cells.length), cells, np.array(counts), "").to_interim(), **changes)
     arm = CellShares.from_counts("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
     return BugResult((arm, arm), looks=((found,) * 2,), same=same)
 

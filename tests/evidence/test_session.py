@@ -1,0 +1,86 @@
+"""One session for pages and commands: the same decoder, seed and number of samples give the same cells and the same statistics.
+
+Nothing here is left to chance: samples are fixed by their seed, and the two sides are compared number by number.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.decoding.samples import join_samples
+from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.sequential import INTERIM, SCHEDULE, SamplingPlan
+from specviz.evidence.session import SamplingSpec, Session, SideBySide, draw_together
+from specviz.settings import Settings
+from specviz.statistics.finding import ALPHA
+
+SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
+
+
+@pytest.mark.parametrize("name", ["speculative", "R5"])
+def test_page_and_command_give_the_same_cells_and_statistics(pair, name):
+    """The page's samples come in three clicks and are tested at 100 and 1,000; the command tests 1,000 once."""
+    command = Session(build_decoder(name, pair, SETTINGS), SamplingPlan("shared-distributions", 1000))
+    command.draw(SHARED)
+    once = command.test(SHARED)
+
+    page = Session(build_decoder(name, pair, SETTINGS), INTERIM)
+    due = {}
+    for first, count in ((0, 70), (70, 630), (700, 300)):
+        due |= page.count(page.decoder.sample(SHARED, first, count)).due
+    assert [report.plan.n for report in due.values()] == [100, 1000]
+    look = due[1]
+
+    assert (look.partition.names, look.partition.masses.tolist()) == (once.partition.names, once.partition.masses.tolist())
+    assert look.counts.tolist() == once.counts.tolist() and look.coverage == once.coverage
+    assert (look.tv, look.band) == (once.tv, once.band)
+    for mine, other in zip(look.tests, once.tests, strict=False):
+        assert (mine.name, mine.statistic, mine.p_value, mine.df) == (other.name, other.statistic, other.p_value, other.df)
+    assert len(look.tests) == SCHEDULE.tests and look.plan.max_cells == once.plan.max_cells
+    # what differs is the correction, and the plan states it: the look's part of the false-alarm rate, shared by its tests
+    assert once.plan.alpha == ALPHA and look.plan.alpha == SCHEDULE.alpha_at(1) == pytest.approx(ALPHA / 6)
+    assert {test.alpha for test in look.tests} == {look.plan.level} == {SCHEDULE.level(1)}
+    assert INTERIM.tabulate_looks(3)[1]["level"] == look.plan.level
+
+
+def test_a_certificate_of_a_look_has_the_cells_of_a_single_test_and_all_its_tests(pair):
+    once = INTERIM.plan_single_test(1000, 3)
+    certified = INTERIM.plan_certificate(1, 3)
+    assert (certified.n, certified.length, certified.cells) == (once.n, once.length, once.cells)
+    assert certified.alpha == SCHEDULE.alpha_at(1)
+    assert certified.alpha / certified.level == pytest.approx(once.alpha / once.level)
+    assert type(once).for_distance(1000, 3, certified.tv, certified.alpha) == certified, "check plans it again from its distance"
+
+
+@pytest.mark.parametrize("n", [10**k for k in range(2, 7)])
+@pytest.mark.parametrize("length", [1, 4])
+def test_every_look_has_a_plan_that_follows_from_its_distance(n, length):
+    look = SCHEDULE.find_due_look(n)
+    made = INTERIM.plan_certificate(look, length)
+    assert type(made).for_distance(n, length, made.tv, made.alpha) == made and made.cells >= 16
+
+
+def test_sessions_side_by_side_draw_and_count_what_each_does_alone(pair):
+    ids = tuple(pair.encode(SETTINGS.prompt))
+    specs = [
+        SamplingSpec(name, SHARED, SETTINGS, ids, label=label) for name, label in (("speculative", "one"), ("target", "two"))
+    ]
+    first = Session(specs[0].build(pair), INTERIM)
+    both = SideBySide(pair, specs, first.cells, ("",) * len(first.cells.shown.names), 1)
+    calls = []
+
+    def call(function, given, on_progress):
+        calls.append(given[1])
+        return function(pair, *given, on_progress)
+
+    parts = []
+    for count in (40, 80):
+        parts.append(both.draw(count, call=call))
+        looks = both.test(parts[-1])
+    assert [(one.first, one.count) for one in calls] == [(0, 40), (40, 80)] and both.n == 120
+    ((found,),) = looks
+    assert found.n == 100 and [one.name for one in both.report()] == ["one", "two"]
+    for number, session in enumerate(both.sessions):
+        whole = join_samples([part[number] for part in parts])
+        assert session.shown.tolist() == first.cells.shown.count_samples(whole).tolist() and session.counted == whole.coverage
+    assert draw_together(pair, specs, calls[0])[0].tokens.tolist() == parts[0][0].tokens.tolist()
