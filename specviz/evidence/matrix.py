@@ -439,8 +439,8 @@ class CellEvaluator:
         Target and draft read the possible first tokens, as far as their memory allows: almost every sample needs them.
         """
         settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
-        plan, target = self.plan, self.pair.open(settings)[0]
-        cells = build_partition(target, self.ids, LENGTH, plan.cells, plan.min_mass, eos_token_ids)
+        uncached, plan = self.pair.open(settings)[0], self.plan
+        cells = build_partition(uncached, self.ids, LENGTH, plan.cells, plan.min_mass, eos_token_ids)
         likely = int(cells.masses.argmax())
         sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
         remembering, ids = self._remembering(self.pair), tuple(self.ids)
