@@ -35,6 +35,7 @@ from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
 from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
 from specviz.speed.plan import PlanEffort, make_plan
+from specviz.speed.records.cost_model import find_cost_model
 from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.threads import preserve_thread_count
 from specviz.trace import Trace
@@ -350,6 +351,7 @@ class Pair:
         probes: int = PlanEffort().probes,
         check: bool = False,
         runs: int = PlanEffort().runs,
+        costs: str = "",
         name: str = "",
         on_progress: ProgressCallback = ignore_progress,
         **options: Unpack[Options],
@@ -365,12 +367,16 @@ class Pair:
             probes: Runs of the probes that time a round, 2 to 1000; 0: tokens only.
             check: Whether to measure as well, under other seeds.
             runs: Runs of the clock, if measured.
+            costs: Another machine whose costs count instead of this one's: the name of a shipped cost model, such as ``h200-8b``,
+                or a file.
             name: Name of the texts in the record.
             on_progress: Called with the share that is done.
             **options: As in ``decode``.
 
         Raises:
-            SettingsError: The texts are too short, or a plan does not cover the settings (trees, adaptive lengths).
+            SettingsError: The texts are too short, a plan does not cover the settings (trees, adaptive lengths), or no cost model has
+                this name.
+            TraceError: The file holds no cost model.
         """
         wanted = tuple(sorted(set(gammas)))
         for gamma in wanted or (0,):
@@ -383,7 +389,8 @@ class Pair:
         settings = self._build_settings("", settings, {**options, "gamma": wanted[-1]}, PLANNED)
         text = texts if isinstance(texts, str) else "\n\n".join(texts)
         effort = PlanEffort(continuations, opening, probes, check, runs)
-        return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress))
+        model = find_cost_model(costs) if costs else None
+        return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress, cost_model=model))
 
     def _build_settings(
         self, prompt: str, given: Settings | None, options: Mapping[str, Any], max_new_tokens: int = DEFAULTS.max_new_tokens

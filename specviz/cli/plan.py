@@ -23,6 +23,7 @@ from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
+from specviz.speed.records.cost_model import find_cost_model, load_cost_models
 from specviz.speed.records.plan import parse_prompts
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_setting(add, "max_new_tokens", default=96, low=8, high=1024, help="tokens of each continuation")
     add_seed_option(parser)
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
+    costs = f"take what passes cost from another machine instead of timing them here: {', '.join(load_cost_models())}, or a file"
+    add("--costs", metavar="NAME_OR_FILE", help=costs)
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
     add_count(add, "probes", 2, 1000, "runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
     runs = "--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict"
@@ -63,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     gammas = read_gammas(options.gammas)
+    cost_model = find_cost_model(options.costs) if options.costs else None
     settings = read_settings(options, gamma=gammas[-1])
     if (options.text_file is None) == (options.prompts is None):
         raise SettingsError(
@@ -80,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
     try:
-        plan = make_plan(load_models(settings), settings, text, gammas, effort, file.name, Progress("plan"))
+        pair = load_models(settings)
+        plan = make_plan(pair, settings, text, gammas, effort, file.name, Progress("plan"), cost_model=cost_model)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
     print(plan.to_json() if options.format == "json" else format_plan(plan))
@@ -119,6 +124,7 @@ def format_plan(plan: SpeedPlan) -> str:
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
         *filter(None, (describe_draftable(plan.models),)),
         _format_continued(plan),
+        *([f"costs of {model.title}: {model.machine}, {model.date}; {model.conditions}"] if (model := plan.cost_model) else []),
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
         + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
@@ -136,7 +142,16 @@ def format_plan(plan: SpeedPlan) -> str:
         ]
     if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
         lines.append(f"arithmetic per token at gamma {row.gamma}: {row.operations:.2f} times that of target-only sampling")
-    return "\n".join([*lines, "", plan.in_words, *(_format_check(plan) if plan.checked else []), *_format_server_lines(plan)])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            plan.in_words,
+            *plan.describe_drafts(),
+            *(_format_check(plan) if plan.checked else []),
+            *_format_server_lines(plan),
+        ]
+    )
 
 
 def _format_continued(plan: SpeedPlan) -> str:
@@ -189,10 +204,8 @@ def _format_row(row: PlanRow) -> str:
 
 def _format_costs(costs: RoundCostCurve) -> str:
     rounds = " ".join(f"{1e3 * median(column):.2f}" for column in zip(*costs.rounds, strict=True))
-    return (
-        f"ms: a token of target-only sampling {1e3 * median(costs.alone):.2f}; a round with 0, 1, .. draft tokens {rounds}"
-        f"; middle half of a probe at most {costs.spread:.0%} wide"
-    )
+    said = f"ms: a token of target-only sampling {1e3 * median(costs.alone):.2f}; a round with 0, 1, .. draft tokens {rounds}"
+    return said if len(costs.alone) == 1 else f"{said}; middle half of a probe at most {costs.spread:.0%} wide"
 
 
 def _format_check(plan: SpeedPlan) -> list[str]:

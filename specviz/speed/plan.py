@@ -32,6 +32,7 @@ from specviz.speed.costs import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbe
 from specviz.speed.estimate import PERCENTILES, Estimate
 from specviz.speed.generation import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only, measure_pace
 from specviz.speed.machine import describe_measurement
+from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.plan import MeasuredRow, PlanRow, RoundCostCurve, SpeedPlan
 from specviz.speed.text_passes import describe_pair
 from specviz.theory import (
@@ -217,17 +218,19 @@ def make_plan(
     on_progress: ProgressCallback = ignore_progress,
     expect: Expect = ignore_progress,
     show: Callable[[SpeedPlan], None] = ignore_progress,
+    cost_model: CostModel | None = None,
 ) -> SpeedPlan:
     """Predict, and measure if asked.
 
     settings: pair, proposer, distribution, seed and length of a continuation; gammas: ascending, from 1; name: of the text, for
     the record; text: like those that will be written, continued from places all over it; or prompts, each continued as it is;
     expect: called after a first probe how long the rest will take; show: called with the plan as soon as its tokens are counted,
-    without speeds.
+    without speeds; cost_model: another machine, from whose costs speeds are computed; nothing is timed then.
 
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
     """
     refuse_unplanned(settings)
+    effort = replace(effort, probes=0) if cost_model else effort
     if has_same_weights(pair):
         raise SettingsError(
             "draft", pair.name, "another model than the target: each draft token would cost the token that it saves (c = 1)"
@@ -276,6 +279,7 @@ def make_plan(
         positions=forecast.estimate_positions(),
         **measured,
     )
+    plan = plan.with_cost_model(cost_model) if cost_model else plan
     if effort.check:
         return _measure_plan(pair, plan, target_texts, forecast, effort, tell)
     if not effort.probes:

@@ -143,6 +143,30 @@ def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsy
     assert "No verdict on speed" in said and "accepted draft tokens" in said and "times the target" not in said
 
 
+def test_another_machines_costs_take_the_place_of_probes(asked, capsys, monkeypatch):
+    monkeypatch.setattr(plan_run, "RoundProbes", None)  # nothing is timed
+    assert main([*asked[0], "--costs", "h200-8b"]) == 0
+    said = capsys.readouterr().out
+    assert "costs of H200, target of 8B: NVIDIA H200, 27 November 2026" in said and "Computed from both" in said
+    assert "A draft of 28 layers beside this target of 36" in said and "middle half" not in said
+    assert main([*asked[0], "--costs", "two-cpu-cores", "--format", "json"]) == 0
+    plan = SpeedPlan.from_json(capsys.readouterr().out)
+    assert plan.cost_model.title == "two CPU cores" and plan.models["draft"]["layers"] >= 1
+    for row in plan.rows:
+        cost = row.compute_mean_round(plan.costs.rounds[0]) / plan.costs.alone[0]
+        assert row.speedup.value == pytest.approx(row.tokens.value / cost) and sum(row.round_sizes) == pytest.approx(
+            1.0, abs=1e-5
+        )
+
+
+def test_costs_that_cannot_be_used_are_a_sentence(asked, capsys, tmp_path):
+    broken = tmp_path / "costs.json"
+    broken.write_text('{"schema": "specviz-costs-1", "title": "x"}')
+    for costs, said in (("a100", "h200-1.7b, h200-8b, two-cpu-cores, or a file"), (str(broken), "lacks alone, conditions, date")):
+        assert main([*asked[0], "--costs", costs]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
     assert main([*asked[0], "--proposer", "ngram", "--temperature", "0", "--check", "--runs", "2", "--format", "json"]) in (0, 3)
     plan = SpeedPlan.from_json(capsys.readouterr().out)

@@ -79,14 +79,8 @@ class GpuCosts:
             {name: _round_values(found["tokens_ms"]) for name, found in shapes.items() if found.get("tokens_ms")},
             {name: _round_values(found["compiled_ms"]) for name, found in shapes.items() if found.get("compiled_ms")},
             {name: _round_values(found["rows_ms"]) for name, found in shapes.items() if found.get("rows_ms")},
-            *(
-                {
-                    name: _round_values({draft: value[part] for draft, value in found["rounds_ms"].items() if part in value})
-                    for name, found in shapes.items()
-                    if found.get("rounds_ms")
-                }
-                for part in ("round", "replay")
-            ),
+            _read_rounds(shapes, "round"),
+            _read_rounds(shapes, "replay"),
             {case: _read_speed(found) for case, found in parts.get("bench", {}).get("cases", {}).items()},
         )
 
@@ -146,6 +140,14 @@ def list_gpu_costs() -> dict[str, GpuCosts]:
 
 def _round_values(found: Mapping[Any, float]) -> dict[str, float]:
     return {str(name): round(value, 3) for name, value in found.items()}
+
+
+def _read_rounds(shapes: Mapping[str, Any], part: str) -> dict[str, dict[str, float]]:
+    return {
+        name: _round_values({draft: value[part] for draft, value in found["rounds_ms"].items() if part in value})
+        for name, found in shapes.items()
+        if found.get("rounds_ms")
+    }
 
 
 def _read_speed(found: Mapping[str, Any]) -> PairSpeed:
