@@ -1,7 +1,9 @@
 """One round by hand: what a class works out with a pencil is what the production decoder does, and the page holds all of it."""
 
 from fractions import Fraction
+from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -15,7 +17,7 @@ from specviz.web.classroom import worksheet_pdf as paper
 SHEETS = tuple(make_worksheet(seed) for seed in (*range(30), SEEDS - 1))
 
 
-def by_hand(sheet):
+def solve_by_hand(sheet):
     """Steps 1 to 3 of the sheet, in fractions, with two digits read as hundredths; nothing of the decoder is used."""
     last, guesses = sheet.start, []
     for digits in sheet.draft_digits:
@@ -36,7 +38,7 @@ def by_hand(sheet):
 
 @pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: str(sheet.seed))
 def test_a_pencil_and_the_decoder_come_to_the_same_round(sheet):
-    guesses, text = by_hand(sheet)
+    guesses, text = solve_by_hand(sheet)
     assert [word for _, word in guesses] == [one.token for one in sheet.round.proposals]
     assert tuple(before for before, _ in guesses) == sheet.contexts
     assert tuple(text) == sheet.round.committed
@@ -79,13 +81,33 @@ def test_a_seed_out_of_range_is_refused_with_a_sentence(seed):
         make_worksheet(seed)
 
 
-def words_of(figure):
+@cache
+def draw_side(side, seed, key):
+    """A side of a sheet, drawn once for all tests."""
+    return {"front": paper.draw_front, "back": paper.draw_back}[side](make_worksheet(seed), key)
+
+
+def list_words(figure):
     return [one.get_text() for one in figure.texts]
+
+
+def list_boxes(figure):
+    """(N, 4): x0, y0, x1, y1 of every text."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    return np.array([one.get_window_extent(renderer).extents for one in figure.texts if one.get_text()])
+
+
+def list_overlaps(boxes, width=0.98, height=0.7):
+    """Pairs of texts that overlap after each box is shrunk around its center to these shares of its size."""
+    centers, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) * (width, height)
+    apart = np.abs(centers[:, None] - centers[None])
+    touching = (apart <= (sizes[:, None] + sizes[None]) / 2).all(axis=2)
+    return np.argwhere(np.triu(touching, 1)).tolist()
 
 
 @pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
 def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
-    blank, key = words_of(paper.draw_front(sheet)), words_of(paper.draw_front(sheet, key=True))
+    blank, key = (list_words(draw_side("front", sheet.seed, key)) for key in (False, True))
     assert {f"{one:02d}" for one in sheet.draft_digits} <= set(blank)
     assert {f".{one:02d}" for one in sheet.uniform_digits} <= set(blank)
     answer = next(one for one in key if "words from one pass" in one)
@@ -98,14 +120,16 @@ def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
 
 @pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
 def test_nothing_leaves_the_page_or_lies_over_something_else(sheet):
-    for figure in (page(sheet, key) for page in (paper.draw_front, paper.draw_back) for key in (False, True)):
-        renderer = FigureCanvasAgg(figure).get_renderer()
-        boxes = [one.get_window_extent(renderer) for one in figure.texts if one.get_text()]
-        width, height = figure.bbox.size
-        assert all(one.x0 >= 0.05 * width and one.x1 <= 0.95 * width and one.y0 >= 0.03 * height for one in boxes)
-        assert not [
-            (a, b) for place, a in enumerate(boxes) for b in boxes[:place] if a.shrunk(0.98, 0.7).overlaps(b.shrunk(0.98, 0.7))
-        ]
+    for figure in (draw_side(side, sheet.seed, key) for side in ("front", "back") for key in (False, True)):
+        boxes, (width, height) = list_boxes(figure), figure.bbox.size
+        assert boxes[:, 0].min() >= 0.05 * width and boxes[:, 2].max() <= 0.95 * width and boxes[:, 1].min() >= 0.03 * height
+        assert list_overlaps(boxes) == []
+
+
+def test_texts_that_lie_over_each_other_are_found():
+    figure = draw_side("front", 0, False)
+    boxes = list_boxes(figure)
+    assert list_overlaps(np.vstack([boxes, boxes[3] + (2.0, 1.0, 2.0, 1.0)])) == [[3, len(boxes)]]
 
 
 def test_the_command_writes_sheets_and_key_and_the_same_bytes_again(tmp_path, capsys):
