@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
@@ -23,6 +25,8 @@ SCREEN, FRAME = 144, 72  # dots per inch of a still, and of an animation's frame
 SENTENCE, TEXT, LABEL, SMALL = 19.0, 24.0, 17.0, 14.0  # points; 12 are 24 pixels on a screen of 1920
 SECONDS, LAST = 2.6, 5.0  # of a frame, and of the last one
 COLORS = 96
+CLOSE = 0.03  # part of a line by which the widths of its words alone may miss its own
+RULER_RENDERER = RendererAgg(1, 1, FRAME)  # measures texts
 LEFT, RIGHT = 0.6, WIDE - 0.6
 ROWS = 8  # bars of a panel, beside the rest
 TARGET, DRAFT, RESIDUAL, REJECTED, BONUS = (MEANINGS[name] for name in ("target", "draft", "residual", "rejected", "bonus"))
@@ -81,7 +85,6 @@ class _Slide:
     def __init__(self, payload: Mapping[str, Any], number: int, round_: Mapping[str, Any], step: Mapping[str, Any], at: int):
         self.payload, self.round, self.step, self.at = payload, round_, step, at
         self.figure = Figure(figsize=(WIDE, HIGH), facecolor="white", dpi=FRAME)
-        self.renderer = FigureCanvasAgg(self.figure).get_renderer()
         self.draw_header(number)
         self.draw_text()
         if step["kind"] == "tally":
@@ -102,12 +105,11 @@ class _Slide:
         chips = self.list_chips()
         room = RIGHT - LEFT - sum(wide + 0.14 for *_, wide in chips)
         before, y = make_printable(" ".join((self.payload["prompt"] + self.round["text"]).split()), 400), HIGH - 1.3
-        if self.measure_width(before, TEXT) > room:
-            while before and self.measure_width(f"…{before}", TEXT) > room:
-                before = before[1:]
-            before = f"…{before}"
+        if measure_width(before, TEXT) > room:
+            start = bisect_left(range(len(before)), True, key=lambda place: measure_width(f"…{before[place:]}", TEXT) <= room)
+            before = f"…{before[start:]}"
         self.write(LEFT, y, before, TEXT, color=PRINT_INK)
-        x = LEFT + self.measure_width(before, TEXT) + 0.18
+        x = LEFT + measure_width(before, TEXT) + 0.18
         for words, look, fate, wide in chips:
             self.draw_chip(x, y, words, look, fate, wide)
             x += wide + 0.14
@@ -125,7 +127,7 @@ class _Slide:
             found.append((ending, RESIDUAL if ending["kind"] == "residual" else BONUS, ending["kind"]))
         marks = {"accepted": " ✓", "rejected": " ✗", "residual": " +", "bonus": " +"}
         named = [(make_printable(_join_glyphs(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
-        return [(words, look, fate, self.measure_width(words, TEXT - 3) + 0.32) for words, look, fate in named]
+        return [(words, look, fate, measure_width(words, TEXT - 3) + 0.32) for words, look, fate in named]
 
     def draw_chip(self, x: float, y: float, words: str, look: Any, fate: str, wide: float) -> None:
         edge, ink = (look.light, look.light_ink) if look else (LINE, GRAY["light"])
@@ -176,14 +178,14 @@ class _Slide:
                 x = x0 + room * max(bar[key] for key, *_ in kinds) / most + 0.1
                 for key, shade, _ in kinds:
                     self.write(x, y, format_probability(bar[key]), SMALL - 1, color=shade.light_ink, weight="bold")
-                    x += self.measure_width(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
+                    x += measure_width(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
         legend = [("draft q", DRAFT.light)] if kind == "draft" else [("target p", TARGET.light), ("draft q", DRAFT.light)]
         legend += [("left over: p − q", RESIDUAL.light)] if gone else []
         x = box.x + 0.2
         for words, color in legend:
             self.draw_bar(x, box.y + 0.25, 0.2, 0.16, color)
             self.write(x + 0.28, box.y + 0.25, words, SMALL - 1)
-            x += 0.28 + self.measure_width(words, SMALL - 1) + 0.35
+            x += 0.28 + measure_width(words, SMALL - 1) + 0.35
 
     def draw_ruler(self, box: _Box, chip: Mapping[str, Any], fallen: bool) -> None:
         """The random number between 0 and 1, and the part of it that accepts."""
@@ -231,14 +233,15 @@ class _Slide:
         lines = [""]
         for word in make_printable(self.step["sentence"], 600).split():
             longer = f"{lines[-1]} {word}".strip()
-            lines = [*lines[:-1], longer] if self.measure_width(longer, SENTENCE) <= RIGHT - LEFT else [*lines, word]
+            lines = [*lines[:-1], longer] if self.fits(longer, RIGHT - LEFT) else [*lines, word]
         for line, words in enumerate(lines):
             self.write(LEFT, 1.25 - 0.42 * line, words, SENTENCE)
 
-    def measure_width(self, words: str, size: float, weight: str = "normal") -> float:
-        """Inches that words take."""
-        prop = FontProperties(size=size, weight=weight)
-        return self.renderer.get_text_width_height_descent(words, prop, False)[0] / FRAME
+    def fits(self, words: str, width: float) -> bool:
+        """Whether words of a sentence take at most so many inches. They are measured together only where the sum of each alone is close."""
+        space = measure_width("a a", SENTENCE) - 2 * measure_width("a", SENTENCE)
+        total = sum(measure_width(word, SENTENCE) + space for word in words.split(" ")) - space
+        return total < width if abs(total - width) > CLOSE * width else measure_width(words, SENTENCE) <= width
 
     def draw_panel(self, box: _Box, title: str, sub: str) -> None:
         self.draw_box(box.x, box.y, box.w, box.h, PALE)
@@ -270,6 +273,12 @@ class _Slide:
         xs, ys = [x / WIDE for x in xs], [y / HIGH for y in ys]
         look: dict[str, Any] = {"color": color, "linewidth": width, "solid_capstyle": "round"}
         self.figure.add_artist(Line2D(xs, ys, transform=self.figure.transFigure, **look))
+
+
+@lru_cache(maxsize=4096)
+def measure_width(words: str, size: float, weight: str = "normal") -> float:
+    """Inches that words take on a slide. To be called under the settings for print."""
+    return RULER_RENDERER.get_text_width_height_descent(words, FontProperties(size=size, weight=weight), False)[0] / FRAME
 
 
 def _join_glyphs(one: Mapping[str, Any]) -> str:
