@@ -8,6 +8,7 @@ import json
 import os
 import re
 import tomllib
+from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -26,12 +27,22 @@ from specviz.static_site.document import FONT, OF_THE_APP, PAGES, SHARED, PageCo
 from tests.fresh import run_fresh
 
 FIRST_LOAD = 400_000  # bytes, compressed
+LIVE = "https://example.org/sv/"  # of the app
 NAMES = [f"{name}.html" for name in PAGES]
 
 
-@pytest.fixture(scope="module")
+build_once = cache(build_files)
+
+
+@pytest.fixture
+def files_built_once(monkeypatch):
+    """The command writes files that were built before for another test; nothing but the address decides about them."""
+    monkeypatch.setattr(building, "build_files", build_once)
+
+
+@pytest.fixture
 def found() -> dict[str, bytes]:
-    return build_files()
+    return build_once(None)
 
 
 class Links(HTMLParser):
@@ -115,11 +126,11 @@ def test_every_term_and_every_paper_is_there(found):
 
 def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_page(found):
     assert all(b'class="live"' not in found[name] for name in NAMES)
-    live = build_files("https://example.org/sv/")
+    live = build_once(LIVE)
     for name in PAGES:
         (address,) = re.findall(r'class="live" href="([^"]*)"', live[f"{name}.html"].decode())
-        assert address == f"https://example.org/sv/{OF_THE_APP.get(name, '')}"
-    assert b'"href":"https://example.org/sv/?' in live["whole_text.html"] and b'"href"' not in found["whole_text.html"]
+        assert address == f"{LIVE}{OF_THE_APP.get(name, '')}"
+    assert f'"href":"{LIVE}?'.encode() in live["whole_text.html"] and b'"href"' not in found["whole_text.html"]
 
 
 @pytest.mark.parametrize(
@@ -154,15 +165,17 @@ def test_a_name_in_an_address_is_text_in_the_page():
     assert "<script>alert" not in page
 
 
+@pytest.mark.usefixtures("files_built_once")
 def test_a_later_site_replaces_an_earlier_one_whole(tmp_path, found, capsys):
     out = tmp_path / "out"
     assert main(["site", str(out)]) == 0
     assert {path.name: path.read_bytes() for path in out.iterdir()} == found
     assert all(name in capsys.readouterr().out for name in NAMES[:1])
-    assert main(["site", str(out), "--live", "https://example.org"]) == 0
-    assert b"https://example.org/" in (out / "glossary.html").read_bytes()
+    assert main(["site", str(out), "--live", LIVE]) == 0
+    assert LIVE.encode() in (out / "glossary.html").read_bytes()
 
 
+@pytest.mark.usefixtures("files_built_once")
 def test_a_folder_with_anything_else_is_refused_and_left_as_it_is(tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("mine")
     assert main(["site", str(tmp_path)]) == 2
@@ -190,12 +203,14 @@ def test_a_site_is_written_without_models_and_without_the_app():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("files_built_once")
 def test_an_export_is_no_earlier_site(tmp_path):
     (tmp_path / MANIFEST).write_text(json.dumps({"schema": "specviz-evidence-3", "files": []}))
     with pytest.raises(SettingsError, match="holds an earlier site"):
         write_site(tmp_path)
 
 
+@pytest.mark.usefixtures("files_built_once")
 def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, found, monkeypatch):
     """The disk is full at the third file."""
     out, written = tmp_path / "out", []
@@ -210,6 +225,6 @@ def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, fo
 
     monkeypatch.setitem(building.write_folder.__globals__, "write_flushed", full)
     with pytest.raises(SettingsError, match="No space left"):
-        write_site(out, "https://example.org")
+        write_site(out, LIVE)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == found
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

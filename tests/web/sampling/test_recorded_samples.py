@@ -82,15 +82,16 @@ def test_the_record_is_read_back_as_it_was_written_and_a_damaged_one_is_refused(
         RecordedSamples.from_json(found.to_json().replace('"counts"', '"cuonts"'))
 
 
-def test_the_command_records_just_what_the_pages_draw(page_pair, pair):
-    """On the tiny pair, 1,000 samples of the decoder, and of the mistake until it is detected."""
+def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypatch):
+    """On the tiny pair, 1,000 samples of the decoder, 20 seeds, and of the mistake until it is detected."""
+    monkeypatch.setattr(record_samples, "SEEDS", 20)
 
     def quiet(share: float, doing: str) -> None:
         pass
 
     one = ExactnessState(ExactnessQuestion(Settings(prompt="A bear", seed=7, gamma=2, max_new_tokens=2)))
     exact_work.draw_samples(one, FreeTicket(), 1000)
-    exact_work.run_many_seeds(one, FreeTicket())
+    exact_work.run_many_seeds(one, FreeTicket(), record_samples.SEEDS)
     made = record_samples.record_decoder(pair, one.question.settings, 1000, quiet)
     assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
     other = BugState(BugQuestion(Settings(prompt="A bear", seed=7)))
