@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Iterator, MutableMapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +22,12 @@ from specviz.errors import MAX_SHOWN, PluginError, SettingsError
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
 log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=2)
+def _read_entry_points(path: tuple[str, ...]) -> EntryPoints:
+    """Entry points of the packages on a search path. Reading them opens a file of each package, so it is done once."""
+    return entry_points()
 
 
 class Registry(MutableMapping[str, T]):
@@ -52,7 +59,9 @@ class Registry(MutableMapping[str, T]):
 
     def _plugins(self) -> dict[str, EntryPoint]:
         """Name -> entry point, of other packages. A name of this project cannot be replaced."""
-        return {one.name: one for one in entry_points(group=self.group) if one.name not in self._modules}
+        return {
+            one.name: one for one in _read_entry_points(tuple(sys.path)).select(group=self.group) if one.name not in self._modules
+        }
 
     def names(self) -> tuple[str, ...]:
         """All names, without importing what they stand for."""

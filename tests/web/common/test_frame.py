@@ -42,11 +42,11 @@ def a_server_that_runs(monkeypatch):
 
 
 def open_page(page: str | None = None, **query: str) -> AppTest:
+    """The app as a link opens it, at one page."""
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
-    return app if page is None else app.switch_page(f"pages/{page}.py").run()
+    return (app if page in (None, frame.FIRST) else app.switch_page(f"pages/{page}.py")).run()
 
 
 def send_value(app: AppTest, key: str, **value) -> AppTest:
