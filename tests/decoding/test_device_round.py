@@ -87,26 +87,38 @@ def openings(settings: Settings, prompt: tuple[int, ...] = (3, 4, 9), rows: int 
     return [replace(build_first_prefix(prompt, settings, 128), draw=draw) for draw in range(rows)]
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("changes", [{}, {"temperature": 0.7, "top_p": 0.95}, {"temperature": 0.0}, {"top_k": 8, "min_p": 0.01}])
+WARPERS = ({}, {"temperature": 0.7, "top_p": 0.95}, {"temperature": 0.0}, {"top_k": 8, "min_p": 0.01})
+FAST = {(name, 1 + number % 3) for number, name in enumerate(SHAPES)} | {("tree, distinct", 2), ("tree, top", 3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        pytest.param(name, changes, marks=() if (name, number) in FAST else pytest.mark.slow, id=f"{name}-{changes}")
+        for name in SHAPES
+        for number, changes in enumerate(WARPERS)
+    ],
+)
 def test_networks_in_float64_give_the_references_rounds(name: str, changes: dict) -> None:
-    settings = Settings(max_new_tokens=20, **changes)
+    """Every shape with one warper and every warper with two shapes or more; the whole product is slow."""
+    settings = Settings(max_new_tokens=16, **changes)
     reference, device = steps_of(close_pair(), settings, name)
     for prompt in ((7,), (3, 4, 9)):
         for _, one, other in runs(reference, device, openings(settings, prompt)):
             assert_same(one, other, 1e-11)
 
 
-def test_a_thousand_random_rounds_are_the_references() -> None:
+@pytest.mark.parametrize(("length", "least"), [(20, 300), pytest.param(60, 1000, marks=pytest.mark.slow)])
+def test_hundreds_of_random_rounds_are_the_references(length: int, least: int) -> None:
     count = 0
     models = close_pair(seed=11)
     for seed, name in enumerate(SHAPES):
-        settings = Settings(max_new_tokens=60)
+        settings = Settings(max_new_tokens=length)
         reference, device = steps_of(models, settings, name, rows=8, seed=seed)
         for _, one, other in runs(reference, device, openings(settings, rows=8)):
             assert_same(one, other, 1e-11)
             count += 1
-    assert count >= 1000
+    assert count >= least
 
 
 class Nearest:
@@ -123,10 +135,11 @@ class Nearest:
         self.distance = min(self.distance, float((torch.as_tensor(u) - torch.as_tensor(p) / torch.as_tensor(q)).abs().min()))
 
 
+@pytest.mark.parametrize("length", [16, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SHAPES)
-def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(name: str) -> None:
+def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(name: str, length: int) -> None:
     """The passes round in the seventh digit, which moves the edges of a draw or a test by less than 1e-4."""
-    settings = Settings(max_new_tokens=60)
+    settings = Settings(max_new_tokens=length)
     single, double = close_pair(kind=torch.float32), close_pair()
     reference, device = steps_of(single, settings, name, rows=10)
     exact, _ = steps_of(double, settings, name, rows=10)
@@ -139,7 +152,7 @@ def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(n
             with listen_to_comparisons(nearest := Nearest()):
                 step([row], *exact)
             assert nearest.distance < 1e-4
-    assert same > 60
+    assert same > length
 
 
 @dataclass(frozen=True)
@@ -277,7 +290,7 @@ def test_the_watch_refuses_a_look() -> None:
         float(torch.ones(3).sum())
 
 
-@pytest.mark.parametrize("name", ["chain, token", "chain, block", "tree, distinct"])
+@pytest.mark.parametrize("name", ["chain, block", "tree, distinct"])
 def test_a_round_fetches_once_and_forgets_no_device(name: str) -> None:
     settings = Settings(max_new_tokens=24)
     models = close_pair(kind=torch.float32)
@@ -312,7 +325,10 @@ def test_the_round_runs_on_tensors_without_numbers(name: str) -> None:
     assert record.shape == (3, 6 * nodes + 5 + levels)
 
 
-@pytest.mark.parametrize("name", ["chain, block", "tree, distinct", "no draft"])
+@pytest.mark.parametrize(
+    "name",
+    ["one token", *(pytest.param(name, marks=pytest.mark.slow) for name in ("chain, block", "tree, distinct", "no draft"))],
+)
 def test_a_layer_is_compiled_once_for_all_layers(name: str) -> None:
     """fullgraph refuses a break. The number of compiled functions depends on neither the layers nor the rounds."""
     counts = []
@@ -324,7 +340,7 @@ def test_a_layer_is_compiled_once_for_all_layers(name: str) -> None:
             return graph
 
         torch._dynamo.reset()
-        settings = Settings(max_new_tokens=12)
+        settings = Settings(max_new_tokens=8)
         reference, device = steps_of(close_pair(layers=layers), settings, name, compiler={"backend": backend})
         for _, one, other in runs(reference, device, openings(settings)):
             assert_same(one, other, 1e-11)

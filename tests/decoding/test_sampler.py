@@ -23,7 +23,7 @@ from specviz.verification.token import TokenRule
 from tests.models.test_cache import network
 from tests.tables import DRAFTS, model, pair
 
-V, N = 5, 120
+V, N = 5, 60
 WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.3})
 
 
@@ -98,7 +98,7 @@ def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
         assert drawn.tokens[number].tolist() == written(rounds, context - 1)
 
 
-@pytest.mark.parametrize("cuts", [(50, 70), (1, 2, 3, 114), (113, 7)])
+@pytest.mark.parametrize("cuts", [(25, 35), (1, 2, 3, 54), (53, 7)])
 def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
     """However the draws are split, in whatever order the shards come, they are the same draws."""
     settings = Settings(gamma=3, max_new_tokens=3)
@@ -180,9 +180,9 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
 
 
 def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge():
-    """The shipped pair, 128 draws of three tokens, one by one and in batches of 64 with rows that come and go.
+    """The shipped pair, 64 draws of three tokens, one by one and in batches of 32 with rows that come and go.
 
-    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; two at
+    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; one at
     most here.
     """
     shipped = load_pair("storybook", device="cpu", dtype="float32")
@@ -192,11 +192,9 @@ def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_
     def drawn(batch: int):
         target, draft = shipped.open(settings)
         return sample_with_engine(
-            Shard(
-                target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(5), settings, ids, shipped.eos_token_ids, count=128
-            ),
+            Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(5), settings, ids, shipped.eos_token_ids, count=64),
             batch=batch,
         )
 
-    alone, together = drawn(1).tokens, drawn(64).tokens
-    assert (alone != together).any(1).sum() <= 2
+    alone, together = drawn(1).tokens, drawn(32).tokens
+    assert (alone != together).any(1).sum() <= 1
