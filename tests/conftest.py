@@ -72,6 +72,19 @@ def pytest_sessionfinish():
             thread.join(60.0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_reference_samples():
+    """400 target-only samples for the test of two samples, whose 12,000 permutations took a tenth of all tests' time.
+
+    What that test detects and how often it alarms is shown in tests/statistics/test_twosample.py, with the samples that it names.
+    """
+    from specviz.evidence import results
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(results, "REFERENCE_SAMPLES", 400)
+        yield
+
+
 @pytest.fixture(scope="session")
 def pair_folders(tmp_path_factory):
     """Target and draft folders of a tiny random pair."""

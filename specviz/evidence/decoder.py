@@ -13,7 +13,7 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import Shard, ShardState, iterate_rounds, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.errors import SettingsError
-from specviz.evidence import assisted
+from specviz.evidence import assisted, results
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.borderline import find_borderline
 from specviz.evidence.bugs.registry import BUGS, Components
@@ -34,7 +34,6 @@ from specviz.verification.token import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
 SPECULATIVE, TARGET, ASSISTED = "speculative", "target", assisted.NAME
-REFERENCE = 4000  # target-only samples for the test without a distribution
 ANALYTIC = 40  # prefixes at which the decoder's own distribution is computed
 AT_ONCE = 2_000_000  # samples whose random numbers are checked together
 
@@ -163,14 +162,15 @@ class Decoder:
             return step(rows, made.target, made.proposer, made.rule, randomness, eos_token_ids)
 
         rows = (replace(opening, draw=number) for number in rounds)
-        for results in iterate_rounds(rows, run_step, eos_token_ids, max(1, len(rounds))):
-            for row, round_, _ in results:
+        for stepped in iterate_rounds(rows, run_step, eos_token_ids, max(1, len(rounds))):
+            for row, round_, _ in stepped:
                 rounds[row.draw].append(replace(round_, full=None))
             on_progress(max(sum(len(one.committed) for one in text) for text in rounds.values()) / settings.max_new_tokens)
         return [rounds[number] for number in numbers]
 
-    def sample_target(self, count: int = REFERENCE, on_progress: ProgressCallback = ignore_progress) -> Samples:
-        """Target-only samples under the next seed, for the test that needs no distribution."""
+    def sample_target(self, count: int | None = None, on_progress: ProgressCallback = ignore_progress) -> Samples:
+        """Target-only samples under the next seed, for the test that needs no distribution. count: None: as usual."""
+        count = results.REFERENCE_SAMPLES if count is None else count
         other = replace(self.settings, seed=(self.settings.seed + 1) % 2**63)
         return build_decoder(TARGET, self.pair, other, self.prompt).sample(SHARED, 0, count, on_progress)
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.evidence.decoder import REFERENCE
 from specviz.evidence.partition import NextTokens, Partition, build_partition
 from specviz.evidence.tests import TestPlan
 from specviz.models.pairs.loading import LoadedPair
@@ -30,7 +29,7 @@ class SamplingPlan:
     samples: int = 200_000  # number on shared distributions, and most from the engine
     tv: float = 0.01  # total variation that the tests must detect, above 0 and at most 1
     seconds: float = 60.0  # time for samples from the engine
-    reference: int = REFERENCE  # target-only samples for the test that needs no distribution; 0: without that test
+    reference: int | None = None  # target-only samples for the test that needs no distribution; None: as usual; 0: no such test
     looks: InterimSchedule | None = None  # when accumulating samples are tested; None: once, when all are drawn
 
     def plan_single_test(self, n: int, length: int) -> TestPlan:

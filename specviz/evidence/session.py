@@ -320,7 +320,7 @@ class Session:
         """The models that tests read, and target-only samples, opened once."""
         if self._models is None:
             self._models = self.decoder.open_models()
-        if self._reference is None and self.plan.reference:
+        if self._reference is None and self.plan.reference != 0:
             self._reference = self.decoder.sample_target(self.plan.reference)
         return self._models, self._reference
 
