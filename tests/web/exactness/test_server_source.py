@@ -24,7 +24,7 @@ def exam(page_pair):
     return ExactnessState(ExactnessQuestion(BASE, SERVER), FairQueue())
 
 
-def ask_server(exam: ExactnessState, url: str, samples: str = "200", stop_at: str = "") -> ExactnessState:
+def ask_server(exam: ExactnessState, url: str, samples: str = "100", stop_at: str = "") -> ExactnessState:
     """The exam after its work; stopped at the first word of what is being done."""
     exam.ask_server(url, "", samples, work.audit_server)
     for _ in range(2400):
@@ -36,17 +36,9 @@ def ask_server(exam: ExactnessState, url: str, samples: str = "200", stop_at: st
     raise AssertionError("the work did not end")
 
 
-def test_a_server_is_asked_and_its_samples_tested(exam, pair):
-    with serving(dialect="llama.cpp", **of_pair(pair)) as server:
-        ask_server(exam, server.url)
-    assert exam.notices == [] and exam.report["n"] == 200 and exam.report["verdict"] in ("consistent", "too few samples")
-    assert exam.server_notes[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.server_notes)
-    assert exam.report["audit"]["command"].startswith(f"specviz audit {server.url}")
-
-
 def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
     with serving(dialect="llama.cpp", **of_pair(pair, bent)) as server:
-        ask_server(exam, server.url)
+        ask_server(exam, server.url, "200")
     assert exam.notices == [] and exam.report["verdict"] == "rejected"
     said, rows = words.list_audit_sentences(exam.report), dict(words.build_audit_tables(exam.report))
     assert any(line.startswith("The samples part first at token 1") for line in said)
@@ -55,13 +47,16 @@ def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
     assert f"{server.url.removesuffix('/v1')}/completion" in exam.report["audit"]["reproduction"]["script"]
 
 
-def test_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
+def test_a_server_is_asked_and_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
     with serving(dialect="llama.cpp", slow=lambda number: 0.003, **of_pair(pair)) as server:
         ask_server(exam, server.url, stop_at="Collecting")
         assert exam.report is None and exam.ticket.state == "stopped"
         folder = exam.server_collection[1].name
         ask_server(exam, server.url)
-    assert exam.report["n"] == 200 and exam.server_collection[1].name == folder
+    assert exam.notices == [] and exam.report["n"] == 100 and exam.report["verdict"] in ("consistent", "too few samples")
+    assert exam.server_notes[0].startswith("llama.cpp") and any("samples per second" in line for line in exam.server_notes)
+    assert exam.report["audit"]["command"].startswith(f"specviz audit {server.url}")
+    assert exam.server_collection[1].name == folder
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from specviz.web.exactness.work import examine_files
 from specviz.web.jobs import cache
 
 PROMPT = "Once upon"
+DRAWS = 300  # samples of a file
 BASE = Settings(prompt="something else", max_new_tokens=2)
 
 
@@ -28,7 +29,7 @@ def draws(pair):
     settings = replace(BASE, pair="tiny", prompt=PROMPT, seed=11)
 
     def draw(**changes) -> list[list[int]]:
-        tokens = build_decoder("target", pair, replace(settings, **changes), pair.encode(PROMPT)).sample(SHARED, 0, 600).tokens
+        tokens = build_decoder("target", pair, replace(settings, **changes), pair.encode(PROMPT)).sample(SHARED, 0, DRAWS).tokens
         return [[token for token in row if token != NONE] for row in tokens.tolist()]
 
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.2)}
@@ -69,15 +70,14 @@ def after_a_file(exam, draws):
     return exam
 
 
-def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_detected(exam, draws):
-    examine_uploads(exam, upload(build_lines(draws["right"])))
-    report = exam.report
-    assert exam.notices == [] and report["verdict"] == "consistent" and report["n"] == 600
+def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_detected(after_a_file):
+    report = after_a_file.report
+    assert after_a_file.notices == [] and report["verdict"] == "consistent" and report["n"] == DRAWS
     assert report["settings"]["prompt"] == PROMPT, "the prompt is the file's"
     assert "would have shown a total variation of" in report["sentence"]
     shown = CellShares.from_report(report)
-    assert sum(shown.counts) <= 600 and shown.n == 600
-    assert words.describe_files(report) == "'draws.jsonl' (600 samples), after “Once upon”."
+    assert sum(shown.counts) <= DRAWS and shown.n == DRAWS
+    assert words.describe_files(report) == "'draws.jsonl' (300 samples), after “Once upon”."
     assert len(words.build_report_tests_table(report)) == len(report["tests"])
 
 
@@ -105,13 +105,13 @@ BAD = {
     "other tokens": (lambda good: build_lines([*good, [10**6, 1]]), "outside the vocabulary"),
     "mixed settings": (
         lambda good: (
-            build_lines(good[:300], settings={"temperature": 1.0}) + build_lines(good[300:], settings={"temperature": 0.5})
+            build_lines(good[:150], settings={"temperature": 1.0}) + build_lines(good[150:], settings={"temperature": 0.5})
         ),
         "other settings than the first sample",
     ),
     "another temperature": (lambda good: build_lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
     "an edited run": (lambda good: build_lines(good, settings={"uniforms": ["0=0.5"]}), "not a sample"),
-    "one draw repeated": (lambda good: build_lines([good[0]] * 600), "one draw repeated"),
+    "one draw repeated": (lambda good: build_lines([good[0]] * DRAWS), "one draw repeated"),
     "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
     "nothing": (lambda good: b"", "holds no samples"),
     "no text at all": (lambda good: bytes(range(256)), "not valid JSON"),
@@ -133,19 +133,19 @@ def test_what_is_too_large_is_not_read(exam, serve):
     assert "'huge.jsonl' is larger than 1 MB" in exam.notices[0] and exam.ticket is None
 
 
-def test_three_files_are_one_too_many_and_none_is_none(exam, draws):
-    good = build_lines(draws["right"])
+def test_three_files_are_one_too_many_and_none_is_none(after_a_file, draws):
+    exam, good = after_a_file, build_lines(draws["right"])
     examine_uploads(exam, *(upload(good, name) for name in "abc"))
-    assert "You gave 3" in exam.notices[0]
-    examine_uploads(exam, upload(good))
+    assert "You gave 3" in exam.notices[0] and exam.report is REPORTS["right"]
     examine_uploads(exam)
     assert exam.report is None and exam.notices == []
 
 
-def test_the_same_file_is_tested_once_and_other_visitors_see_nothing_of_it(exam, draws):
+def test_the_same_files_are_tested_once_and_other_visitors_see_nothing_of_it(exam, draws):
     other = ExactnessState(ExactnessQuestion(BASE, FILE), exam.queue)
-    found = examine_uploads(exam, upload(build_lines(draws["right"]))).report
-    assert examine_uploads(exam, upload(build_lines(draws["right"]))).report is found
+    both = upload(build_lines(draws["right"])), upload(build_lines(draws["again"]), "off.jsonl")
+    found = examine_uploads(exam, *both).report
+    assert found is not None and examine_uploads(exam, *both).report is found
     assert other.report is None and other.notices == []
 
 
