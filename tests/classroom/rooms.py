@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.classroom.store import RoomStore
+from specviz.evidence import tests
 from specviz.evidence.sequential import make_cells
 from specviz.settings import Settings
+from specviz.statistics.finding import Finding
+from specviz.statistics.twosample import permutation_test
 
 SETTINGS = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=2)
+
+
+@contextmanager
+def limit_permutations(most: int = 200) -> Iterator[None]:
+    """Fewer permutations than the level of a class's test asks for, some 30,000: certificates are then built and checked in less time."""
+
+    def permute(*samples: object, permutations: int, **more: object) -> Finding:
+        return permutation_test(*samples, permutations=min(permutations, most), **more)
+
+    with mock.patch.object(tests, "permutation_test", permute):
+        yield
 
 
 class Clock:

@@ -22,7 +22,7 @@ from specviz.evidence.sequential import INTERIM, SCHEDULE, SequentialCells
 from specviz.evidence.tests import run_count_tests
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
-from tests.classroom.rooms import SETTINGS, build_sample_task, build_task
+from tests.classroom.rooms import SETTINGS, build_sample_task, build_task, limit_permutations
 
 BLOCKS = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 
@@ -86,6 +86,12 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
     )
     seen = TaskTally(kept).build_class_samples(task, [results[0]])
     assert seen.shares.counts == tuple(cells.shown.count_samples(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_permutations():
+    with limit_permutations():
+        yield
 
 
 @pytest.fixture(scope="module")
