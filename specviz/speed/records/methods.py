@@ -6,7 +6,7 @@ All methods are measured under the same settings by one interleaved clock. A met
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from specviz.errors import SettingsError
@@ -14,6 +14,7 @@ from specviz.proposers.trees.node_count import choose_node_count, is_sized_by_cu
 from specviz.records import Schema, build, load_toml, to_json_value
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
+from specviz.speed.records.cost_model import CostModel, DraftCosts
 from specviz.trace import Trace
 
 SCHEMA = Schema("methods", 2, "The record of drafting methods")
@@ -22,16 +23,30 @@ DISTRIBUTIONS: dict[str, dict[str, Any]] = {  # the distributions that the page 
     "1": {"temperature": 1.0, "top_p": None},
     "top-p .9": {"temperature": 1.0, "top_p": 0.9},
 }
+DRAFTING = ("steps", "heads", "passes", "copies")  # see assets/texts/compared_methods.toml
 
 
 @dataclass(frozen=True, slots=True)
 class DraftingMethod:
-    """A proposer and a rule. settings: what it changes; description: how it drafts, in a sentence."""
+    """A proposer and a rule.
+
+    Attributes:
+        settings: What it changes.
+        description: How it drafts, in a sentence.
+        drafting: What its drafting costs on another machine, one of DRAFTING; empty: not known.
+        window: Tokens that a pass reads besides, for each level of the draft tokens.
+    """
 
     key: str
     name: str
     settings: Mapping[str, Any]
     description: str
+    drafting: str = ""
+    window: int = 0
+
+    def __post_init__(self) -> None:
+        if self.drafting not in ("", *DRAFTING):
+            raise ValueError(f"drafting of {self.key} is one of {', '.join(DRAFTING)}, got {self.drafting!r}")
 
     def build_settings(self, base: Settings) -> Settings:
         """Its settings; a tree without a shape gets the number of nodes that is fastest."""
@@ -154,6 +169,50 @@ class MethodComparison:
 
     def row(self, key: str) -> MethodRow | None:
         return next((row for row in self.rows if row.key == key), None)
+
+    def with_cost_model(self, model: CostModel, reference: MethodComparison | None = None) -> ComputedComparison:
+        """The same counts with the costs of another machine: times are computed from both.
+
+        reference: timed on that machine under the same distribution. Its rounds take as long as they took there; without it, they are
+        computed from the cost model, for methods whose drafting has a known cost.
+        """
+        draft = model.find_draft(self.models.get("draft", {}).get("layers"))
+        rows = []
+        for row in self.rows:
+            timed = reference and reference.row(row.key)
+            if timed and timed.ms and timed.per_pass:
+                ms = timed.ms.convert(timed.per_pass / row.per_pass, timed.ms.unit) if row.per_pass else None
+            else:
+                ms = _compute_ms(row, model, draft)
+            rows.append(replace(row, ms=ms))
+        kept = {part.name: getattr(self, part.name) for part in fields(MethodComparison) if part.name != "rows"}
+        return ComputedComparison(**kept, rows=tuple(rows), cost_model=model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedComparison(MethodComparison):
+    """A comparison whose times are computed from the costs of another machine; those from a cost model have no interval."""
+
+    cost_model: CostModel
+
+
+def _compute_ms(row: MethodRow, model: CostModel, draft: DraftCosts) -> Estimate | None:
+    """Milliseconds of a token by the mean round of a row: drafting, a pass over its draft tokens, and the rest of a chain's round.
+
+    Draft tokens of a chain are drafted one by one, those of a tree level by level. What drawing and checking a tree takes longer than
+    a chain is not counted.
+    """
+    entry, levels = row.entry, min(float(len(row.checked)), row.nodes)
+    if row.per_pass is None or not entry.drafting:
+        return None
+    if row.key == "target":
+        ms = model.alone
+    else:
+        steps = {"steps": levels, "heads": 1.0, "passes": levels, "copies": 0.0}[entry.drafting]
+        costs = {"copies": model.find_draft(0), "passes": DraftCosts(model.layers, model.compute_pass(1), draft.rest)}
+        tokens = row.nodes + entry.window * len(row.checked)
+        ms = model.compute_round(tokens, steps, costs.get(entry.drafting, draft)) / row.per_pass
+    return Estimate(ms, ms, ms, row.passes, "ms/token")
 
 
 def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:

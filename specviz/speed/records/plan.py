@@ -307,8 +307,8 @@ class SpeedPlan:
             assert model is not None, "drafts are those of a cost model"
             found.append(
                 f"A draft of {draft.layers} layers beside this target of {model.layers} would cost {draft.step / model.alone:.2f} target passes a step: "
-                f"{row.speedup.value:.2f} times target-only sampling with gamma {row.gamma}, the best, and at most {most:.2f} if every draft token "
-                "were accepted."
+                f"at best {row.speedup.value:.2f} times the speed of target-only sampling (gamma {row.gamma}), and at most {most:.2f} if every draft "
+                "token were accepted."
             )
         return found
 

@@ -41,10 +41,10 @@ class Form:
     def text(self, place: Any, name: str, label: str, **more: Any) -> None:
         self.raw[name] = place.text_input(label, value=self.start[name], max_chars=WIDE, **more, **self.key(name))
 
-    def choice(self, place: Any, name: str, label: str, titles: Mapping[str, str], value: str) -> str:
+    def choice(self, place: Any, name: str, label: str, titles: Mapping[str, str], value: str, help: str | None = None) -> str:
         """One key of ``titles``, all of them in sight."""
         field = place.segmented_control(
-            label, list(titles), default=value, required=True, format_func=titles.__getitem__, **self.key(name)
+            label, list(titles), default=value, required=True, format_func=titles.__getitem__, help=help, **self.key(name)
         )
         return field or value
 

@@ -37,6 +37,7 @@ KEYS = {  # of links: a run's settings, and what single pages have besides
         "tab",
         "alpha",
         "c",
+        "costs",
         "question",
         "present",
         "tour",

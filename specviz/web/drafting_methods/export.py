@@ -11,8 +11,9 @@ from typing import Any
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
 from specviz.models.pairs.names import format_options
-from specviz.speed.records.methods import MethodComparison, dump_comparisons
+from specviz.speed.records.methods import ComputedComparison, MethodComparison, dump_comparisons
 from specviz.speed.records.plan import SpeedPlan
+from specviz.web.common.cost_choice import describe_cost_model, describe_costs
 from specviz.web.drafting_methods import block_gain, rule_matrix
 from specviz.web.drafting_methods import method_figures as figures
 from specviz.web.drafting_methods.state import MethodsState, load_block_gain, load_matrix
@@ -20,15 +21,17 @@ from specviz.web.drafting_methods.state import MethodsState, load_block_gain, lo
 
 def build_offer(state: MethodsState) -> ExportOffer:
     """What can be exported; nothing until there is a comparison."""
-    one = state.shown_result
-    if one is None:
+    measured: MethodComparison | None = state.shown_result
+    if measured is None:
         return ExportOffer("drafting-methods")
+    one = state.apply_costs(measured)
     link = state.question.link() | {"prompt": one.settings.prompt}
     said = build_facts(
         one.settings, one.models, "drafting_methods", link, [build_methods_command(one)], n=count_samples(one), turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.has_own_result, sentence=figures.describe_comparison(one),
+        **describe_costs(one.cost_model if isinstance(one, ComputedComparison) else None),
     )  # fmt: skip
-    package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix())
+    package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix(), measured)
     return ExportOffer.from_package(
         package, "" if state.has_own_result else f"This is the recorded comparison, for the text “{one.settings.prompt}”."
     )
@@ -61,6 +64,7 @@ def build_drafting_methods_package(
     manifest: Mapping[str, Any],
     gain: SpeedPlan | None = None,
     matrix: Mapping[str, Any] | None = None,
+    measured: MethodComparison | None = None,
 ) -> Package:
     """What the page shows, as a package.
 
@@ -70,11 +74,14 @@ def build_drafting_methods_package(
         manifest: Settings, models, versions, permalink and commands.
         gain: The recorded plan under block verification.
         matrix: The record of ``matrix``.
+        measured: The comparison with the times of its own machine, where those of ``comparison`` are computed.
     """
     where, pictures = describe_conditions(comparison.settings, comparison.models), {}
     sentences = (
         figures.describe_comparison(comparison),
-        figures.describe_sample_size(comparison),
+        describe_cost_model(comparison.cost_model)
+        if isinstance(comparison, ComputedComparison)
+        else figures.describe_sample_size(comparison),
         figures.describe_positions(comparison),
     )
     captions = [f"{' '.join(sentences)} {quote_text(comparison.settings.prompt)}. {where}"]
@@ -94,7 +101,7 @@ def build_drafting_methods_package(
         tables["matrix.csv"] = lambda: (MATRIX_COLUMNS, ([cell[name] for name in MATRIX_COLUMNS] for cell in matrix["cells"]))
         pair, prompt = matrix["settings"]["pair"], quote_text(matrix["settings"]["prompt"])
         captions.append(f"{rule_matrix.describe_matrix(matrix)} Recorded for the pair {pair} and the text {prompt}.")
-    data = {"methods.json": json.loads(dump_comparisons({choice: comparison}))}
+    data = {"methods.json": json.loads(dump_comparisons({choice: measured or comparison}))}
     return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
 
 
@@ -104,7 +111,8 @@ def _iterate_method_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
         if row.ms:
             counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
             measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *list_interval(row.ms)]
-            measured += [*list_interval(figures.compute_speed(row, comparison)), figures.compare_with_target(row, comparison)]
+            told = "computed" if figures.is_computed(row, comparison) else figures.compare_with_target(row, comparison)
+            measured += [*list_interval(figures.compute_speed(row, comparison)), told]
         verdict = "" if row.reason else figures.name_verdict(row)
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 

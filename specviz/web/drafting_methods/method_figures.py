@@ -13,11 +13,12 @@ from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import NodeCountCurve
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.speed.estimate import Estimate, describe_interval
-from specviz.speed.records.methods import FirstToken, MethodComparison, MethodRow
+from specviz.speed.records.methods import ComputedComparison, FirstToken, MethodComparison, MethodRow
 from specviz.speed.records.plan import SpeedPlan
 
 SHOWN = 8  # likeliest tokens of the two pictures
 FEW = 3  # methods that a sentence names
+WIDE = ("eagle-wide", "tree-wide", "medusa-wide")  # methods whose passes read a large tree
 FASTER, SLOWER, UNSURE = "faster", "slower", "not told apart"
 
 
@@ -42,11 +43,16 @@ def compute_speed(row: MethodRow, comparison: MethodComparison) -> Estimate | No
 
 
 def compare_with_target(row: MethodRow, comparison: MethodComparison) -> str:
-    """Whether it is faster than target-only sampling; empty for that itself, and for a single run, which has no interval."""
+    """Whether it is faster than target-only sampling; empty for that itself, and for a single run or a computed speed: no interval."""
     found = compute_speed(row, comparison)
-    if found is None or row.key == "target" or comparison.runs < 2:
+    if found is None or row.key == "target" or comparison.runs < 2 or is_computed(row, comparison):
         return ""
     return FASTER if found.low > 1.0 else SLOWER if found.high < 1.0 else UNSURE
+
+
+def is_computed(row: MethodRow, comparison: MethodComparison) -> bool:
+    """Whether the time of a row is computed from a cost model, and not a measured one."""
+    return isinstance(comparison, ComputedComparison) and row.ms is not None and row.ms.low == row.ms.high
 
 
 def find_fastest(comparison: MethodComparison) -> MethodRow | None:
@@ -62,8 +68,8 @@ def _get_speed(row: MethodRow, comparison: MethodComparison) -> Estimate:
 
 
 def format_estimate(estimate: Estimate) -> str:
-    """1.26 (0.99 to 1.56)."""
-    return f"{estimate.value:.2f} ({format_range(estimate)})"
+    """1.26 (0.99 to 1.56); without the range where there is none."""
+    return f"{estimate.value:.2f}" + (f" ({format_range(estimate)})" if estimate.low < estimate.high else "")
 
 
 def format_range(estimate: Estimate) -> str:
@@ -74,23 +80,14 @@ def format_range(estimate: Estimate) -> str:
 
 def describe_comparison(comparison: MethodComparison) -> str:
     """What the chart shows: which methods are exact, which is fastest, and that tokens per target pass alone do not make one fast."""
-    sampled = [row for row in comparison.rows if not row.reason and row.first is not None]
-    lossy = [row for row in sampled if not row.exact and not row.coincides]
-    said = []
-    if lossy:
-        named = ", ".join(
-            f"{row.entry.name} (it moves {format_probability(row.first.written_tv)} of the first token’s probability)"
-            for row in lossy
-            if row.first is not None and row.first.written_tv is not None
-        )
-        said.append(f"All methods write the target’s distribution, except {named}.")
-    elif sampled:
-        said.append("All methods write the target’s distribution here.")
+    said = [_describe_exactness(comparison)]
     best = find_fastest(comparison)
     if best is None:
         running = any(not row.reason for row in comparison.rows)
         said.append("Speeds follow with the timed runs." if running and not comparison.runs else "No method could run here.")
-        return " ".join(said)
+        return " ".join(filter(None, said))
+    if isinstance(comparison, ComputedComparison):
+        return " ".join(filter(None, [*said, _describe_computed_speeds(comparison)]))
     said.append(
         _describe_speeds(comparison)
         if comparison.runs > 1
@@ -100,7 +97,58 @@ def describe_comparison(comparison: MethodComparison) -> str:
     if most is not best and compare_with_target(most, comparison) != FASTER:
         yet = "and yet slower" if compare_with_target(most, comparison) == SLOWER else "without a gain that these runs show"
         said.append(f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, {yet}.")
-    return " ".join(said)
+    return " ".join(filter(None, said))
+
+
+def _describe_exactness(comparison: MethodComparison) -> str:
+    """Which methods write the target's distribution; empty before any was sampled."""
+    sampled = [row for row in comparison.rows if not row.reason and row.first is not None]
+    if not sampled:
+        return ""
+    named = ", ".join(
+        f"{row.entry.name} (it moves {format_probability(row.first.written_tv)} of the first token’s probability)"
+        for row in sampled
+        if not row.exact and not row.coincides and row.first is not None and row.first.written_tv is not None
+    )
+    return (
+        f"All methods write the target’s distribution, except {named}."
+        if named
+        else "All methods write the target’s distribution here."
+    )
+
+
+def _describe_computed_speeds(comparison: ComputedComparison) -> str:
+    """The fastest exact methods by another machine's costs."""
+    timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison) is not None]
+    timed.sort(key=lambda row: _get_speed(row, comparison).value, reverse=True)
+    fastest = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}" for row in timed[:FEW])
+    return (
+        f"Computed from both: tokens per target pass of this pair, costs of {comparison.cost_model.title}. Fastest, in times target only: "
+        f"{fastest}."
+    )
+
+
+def explain_large_trees(comparison: MethodComparison, measured: MethodComparison) -> str:
+    """Why large trees gain where a longer pass costs little more: their speeds there and as measured. Empty for measured speeds.
+
+    measured: the same comparison, with the times of its own machine.
+    """
+    if not isinstance(comparison, ComputedComparison):
+        return ""
+    found = []
+    for key in WIDE:
+        row, before = comparison.row(key), measured.row(key)
+        if row and before and (speed := compute_speed(row, comparison)) and (here := compute_speed(before, measured)):
+            found.append((row, f"{row.entry.name} {speed.value:.2f} (as measured: {here.value:.2f})"))
+    model = comparison.cost_model
+    if not found or not all(is_computed(row, comparison) for row, _ in found):
+        return ""
+    tokens = round(max(1 + row.nodes for row, _ in found))
+    gains = all(_get_speed(row, comparison).value > 1.0 for row, _ in found)
+    return (
+        f"A pass over {tokens} tokens takes {model.compute_pass(tokens) / model.alone:.2f} times as long there as a token of target-only sampling"
+        f"{', so large trees gain' if gains else '. Large trees'}: {', '.join(said for _, said in found)}."
+    )
 
 
 def _describe_speeds(comparison: MethodComparison) -> str:
@@ -161,7 +209,7 @@ def build_detail_rows(comparison: MethodComparison) -> list[dict[str, object]]:
                 "verdict": name_verdict(row),
                 "rule": row.rule,
                 "tokens per pass": None if row.per_pass is None else round(row.per_pass, 2),
-                f"ms per token, {describe_interval(comparison.runs)}": f"{row.ms.value:.2f} ({row.ms.low:.2f} to {row.ms.high:.2f})" if row.ms else "",
+                _title_times(comparison): _format_ms(row.ms) if row.ms else "",
                 "times target only": format_estimate(found) if found else "",
                 "speed": compare_with_target(row, comparison),
                 "draft tokens per pass": round(row.nodes, 1) if row.passes else None,
@@ -173,6 +221,15 @@ def build_detail_rows(comparison: MethodComparison) -> list[dict[str, object]]:
             }
         )  # fmt: skip
     return rows
+
+
+def _title_times(comparison: MethodComparison) -> str:
+    computed = isinstance(comparison, ComputedComparison) and any(is_computed(row, comparison) for row in comparison.rows)
+    return f"ms per token, {'computed' if computed else describe_interval(comparison.runs)}"
+
+
+def _format_ms(ms: Estimate) -> str:
+    return f"{ms.value:.2f}" + (f" ({ms.low:.2f} to {ms.high:.2f})" if ms.low < ms.high else "")
 
 
 def describe_positions(comparison: MethodComparison) -> str:

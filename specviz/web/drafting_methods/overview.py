@@ -9,7 +9,14 @@ from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
 from specviz.speed.records.methods import MethodComparison, MethodRow
-from specviz.web.drafting_methods.method_figures import compare_with_target, compute_speed, find_fastest, format_range
+from specviz.web.drafting_methods.method_figures import (
+    WIDE,
+    compare_with_target,
+    compute_speed,
+    find_fastest,
+    format_range,
+    is_computed,
+)
 
 TEXTS = load_toml("texts/drafting_methods")
 FAMILIES: dict[str, list[str]] = TEXTS["families"]
@@ -42,7 +49,9 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
     Returns:
         ``rows``: per method key, name, line (its first sentence), family, drawing (shapes), inSight, tag beside the name, pass (tokens
         per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
-        takes, in passes of target-only sampling. The speed has low, high, span (in words) and told (faster, slower or neither).
+        takes, in passes of target-only sampling. The speed has low, high, span (in words), told (faster,
+        slower or neither) and whether it is computed.
+        ``marks`` explains the dots.
         ``ticks`` of the speed, {"at", "said"}; ``unit``: place of target-only sampling; ``key`` and ``size`` of the drawings.
     """
     found = {row.key: compute_speed(row, comparison) for row in comparison.rows}
@@ -56,15 +65,17 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
         said = None if times is None else {
             "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": compare_with_target(row, comparison),
             "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
+            "computed": row.key != "target" and is_computed(row, comparison),
         }  # fmt: skip
         rows.append({
             "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "family": FAMILY[row.key],
-            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "tag": build_tag(row),
+            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best or (is_computed(row, comparison) and row.key in WIDE), "tag": build_tag(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
     ticks = [{"at": TICK_STEP * count / end, "said": f"{TICK_STEP * count:g}"} for count in range(1, round(end / TICK_STEP))]
-    return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": TEXTS["drawings"], "size": [132, 44]}
+    marks = TEXTS["marks_computed" if any(is_computed(row, comparison) for row in comparison.rows) else "marks"]
+    return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": TEXTS["drawings"], "marks": marks, "size": [132, 44]}
 
 
 def build_tag(row: MethodRow) -> str:

@@ -13,12 +13,14 @@ from specviz.settings import Settings
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.common import links
+from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.drafting_methods import rule_matrix
 
 RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("methods.json", "block.json", "matrix.json"))
 FALLBACK = Settings(prompt="Once upon a time")
 LENGTH = 32  # tokens of each row on this page
+RECORDED_ON = "two-cpu-cores"  # the cost model of the machine that RECORDED was timed on
 
 
 @lru_cache(maxsize=1)
@@ -44,26 +46,34 @@ class MethodsQuestion:
     """What a visitor wants to see. Raises SettingsError for a choice or a row that does not exist.
 
     settings  prompt, pair and seed; choice  temperature and top-p, one of CHOICES; row  the method whose round is drawn
+    costs     whose count, one of ``cost_choice.list_cost_titles``
     """
 
     settings: Settings
     choice: str = "1"
     row: str = "tree-wide"
+    costs: str = MEASURED
 
     def __post_init__(self) -> None:
+        check_costs(self.costs)
         object.__setattr__(self, "settings", choose_distribution(self.settings, self.choice))
         if self.row not in DRAFTING_METHODS:
             raise SettingsError("row", self.row[:60], f"one of {', '.join(DRAFTING_METHODS)}")
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
-        return links.build_prompt_query(self.settings) | {"distribution": self.choice, "row": self.row}
+        costs = {"costs": self.costs} if self.costs != MEASURED else {}
+        return links.build_prompt_query(self.settings) | {"distribution": self.choice, "row": self.row} | costs
 
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MethodsQuestion, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         settings, said = links.read_prompt(query, build_first_settings(base), base)
-        put = {"distribution": lambda one, text: replace(one, choice=text), "row": lambda one, text: replace(one, row=text)}
+        put = {
+            "distribution": lambda one, text: replace(one, choice=text),
+            "row": lambda one, text: replace(one, row=text),
+            "costs": lambda one, text: replace(one, costs=text),
+        }
         question, left_out = links.read_values(query, cls(settings), put)
         return question, said + left_out
 
@@ -82,3 +92,9 @@ class MethodsState(MeasurementState):
 
     def load_recorded(self) -> MethodComparison | None:
         return load_recorded_comparisons().get(self.question.choice)
+
+    def apply_costs(self, comparison: MethodComparison) -> MethodComparison:
+        """A comparison with the chosen costs. On the machine of the recorded one, rounds take as long as that took them."""
+        costs = self.question.costs
+        recorded = self.load_recorded() if costs == RECORDED_ON else None
+        return comparison if comparison is recorded else apply_costs(comparison, costs, recorded)

@@ -8,9 +8,10 @@ import streamlit as st
 
 from specviz.models.pairs.names import describe_draftable
 from specviz.proposers.trees import node_count
-from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, MethodRow
-from specviz.web.common import measurement_page, session
+from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, MethodComparison, MethodRow
+from specviz.web.common import cost_choice, measurement_page, session
 from specviz.web.common.component import Component, read_reported
+from specviz.web.common.controls import Form
 from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import escape_markdown
@@ -33,20 +34,25 @@ def show_page() -> None:
     """Draw the page."""
     state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
     show_page_head("drafting_methods", TEXTS["lede"])
-    choice, top = st.container(key="drafting_methods-choice"), st.container(key="drafting_methods-top")
+    choice = st.container(key="drafting_methods-choice", horizontal=True, gap="large")
+    top = st.container(key="drafting_methods-top")
     fold = st.expander("Compare them on a text of your own")
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
     )
-    question = replace(question, row=read_chosen_method() or question.row)
+    costs = Form("drafting_methods", state.turn, {}).choice(
+        choice, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
+    )
+    question = replace(question, row=read_chosen_method() or question.row, costs=costs)
     run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
     measurement_page.show_controls("drafting_methods", state, question, problems, export.build_offer, *run)
-    one = state.partial_result or state.shown_result
-    if one is None:
+    measured: MethodComparison | None = state.partial_result or state.shown_result
+    if measured is None:
         top.caption("The comparison appears here once it has run.")
         return
+    one = state.apply_costs(measured)
     with top:
-        show_overview(state, one)
+        show_overview(state, one, measured)
     if row := one.row(state.question.row):
         show_round(row)
     show_first_tokens(one, session.get_theme())
@@ -60,21 +66,24 @@ def read_chosen_method() -> str | None:
     return row if row in DRAFTING_METHODS else None
 
 
-def show_overview(state: MethodsState, comparison: MethodComparison) -> None:
-    """The verdict, the methods as one chart, and where its numbers come from."""
+def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
+    """The verdict, the methods as one chart, and where its numbers come from. measured: the same with the times of its own machine."""
     place = st.container(key="drafting_methods-said")
     place.markdown(escape_markdown(figures.describe_comparison(comparison)))
-    place.caption(
-        escape_markdown(
-            figures.describe_sample_size(
-                comparison, () if state.has_own_result or state.partial_result else recorded_plans().values()
-            )
-        )
-    )
+    if isinstance(comparison, ComputedComparison):
+        more = figures.explain_large_trees(comparison, measured)
+    else:
+        plans = () if state.has_own_result or state.partial_result else recorded_plans().values()
+        more = figures.describe_sample_size(comparison, plans)
+    place.caption(escape_markdown(f"{more} {TEXTS['ranks']}"))
     data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
     show_notes(
-        [describe_measurement(state, comparison), *filter(None, [describe_draftable(comparison.models)])],
+        [
+            describe_measurement(state, comparison),
+            *([cost_choice.describe_cost_model(comparison.cost_model)] if isinstance(comparison, ComputedComparison) else []),
+            *filter(None, [describe_draftable(comparison.models)]),
+        ],
         "drafting_methods-notes-from",
     )
 

@@ -14,6 +14,7 @@ from specviz.models.pairs.names import format_options
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.study import STATISTICS, Study
+from specviz.web.common.cost_choice import describe_costs, name_cost_model
 from specviz.web.speed import batch_figures, plan_figures, study_figures, surface_figures, timeline_figures
 from specviz.web.speed.state import TEXTS, SpeedState, choose_rounds, load_batches, load_study, locate_pair, place_sliders
 from specviz.web.speed.surface_figures import Spot
@@ -21,7 +22,7 @@ from specviz.web.speed.surface_figures import Spot
 
 def build_offer(state: SpeedState) -> ExportOffer:
     """What can be exported; nothing until there is a plan. The sliders are where the visitor has left them."""
-    plan, choice, study, batches = state.shown_result, state.question.choice, load_study(), load_batches()
+    plan, choice, study, batches = state.shown_plan, state.question.choice, load_study(), load_batches()
     if plan is None:
         return ExportOffer("how-fast")
     sliders = place_sliders(state.question, plan, batches)
@@ -29,6 +30,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
     facts = build_facts(
         plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not state.has_own_result, sentence=plan.in_words,
+        **describe_costs(plan.cost_model),
     )  # fmt: skip
     package = build_speed_package(
         plan,
@@ -51,6 +53,7 @@ def build_plan_command(plan: SpeedPlan) -> str:
     words += [] if plan.of_prompts else ["--texts", str(plan.openings), "--opening", str(plan.opening)]
     words += ["--max-new-tokens", str(plan.length)]
     words += ["--seed", str(settings.seed), *(["--check"] if plan.checked else [])]
+    words += ["--costs", name_cost_model(plan.cost_model)] if plan.cost_model else []
     return shlex.join(words + (["--tokens-only"] if plan.costs is None else []))
 
 

@@ -101,13 +101,14 @@ def build_ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
     row, costs = choose_row(plan), plan.costs
     if row is None or costs is None or row.leviathan is None:
         return []
+    whose = f"costs of {plan.cost_model.title}" if plan.cost_model else "costs from timed passes"
     meanings = (
         f"from alpha {row.alpha:.3f}, c {costs.c:.3f} and gamma {row.gamma}",
-        "accepted tokens from both models’ probabilities, costs from timed passes",
+        f"accepted tokens from both models’ probabilities, {whose}",
     )
     ways = [
         ("By the formula", row.independent, row.leviathan, f"{row.leviathan:.2f}", meanings[0]),
-        ("Predicted", row.tokens.value, row.speedup.value, row.speedup.format(), meanings[1]),
+        ("Computed" if plan.cost_model else "Predicted", row.tokens.value, row.speedup.value, row.speedup.format(), meanings[1]),
     ]
     for one in plan.checked:
         if one.gamma == row.gamma and one.factor is not None:
@@ -124,7 +125,7 @@ def explain_formula(plan: SpeedPlan) -> str:
         return ""
     gamma, draft, check = row.gamma, costs.compute_part("draft", row.gamma), costs.compute_part("target", row.gamma)
     return (
-        f"Why the formula differs, in target passes: drafting takes {draft:.2f} when timed (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
+        f"Why the formula differs, in target passes: drafting takes {draft:.2f}{'' if plan.cost_model else ' when timed'} (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
         f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
     )
 

@@ -16,6 +16,7 @@ from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, 
 from specviz.speed.records.study import Study
 from specviz.theory import best_gamma
 from specviz.web.common import links
+from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.hosting.limits import check_text
 from specviz.web.speed.surface_figures import Spot
@@ -68,6 +69,7 @@ class SpeedQuestion:
 
     text  of the kind that will be written; with ``lines`` prompts, one to a line; choice  draft and temperature
     pair  of models; of those of the catalog the draft of ``choice`` says which
+    costs whose count, one of ``cost_choice.list_cost_titles``
     tab   the open one; alpha, c, gamma  where the sliders of What if? were moved to, None: where they begin
     """
 
@@ -79,6 +81,7 @@ class SpeedQuestion:
     gamma: int | None = None
     pair: str = Settings().pair
     lines: bool = False
+    costs: str = MEASURED
 
     def __post_init__(self) -> None:
         draft, own = self.choice.draft, self.pair not in PAIRS
@@ -89,6 +92,7 @@ class SpeedQuestion:
         elif not own and draft in PAIRS:
             object.__setattr__(self, "pair", draft)
         check_text("text", self.text)
+        check_costs(self.costs)
         if len(self.text) > PROMPT_MAX:
             raise SettingsError("text", f"{len(self.text):,} characters", f"at most {PROMPT_MAX:,} characters on this page")
         if self.tab not in TABS:
@@ -116,6 +120,7 @@ class SpeedQuestion:
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same; a long text of one's own is left out."""
         query = {"draft": self.choice.draft, "temperature": self.choice.temperature}
+        query |= {"costs": self.costs} if self.costs != MEASURED else {}
         query |= {"tab": self.tab} if self.tab != next(iter(TABS)) else {}
         query |= {name: f"{value:g}" for name in NUMBERS if (value := getattr(self, name)) is not None}
         query |= (
@@ -153,6 +158,7 @@ LINK_SETTERS: dict[
     "draft": lambda one, text: replace(one, choice=replace(one.choice, draft=text)),
     "temperature": lambda one, text: replace(one, choice=replace(one.choice, temperature=text)),
     "lines": lambda one, text: replace(one, lines=text == "1"),
+    "costs": lambda one, text: replace(one, costs=text),
     "tab": lambda one, text: replace(one, tab=text),
     **{name: partial(_set_number, name) for name in NUMBERS},
 }
@@ -170,6 +176,12 @@ class SpeedState(MeasurementState):
         return load_recorded_plans().get(choice.key) or load_recorded_plans().get(
             replace(FIRST, temperature=choice.temperature).key
         )
+
+    @property
+    def shown_plan(self) -> SpeedPlan | None:
+        """The shown result with the chosen costs."""
+        plan: SpeedPlan | None = self.shown_result
+        return plan and apply_costs(plan, self.question.costs)
 
     @property
     def pair(self) -> str:
@@ -226,10 +238,10 @@ def follow_widgets(
     """
     title = widgets.get(build_tabs_key(turn))
     tab = next((name for name, one in TABS.items() if one == title), question.tab)
-    begin = place_sliders(SpeedQuestion(question.text, question.choice), plan, batches)
+    begin = place_sliders(replace(question, alpha=None, c=None, gamma=None), plan, batches)
     moved: dict[str, Any] = {}
     for name in NUMBERS:
-        value = widgets.get(build_slider_key(name, question.choice, turn))
+        value = widgets.get(build_slider_key(name, question, turn))
         if value is not None:
             moved[name] = None if round(value, 2) == getattr(begin, name) else round(value, 2)
     try:
@@ -243,9 +255,9 @@ def build_tabs_key(turn: int) -> str:
     return f"speed-tabs-{turn}"
 
 
-def build_slider_key(name: str, choice: PlanChoice, turn: int) -> str:
-    """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
-    return f"speed-what-{name}-{choice.key}-{turn}"
+def build_slider_key(name: str, question: SpeedQuestion, turn: int) -> str:
+    """Key of a slider's widget: each draft, temperature and machine has its own, for each pair stands elsewhere."""
+    return f"speed-what-{name}-{question.choice.key}-{question.costs}-{turn}"
 
 
 def choose_rounds(batches: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:

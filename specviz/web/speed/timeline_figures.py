@@ -93,7 +93,8 @@ def explain_pass_cost(gamma: int, plan: SpeedPlan | None, whose: str) -> str:
     if plan is None or costs is None or cost is None:
         return said + (f" Above {plan.rows[-1].gamma} draft tokens nothing was timed." if plan and costs else "")
     took = costs.compute_part("target", gamma)
-    said += f" Timed with {whose}, it takes {took:.2f} times as long as one token of target-only sampling"
+    timed = f"By the costs of {plan.cost_model.title}" if plan.cost_model else f"Timed with {whose}"
+    said += f" {timed}, it takes {took:.2f} times as long as one token of target-only sampling"
     if took < CHEAP * (gamma + 1):
         said += f", not {gamma + 1} times: for a single text, most of the time goes into reading the weights, once per pass"
     row = plan.row(gamma)

@@ -17,7 +17,7 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, SpeedPlan
 from specviz.speed.records.published_speeds import SOURCE
 from specviz.speed.records.study import Study
-from specviz.web.common import html, measurement_page, session
+from specviz.web.common import cost_choice, html, measurement_page, session
 from specviz.web.common.controls import Form
 from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence, show_tables
 from specviz.web.common.figure_cache import draw_cached
@@ -56,14 +56,18 @@ def show_page() -> None:
     show_page_head("speed", TEXTS["lede"])
     top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
+    gain.markdown("## What do these models gain?")
+    costs = Form("speed", state.turn, {}).choice(
+        gain, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
+    )
     fold = st.expander("Predict for a text of your own, another drafting method or temperature")
     with fold:
-        question, problems = show_fields(state)
+        question, problems = show_fields(state, costs)
     state.choose(question)
-    question = follow_widgets(question, state.shown_result, load_batches(), st.session_state, state.turn)
+    question = follow_widgets(question, state.shown_plan, load_batches(), st.session_state, state.turn)
     run = "Predict for this text", work.make_plan_of_text, TEXTS["about"], fold
     measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
-    plan, kind = state.shown_result, session.get_theme()
+    plan, kind = state.shown_plan, session.get_theme()
     with top:
         gamma, spot = show_sliders(question, plan, kind, state.turn)
     if plan is None:
@@ -72,7 +76,7 @@ def show_page() -> None:
         with gain:
             show_gains(state, plan, kind)
         if not state.has_own_result and not state.question.has_own_pair:
-            show_other_drafts(state.question.choice.temperature)
+            show_other_drafts(state.question)
         show_server_lines(state, plan)
         show_prediction(plan, kind)
     show_tabs(state, plan, kind, gamma, spot)
@@ -83,8 +87,8 @@ def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str]
     show_figure(draw_cached(plot, *records, kind), "speed", key, describe(*records))
 
 
-def show_fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
-    """Text, draft and temperature: what they ask for, and a sentence where it cannot be used."""
+def show_fields(state: SpeedState, costs: str) -> tuple[SpeedQuestion, list[str]]:
+    """Text, draft and temperature: what they ask for, and a sentence where it cannot be used. costs: whose count."""
     question = state.question
     form = Form("speed", state.turn, {})
     left, right = st.columns([6, 4])
@@ -96,9 +100,10 @@ def show_fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     heat = form.choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
     problems = read_prompt_file(state, left) if lines else []
     choice = PlanChoice(draft, heat)
-    moved = {} if choice == question.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
+    is_same = (choice, costs) == (question.choice, question.costs)
+    moved = {} if is_same else {"alpha": None, "c": None, "gamma": None}  # each pair and machine stands elsewhere
     try:
-        return replace(question, text=(text or "").strip(), lines=lines, choice=choice, **moved), problems
+        return replace(question, text=(text or "").strip(), lines=lines, choice=choice, costs=costs, **moved), problems
     except SettingsError as error:
         return question, [*problems, str(error)]
 
@@ -155,6 +160,7 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     what = f"{plan.openings} prompts of yours, each continued by" if plan.of_prompts else f"{plan.openings} continuations of"
     where = "" if plan.of_prompts else f" of {plan.text['name']}"
     size = f"{what} {plan.length} tokens{where}; {plan.date}, {describe_machine(plan.machine)}."
+    size += f" {cost_choice.describe_cost_model(plan.cost_model)}" if plan.cost_model else ""
     under = f"{name_pair(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
     if state.has_own_result:
         return f"Your prediction: {under}; {size}"
@@ -175,13 +181,14 @@ def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:
 
 def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
     """The verdict and how it is reached, beside the speed over gamma; before rounds are timed, beside the tokens."""
-    st.markdown("## What do these models gain?")
     left, right = st.columns(2, gap="large")
     with left:
         show_sentence(describe_verdict(state, plan), "speed-said")
         if ways := plan_figures.build_ways(plan):
             st.html(html.build_plain_table(plan_figures.WAYS, ways))
             st.caption(plan_figures.explain_formula(plan))
+        for sentence in plan.describe_drafts():
+            show_sentence(sentence, "speed-said-drafts")
         show_notes([describe_measurement(state, plan), *filter(None, [describe_draftable(plan.models)])], "speed-notes-from")
     with right:
         if plan.costs:
@@ -190,9 +197,11 @@ def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
             _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
 
 
-def show_other_drafts(temperature: str) -> None:
-    """The recorded plans of all drafts at this temperature."""
-    plans = {name: plan for draft, name in DRAFTS.items() if (plan := load_recorded_plans().get(f"{draft} {temperature}"))}
+def show_other_drafts(question: SpeedQuestion) -> None:
+    """The recorded plans of all drafts at this temperature, with the chosen costs."""
+    keys = {name: f"{draft} {question.choice.temperature}" for draft, name in DRAFTS.items()}
+    recorded = {name: plan for name, key in keys.items() if (plan := load_recorded_plans().get(key))}
+    plans = {name: cost_choice.apply_costs(plan, question.costs) for name, plan in recorded.items()}
     with st.expander("The same text with other drafts"):
         st.html(html.build_plain_table(plan_figures.DRAFT_COLUMNS, plan_figures.build_draft_rows(plans)))
         st.caption(TEXTS["other_drafts"])
@@ -207,7 +216,7 @@ def show_prediction(plan: SpeedPlan, kind: str) -> None:
         st.markdown(TEXTS["method"])
         if plan.costs:
             _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
-        st.caption(TEXTS["bands" if plan.costs else "no_costs"])
+        st.caption(TEXTS["bands_computed" if plan.cost_model else "bands" if plan.costs else "no_costs"])
         show_dataframe(plan_figures.build_rows(plan), placeholder="")
 
 
@@ -222,7 +231,7 @@ def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, 
             if name == "what-if":
                 show_surface(question, plan, kind, gamma, spot)
             elif name == "many":
-                show_batches(load_batches(), choice, None if state.has_own_result else plan, kind)
+                show_batches(load_batches(), choice, None if state.has_own_result or (plan and plan.cost_model) else plan, kind)
             elif study is None or not study.list_measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
@@ -290,7 +299,7 @@ def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, tur
             high,
             getattr(start, name),
             step,
-            key=build_slider_key(name, question.choice, turn),
+            key=build_slider_key(name, question, turn),
             persist_state="session",
         )
         for place, name, label, low, high, step in zip(

@@ -77,14 +77,17 @@ def test_a_plan_under_way_goes_on_while_tabs_are_opened_and_sliders_moved():
     )
 
 
-def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
+def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     seen = draw_first_paint(
         "speed",
-        {"tab": "what-if", "alpha": "0.3", "gamma": "7", "c": "5"},
+        {"tab": "what-if", "alpha": "0.3", "gamma": "7", "c": "5", "costs": "h200-1.7b"},
         '"prompt": "", "sliders": [one.value for one in app.slider]',
     )
     assert seen["errors"] == 0 and [seen["sliders"][0], seen["sliders"][2]] == [0.3, 7]
     assert any("link's c was left out" in one for one in seen["text"])
+    said = "\n".join([*seen["said"], *seen["text"]])
+    assert "Computed from both: tokens per target pass of this pair, costs of H200, target of 1.7B." in said
+    assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said
 
 
 def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
@@ -94,14 +97,14 @@ def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
     assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
     assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)
     state = {
-        build_slider_key("c", choice, 0): 0.7,
-        build_slider_key("gamma", choice, 0): here.gamma,
+        build_slider_key("c", ask, 0): 0.7,
+        build_slider_key("gamma", ask, 0): here.gamma,
         build_tabs_key(0): "The formula as a map",
     }
     moved = follow_widgets(ask, plan, None, state, 0)
     assert moved == replace(ask, c=0.7, tab="what-if"), "a slider that stands where it begins was not moved"
     assert place_sliders(moved, plan, None).spot == replace(here.spot, c=0.7)
-    assert follow_widgets(moved, plan, None, {build_slider_key("c", choice, 0): round(here.spot.c, 2)}, 0).c is None
+    assert follow_widgets(moved, plan, None, {build_slider_key("c", ask, 0): round(here.spot.c, 2)}, 0).c is None
     assert follow_widgets(moved, plan, None, {}, 0) == moved, "what was never drawn stays as the link had it"
     timeless = replace(plan, costs=None, best=None)
     assert locate_pair(choice, timeless, None, 2) is None, "nothing was timed"

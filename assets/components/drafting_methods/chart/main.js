@@ -32,7 +32,7 @@ class MethodsView {
   }
 
   fill() {
-    const { rows, ticks, unit, key } = this.payload;
+    const { rows, ticks, unit, key, marks } = this.payload;
     const families = new Set();
     this.rows = [];
     this.list.replaceChildren(...rows.flatMap((row) => {
@@ -44,7 +44,7 @@ class MethodsView {
     }));
     this.ticks.replaceChildren(...ticks.map(({ at, said }) => atShare(h("span", { class: at === unit ? "one" : "" }, said), at)));
     this.list.append(h("li", { class: "axis", "aria-hidden": "true" }, this.ticks));
-    this.key.replaceChildren(key, h("span", { class: "marks" }, " Dot: measured speed; line: its range. Hollow: not told apart from target only."));
+    this.key.replaceChildren(key, h("span", { class: "marks" }, ` ${marks}`));
   }
 
   choose(key) {
@@ -108,6 +108,7 @@ function aloud({ name, tag, line, pass, cost, speed }) {
   if (pass) said.push(`${pass.said} tokens per target pass`);
   if (cost) said.push(`a round takes the time of ${cost} passes`);
   if (speed?.told) said.push(`${speed.said} (${speed.span}) times as fast as target only, ${speed.told}`);
+  else if (speed?.computed) said.push(`${speed.said} times as fast as target only, computed`);
   return `${said.join(". ")}.`;
 }
 

@@ -1,0 +1,54 @@
+"""Whose costs count: those that were measured with a result, or those of another machine. The same choice on every page about speed."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from specviz.errors import SettingsError
+from specviz.records import to_json_value
+from specviz.speed.records.cost_model import CostModel, load_cost_models
+from specviz.speed.records.methods import MethodComparison
+from specviz.speed.records.plan import SpeedPlan
+
+Result = TypeVar("Result", SpeedPlan, MethodComparison)
+MEASURED = "measured"
+LABEL = "Whose costs count"
+HELP = (
+    "Tokens per target pass are this pair’s. What passes cost is the machine’s. As measured: both of the same run. Otherwise the speed is "
+    "computed from both."
+)
+
+
+def list_cost_titles() -> dict[str, str]:
+    """The choices, by what they are called in links."""
+    return {MEASURED: "as measured", **{name: model.title for name, model in load_cost_models().items()}}
+
+
+def check_costs(name: str) -> str:
+    """The name itself. Raises SettingsError for one that is no choice: a link names no file."""
+    if name not in list_cost_titles():
+        raise SettingsError("costs", name[:60], f"one of {', '.join(list_cost_titles())}")
+    return name
+
+
+def apply_costs(result: Result, name: str, *more: object) -> Result:
+    """A result with the chosen costs, the same object for the same result. more: arguments of its ``with_cost_model``."""
+    from specviz.web.common.figure_cache import draw_cached  # plotly, which exports do without
+
+    model = load_cost_models().get(name)
+    return result if model is None else draw_cached(type(result).with_cost_model, result, model, *more)
+
+
+def describe_cost_model(model: CostModel) -> str:
+    """Where another machine's costs come from."""
+    return f"Costs of {model.title}: {model.machine}, {model.date}; {model.conditions}."
+
+
+def describe_costs(model: CostModel | None) -> dict[str, Any]:
+    """Field of a manifest: whose costs count, with all their numbers; nothing where the result was measured as a whole."""
+    return {"costs": to_json_value(model)} if model else {}
+
+
+def name_cost_model(model: CostModel) -> str:
+    """What ``plan --costs`` calls a shipped cost model; another one is a file of the user's."""
+    return next((name for name, one in load_cost_models().items() if one == model), "costs.json")

@@ -1,0 +1,159 @@
+"""Whose costs count, on How fast? and Drafting methods: the choice, its link, computed speeds and their words, exports."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from specviz.cli import plan as plan_command
+from specviz.errors import SettingsError
+from specviz.jobs.queue import FairQueue
+from specviz.settings import Settings
+from specviz.speed.estimate import Estimate
+from specviz.speed.records.cost_model import load_cost_models
+from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison
+from specviz.speed.records.plan import PLAN_CHOICES
+from specviz.web.common.cost_choice import MEASURED, apply_costs, list_cost_titles
+from specviz.web.drafting_methods import export as methods_export
+from specviz.web.drafting_methods import method_figures
+from specviz.web.drafting_methods.overview import build_overview
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
+from specviz.web.speed import export as plan_export
+from specviz.web.speed import plan_figures, timeline_figures
+from specviz.web.speed.state import SpeedQuestion, SpeedState, load_example_text, load_recorded_plans, place_sliders
+
+GPUS = ("h200-1.7b", "h200-8b")
+CHOICES = (*GPUS, "two-cpu-cores")
+
+
+def open_methods(costs: str, choice: str = "1") -> MethodsState:
+    return MethodsState(MethodsQuestion(build_first_settings(Settings()), choice, costs=costs), FairQueue())
+
+
+def open_plan(costs: str) -> SpeedState:
+    return SpeedState(SpeedQuestion(load_example_text(), costs=costs), FairQueue())
+
+
+def test_the_choices_are_as_measured_and_each_shipped_machine():
+    assert list_cost_titles() == {
+        MEASURED: "as measured", "h200-1.7b": "H200, target of 1.7B", "h200-8b": "H200, target of 8B", "two-cpu-cores": "two CPU cores",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("costs", CHOICES)
+def test_links_carry_the_choice_and_leave_the_first_one_out(costs):
+    for question, kind in ((open_plan(costs).question, SpeedQuestion), (open_methods(costs).question, MethodsQuestion)):
+        assert question.link()["costs"] == costs and kind.from_link(question.link(), Settings()) == (question, [])
+        assert "costs" not in replace(question, costs=MEASURED).link()
+
+
+def test_a_link_names_no_file_and_no_unknown_machine(tmp_path):
+    for wrong in ("a100", "/etc/passwd", str(tmp_path)):
+        for kind in (SpeedQuestion, MethodsQuestion):
+            question, said = kind.from_link({"costs": wrong}, Settings())
+            assert question.costs == MEASURED and said[0].startswith(
+                "The link's costs was left out: costs must be one of measured, h200"
+            )
+    with pytest.raises(SettingsError):
+        replace(open_methods(MEASURED).question, costs="")
+
+
+@pytest.mark.parametrize("costs", CHOICES)
+def test_a_plans_words_and_pictures_are_those_of_the_chosen_costs(costs):
+    state, measured = open_plan(costs), load_recorded_plans()["storybook 1"]
+    plan, model = state.shown_plan, load_cost_models()[costs]
+    assert plan == measured.with_cost_model(model) and state.shown_plan is plan, "the same object, so that pictures are kept"
+    ways = {name: cells for (name, *cells), _ in plan_figures.build_ways(plan)}
+    assert list(ways) == ["By the formula", "Computed"], "what was measured here is no speed there"
+    predicted = next(trace for trace in plan_figures.plot_factors(plan).data if trace.name == "predicted")
+    assert list(predicted.y) == [row.speedup.value for row in plan.rows]
+    assert f"By the costs of {model.title}, it takes" in timeline_figures.explain_pass_cost(3, plan, "Storybook")
+    assert place_sliders(state.question, plan, None).c == round(plan.costs.c, 2)
+
+
+def test_every_recorded_plan_has_speeds_under_every_costs():
+    for choice in PLAN_CHOICES:
+        for costs in CHOICES:
+            plan = apply_costs(load_recorded_plans()[choice.key], costs)
+            assert all(0.5 < row.speedup.value < 3.0 for row in plan.rows) and plan.verdict != "no verdict"
+
+
+@pytest.mark.parametrize("costs", GPUS)
+@pytest.mark.parametrize("choice", ("0", "1", "top-p .9"))
+def test_with_the_costs_of_a_gpu_large_trees_gain_what_they_lose_on_two_cores(costs, choice):
+    state = open_methods(costs, choice)
+    measured = state.shown_result
+    computed = state.apply_costs(measured)
+    for key in method_figures.WIDE:
+        there, here = (method_figures.compute_speed(one.row(key), one).value for one in (computed, measured))
+        assert there > 1.0 > here
+    said = method_figures.explain_large_trees(computed, measured)
+    assert "A pass over 16 tokens takes 1.0" in said or "A pass over 15 tokens takes 1.0" in said
+    assert said.count("as measured") == 3 and "so large trees gain" in said
+    assert f"costs of {computed.cost_model.title}" in method_figures.describe_comparison(computed)
+    assert method_figures.explain_large_trees(measured, measured) == ""
+
+
+def test_a_computed_time_is_drafting_pass_and_rest_over_the_tokens_of_a_pass():
+    state, model = open_methods("h200-8b"), load_cost_models()["h200-8b"]
+    computed = state.apply_costs(state.shown_result)
+    draft, tree, heads, oracle = (computed.row(key) for key in ("draft", "eagle-wide", "medusa-wide", "oracle"))
+    step, rest = model.drafts[0].step, model.drafts[0].rest
+    assert draft.ms.value * draft.per_pass == pytest.approx(draft.nodes * step + model.compute_pass(1 + draft.nodes) + rest)
+    assert tree.ms.value * tree.per_pass == pytest.approx(3 * step + model.compute_pass(1 + tree.nodes) + rest)
+    assert heads.ms.value * heads.per_pass == pytest.approx(step + model.compute_pass(1 + heads.nodes) + rest)
+    assert oracle.ms.value * oracle.per_pass > oracle.nodes * model.passes[1]
+    assert computed.row("target").ms.value == model.alone and computed.row("early-exit").ms is None
+
+
+def test_on_the_machine_of_the_record_speeds_are_those_that_were_measured():
+    state = open_methods("two-cpu-cores")
+    recorded = load_recorded_comparisons()["1"]
+    assert state.apply_costs(recorded) is recorded
+    faster = Estimate(0.1, 0.1, 0.1, 6, "ms/token")
+    own: MethodComparison = replace(recorded, rows=tuple(replace(row, ms=row.ms and faster) for row in recorded.rows))
+    for row in state.apply_costs(own).rows:
+        timed = recorded.row(row.key).ms
+        assert (row.ms is None and timed is None) or row.ms.value == pytest.approx(timed.value)
+
+
+def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted():
+    state = open_methods("h200-8b")
+    payload = build_overview(state.apply_costs(state.shown_result))
+    lines = {line["key"]: line for line in payload["rows"]}
+    assert list(lines) == list(DRAFTING_METHODS) and "computed" in payload["marks"] and "Not counted" in payload["marks"]
+    for key, line in lines.items():
+        assert (line["speed"] is None) == (key == "early-exit")
+        if line["speed"] and key != "target":
+            assert line["speed"]["computed"] and line["speed"]["told"] == line["speed"]["span"] == ""
+    assert lines["medusa-wide"]["inSight"] and "measured speed" in build_overview(state.shown_result)["marks"]
+    rows = {row["method"]: row for row in method_figures.build_detail_rows(state.apply_costs(state.shown_result))}
+    assert "(" not in rows["EAGLE larger tree"]["times target only"] and rows["Draft model"]["ms per token, computed"]
+
+
+def test_exports_name_whose_costs_they_are_and_keep_what_was_measured(monkeypatch):
+    state = open_plan("h200-8b")
+    package = plan_export.build_offer(state).build()
+    assert package.facts["costs"]["machine"] == "NVIDIA H200" and "costs=h200-8b" in package.facts["permalink"]
+    assert (
+        "--costs h200-8b" in package.facts["commands"][0]
+        and "costs of H200, target of 8B" in package.file("caption.txt").decode()
+    )
+    assert json.loads(package.file("plan.json"))["cost_model"]["title"] == "H200, target of 8B"
+    parser = argparse.ArgumentParser()
+    plan_command.add_arguments(parser)
+    assert parser.parse_args(package.facts["commands"][0].split()[4:]).costs == "h200-8b"
+    assert "costs" not in plan_export.build_offer(open_plan(MEASURED)).build().facts
+
+    state = open_methods("h200-1.7b")
+    package = methods_export.build_offer(state).build()
+    assert package.facts["costs"]["title"] == "H200, target of 1.7B"
+    rows = {row["row"]: row for row in csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig")))}
+    assert rows["draft"]["told"] == "computed" and float(rows["draft"]["speed"]) > 1.4
+    kept = json.loads(package.file("methods.json"))["comparisons"]["1"]["rows"]
+    assert [row["ms"] and row["ms"]["value"] for row in kept] == [row.ms and row.ms.value for row in state.shown_result.rows]
