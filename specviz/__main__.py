@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         name, words = split_command(words)
         if not name:
             return _answer_without_command(words)
-        module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
+        module = importlib.import_module(f"specviz.cli.{name.replace(' ', '.')}")
         parser = build_parser(name)
         try:
             options = parser.parse(words)
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def build_parser(name: str) -> CommandParser:
     """The parser of a command."""
-    module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
+    module = importlib.import_module(f"specviz.cli.{name.replace(' ', '.')}")
     return CommandParser(name, module.add_arguments)
 
 

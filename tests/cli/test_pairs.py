@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.__main__ import main
-from specviz.cli.pairs_check import _describe_pair
+from specviz.cli.pairs.check import _describe_pair
 from specviz.models.hub import download as downloads
 from specviz.models.hub.files import WEIGHTS, list_model
 from specviz.speed.preflight import check_pair as preflight

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from specviz.__main__ import main
-from specviz.cli import bench as bench_command
+from specviz.cli.bench import table as bench_command
 from specviz.models.pairs.loading import load_pair
 from specviz.speed import bench as bench_module
 from specviz.speed import costs, generation, sampling_rates

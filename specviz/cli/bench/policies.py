@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from specviz.cli.bench import add_length_options, add_runs_option
+from specviz.cli.bench.table import add_length_options, add_runs_option
 from specviz.cli.common.options import add_pair_options, load_models, read_settings
 from specviz.cli.common.output import add_format_option, format_estimate, format_machine, print_record
 from specviz.cli.common.progress import log_line

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.progress import Progress
-from specviz.cli.pairs import add_place_options
+from specviz.cli.pairs.listing import add_place_options
 from specviz.models.pairs.names import PairPlaces, format_options
 from specviz.statistics.finding import format_bytes
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from specviz.cli import pairs_check
 from specviz.cli.common.output import print_record
 from specviz.cli.common.progress import Progress
-from specviz.cli.pairs_check import NOT_READY, check_models, format_check, list_chosen_options
+from specviz.cli.pairs import check
+from specviz.cli.pairs.check import NOT_READY, check_models, format_check, list_chosen_options
 from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
     from specviz.speed.preflight import Preflight
 
-add_arguments = pairs_check.add_arguments
+add_arguments = check.add_arguments
 
 
 def run(options: argparse.Namespace) -> int:
