@@ -290,20 +290,17 @@ def _check_prompt(prompt: str) -> None:
 
 
 def read_uniform(text: str) -> tuple[tuple[int, str], float]:
-    """``POS=U`` or ``POS:draft|accept|residual|bonus=U`` -> ((position, purpose), u). Raises SettingsError for any other text."""
+    """``POS=U`` or ``POS:draft|accept|residual|bonus=U`` -> ((position, purpose), u), checked. Raises SettingsError for any other text."""
     match = _UNIFORM.fullmatch(text.strip())
     if not match:
         raise SettingsError("random number", text, "written POS=U or POS:draft|residual|bonus=U, such as 3=0.71")
-    purpose = match["purpose"] or "accept"
-    if purpose not in PURPOSES:
-        raise SettingsError("random number purpose", purpose, f"one of {', '.join(PURPOSES)}")
+    position, purpose = int(match["position"]), match["purpose"] or "accept"
     try:
         u = float(match["u"])
     except ValueError:
         raise SettingsError("random number", text, "written POS=U with a number U, such as 3=0.71") from None
-    if not 0.0 <= u < 1.0:
-        raise SettingsError("random number", match["u"], "at least 0 and below 1")
-    return (int(match["position"]), purpose), u
+    check_uniform(position, purpose, u)
+    return (position, purpose), u
 
 
 def read_uniforms(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
@@ -315,7 +312,6 @@ def read_uniforms(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
     for part in text.split(",") if text else ():
         try:
             key, u = read_uniform(part)
-            check_uniform(*key, u)
             uniforms[key] = u
         except SettingsError as error:
             left_out.append(f"The link's random number {part[:40]!r} was left out: {error}")
@@ -332,11 +328,11 @@ def write_uniform(key: tuple[int, str], u: float) -> str:
 
 def check_uniform(position: int, purpose: str, u: float) -> None:
     """Raise SettingsError for a position, purpose or value that no random number of a run can have."""
-    check_whole("random number position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
+    check_whole("random number position", position, 0, LENGTH_MAX, f"from 0 (the first generated token) to {LENGTH_MAX}")
     if purpose not in PURPOSES:
         raise SettingsError("random number purpose", purpose, f"one of {', '.join(PURPOSES)}")
     if not (is_number(u) and 0.0 <= u < 1.0):
-        raise SettingsError(f"random number {position}:{purpose}", u, "at least 0 and below 1")
+        raise SettingsError("random number", u, "at least 0 and below 1")
 
 
 def _read_declarations() -> Iterator[Setting]:

@@ -85,9 +85,9 @@ BAD = [
         f"prompt must be at most {PROMPT_MAX} characters long, got '{PROMPT_MAX + 1} characters'.",
     ),
     ({"prompt": "ab\ud800"}, "prompt must be valid Unicode text, got 'a lone surrogate at character 3'."),
-    ({"uniforms": {(0, "accept"): 1.0}}, "random number 0:accept must be at least 0 and below 1, got 1.0."),
-    ({"uniforms": {(0, "accept"): math.nan}}, "random number 0:accept must be at least 0 and below 1, got nan."),
-    ({"uniforms": {(-1, "accept"): 0.5}}, "random number position must be 0 (the first generated token) or more, got -1."),
+    ({"uniforms": {(0, "accept"): 1.0}}, "random number must be at least 0 and below 1, got 1.0."),
+    ({"uniforms": {(0, "accept"): math.nan}}, "random number must be at least 0 and below 1, got nan."),
+    ({"uniforms": {(-1, "accept"): 0.5}}, "random number position must be from 0 (the first generated token) to 4096, got -1."),
     ({"uniforms": {(0, "luck"): 0.5}}, "random number purpose must be one of draft, accept, residual, bonus, got 'luck'."),
 ]
 

@@ -119,7 +119,7 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--top-p", "0"], "leave it out to switch it off, got 0.0."),
         (["--top-p", "1.5"], "leave it out to switch it off, got 1.5."),
         (["--min-p", "0"], "leave it out to switch it off, got 0.0."),
-        (["--uniform", "3=1.0"], "random number must be at least 0 and below 1, got '1.0'."),
+        (["--uniform", "3=1.0"], "random number must be at least 0 and below 1, got 1.0."),
         (["--uniform", "3"], "random number must be written POS=U"),
         (["--uniform", "3:side=0.1"], "random number purpose must be one of draft, accept, residual, bonus, got 'side'."),
         (["--uniform", "3=0.1", "--uniform", "3=0.2"], "given once for each position and purpose"),
