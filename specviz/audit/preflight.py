@@ -13,7 +13,7 @@ from functools import partial
 from operator import eq
 from typing import Any
 
-from specviz.audit.endpoint import Endpoint
+from specviz.audit.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
 from specviz.audit.profiles.answers import sum_counts
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
@@ -30,6 +30,7 @@ PENALTY_TOKENS = 48  # tokens of a greedy text in which a penalty shows
 HOT_TOKENS = 16  # tokens of a continuation that is compared with another
 HOT_REQUESTS = 8  # continuations that should differ
 HOT_DRAWS = 300  # single tokens at the highest temperature
+MAX_HOT_CHOICES = 50  # of these in one request
 MIN_REACHABLE = 400  # fewer tokens than this are a filter's: no vocabulary is as small
 DRAFTING_TOKENS = 32  # tokens after which every drafting method has drafted
 DRAFTING_REQUESTS = 8  # requests that show whether a length is enough to draft
@@ -106,19 +107,21 @@ class ServerProbe:
         self.seeds += 1
         return self.seeds
 
-    def request(self, sampling: SamplingRequest, seed: int | None, choices: int = 1) -> ServerAnswer:
-        answer = self.profile.request(self.endpoint, sampling, seed, choices)
+    def request(self, sampling: SamplingRequest, seed: int | None, choices: int = 1, max_tries: int = MAX_TRIES) -> ServerAnswer:
+        answer = self.profile.request(self.endpoint, sampling, seed, choices, max_tries)
         self.drafted += answer.drafted or 0
         return answer
 
-    def request_all(self, sampling: SamplingRequest, seeds: Sequence[int | None], choices: int = 1) -> list[ServerAnswer]:
+    def request_all(
+        self, sampling: SamplingRequest, seeds: Sequence[int | None], choices: int = 1, max_tries: int = MAX_TRIES
+    ) -> list[ServerAnswer]:
         """Answers in the order of the seeds, as many at a time as samples will be.
 
         ``on_answer`` is called after each; what it raises ends the work.
         """
         pool, answers = DaemonThreadPool(self.concurrency, "probe"), []
         try:
-            for future in [pool.submit(self.request, sampling, seed, choices) for seed in seeds]:
+            for future in [pool.submit(self.request, sampling, seed, choices, max_tries) for seed in seeds]:
                 answers.append(future.result())
                 self.on_answer()
         finally:
@@ -197,9 +200,24 @@ def _check_temperature(probe: ServerProbe) -> PreflightCheck:
 
 
 def _check_filters(probe: ServerProbe) -> PreflightCheck:
-    """How many tokens can be reached at all (Chao 1984: from those seen once and those seen twice)."""
+    """How many tokens can be reached at all. Several draws per request save requests; a finding is drawn again one by one."""
+    sampling = replace(probe.hot_sampling, max_tokens=1)
+    same_path = probe.profile.select_path(sampling, 2) == probe.profile.select_path(sampling)
+    if same_path and (choices := min(probe.choices, MAX_HOT_CHOICES)) > 1:
+        seeds = [probe.reserve_seeds(choices) for _ in range(-(-HOT_DRAWS // choices))]
+        try:
+            answers = probe.request_all(sampling, seeds, choices, FEW_TRIES)
+        except EndpointError:  # refuses as many
+            answers = []
+        tokens = [get_content(sample) for answer in answers for sample in answer.samples][:HOT_DRAWS]
+        if len(tokens) == HOT_DRAWS and (found := _judge_hot_draws(probe, tokens)).state == "safe":
+            return found
+    return _judge_hot_draws(probe, probe.sample_contents(sampling, [probe.next_seed() for _ in range(HOT_DRAWS)]))
+
+
+def _judge_hot_draws(probe: ServerProbe, tokens: Sequence[tuple[int, ...] | str]) -> PreflightCheck:
+    """How many tokens can be reached (Chao 1984: from those seen once and those seen twice)."""
     hot = probe.profile.max_temperature
-    tokens = probe.sample_contents(replace(probe.hot_sampling, max_tokens=1), [probe.next_seed() for _ in range(HOT_DRAWS)])
     times = Counter(Counter(tokens).values())
     distinct, once, twice = len(set(tokens)), times[1], times[2]
     reachable = distinct + once * (once - 1) / (2.0 * (twice + 1))
@@ -378,11 +396,11 @@ def _parse_log_probabilities(answer: Any) -> tuple[list[float], float | None]:
 CHECKS: dict[str, Callable[[ServerProbe], PreflightCheck]] = {
     "prompt": _check_prompt,
     "temperature": _check_temperature,
+    "choices": _check_choices,  # before the filters, which draw several samples of a request
     "filters": _check_filters,
     "penalties": _check_penalties,
     "seeds": _check_seeds,
     "default_seed": _check_default_seed,
-    "choices": _check_choices,
     "prompt_list": _check_prompt_list,
     "length": _check_length,
     "log_probabilities": _check_log_probabilities,

@@ -148,6 +148,17 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         self.answered = 0
 
+    def parse_request(self) -> bool:
+        """Read the request line and the headers as clients of these tests write them, which takes a tenth of the library's time."""
+        words = str(self.raw_requestline, "latin-1").split()
+        self.command, self.path, self.request_version = words
+        self.headers = {}
+        while line := str(self.rfile.readline(), "latin-1").strip():
+            name, _, value = line.partition(":")
+            self.headers[name.title()] = value.strip()
+        self.close_connection = self.headers.get("Connection") == "close"
+        return True
+
     def do_GET(self) -> None:
         self.server.seen.paths[self.path] += 1
         s = self.server.switches
@@ -181,14 +192,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, found: Any, status: int = 200, kind: str = "application/json", **headers: str) -> None:
         content = found.encode() if isinstance(found, str) else json.dumps(found).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
+        head = {"Content-Type": kind, "Content-Length": str(len(content)), **headers}
+        lines = (f"{name.replace('_', '-')}: {value}\r\n" for name, value in head.items())
         self.answered += 1
         if self.answered >= self.server.switches.closes_after:  # without saying so, as servers drop idle connections
             self.close_connection = True
-        self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(f"HTTP/1.1 {status} Status\r\n{''.join(lines)}\r\n".encode() + content)
         self.wfile.flush()
 
     # What it says of itself ---------------------------------------------------------------------------------------------
@@ -370,5 +379,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def _outside(probs: np.ndarray, most: float) -> np.ndarray:
     """The tokens that a top-p leaves out."""
+    if most >= 1.0:
+        return np.zeros(0, dtype=int)
     order = np.argsort(-probs, kind="stable")
-    return order[np.cumsum(probs[order]) - probs[order] >= most * probs.sum()] if most < 1.0 else order[:0]
+    return order[np.cumsum(probs[order]) - probs[order] >= most * probs.sum()]

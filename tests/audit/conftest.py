@@ -1,0 +1,19 @@
+"""Audits of these tests are as large as their claims need."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.audit import target, text_samples
+from specviz.evidence import tests as evidence_tests
+
+
+@pytest.fixture(autouse=True)
+def small_audits(monkeypatch):
+    """The rate of a quick server is measured for a moment, and two samples are compared by their first 400 texts.
+
+    The two-sample test is one of nine; the mistakes here are rejected by the chi-square test of all samples.
+    """
+    monkeypatch.setattr(target, "MIN_PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(evidence_tests, "MOST", 400)
+    monkeypatch.setattr(text_samples, "MOST", 400)
