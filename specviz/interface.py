@@ -34,7 +34,8 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
 from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
-from specviz.speed.plan import PlanEffort, make_plan
+from specviz.speed.plan import make_plan
+from specviz.speed.plan_effort import DEFAULT_EFFORT, PlanEffort
 from specviz.speed.records.cost_model import find_cost_model
 from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.threads import preserve_thread_count
@@ -346,11 +347,11 @@ class Pair:
         settings: Settings | None = None,
         *,
         gammas: Iterable[int] = range(1, 9),
-        continuations: int = PlanEffort().texts,
-        opening: int = PlanEffort().opening,
-        probes: int = PlanEffort().probes,
+        continuations: int = DEFAULT_EFFORT.continuations,
+        opening: int = DEFAULT_EFFORT.opening,
+        probes: int = DEFAULT_EFFORT.probes,
         check: bool = False,
-        runs: int = PlanEffort().runs,
+        runs: int = DEFAULT_EFFORT.runs,
         costs: str = "",
         name: str = "",
         on_progress: ProgressCallback = ignore_progress,
@@ -381,14 +382,9 @@ class Pair:
         wanted = tuple(sorted(set(gammas)))
         for gamma in wanted or (0,):
             check_whole("gammas", gamma, 1, GAMMA_MAX, f"whole numbers from 1 to {GAMMA_MAX}")
-        check_whole("continuations", continuations, 2, 4096)
-        check_whole("opening", opening, 1, 4096)
-        check_whole("runs", runs, 2, 100)
-        if probes:
-            check_whole("probes", probes, 2, 1000, "a whole number from 2 to 1000, or 0 for tokens only")
+        effort = PlanEffort(continuations, opening, probes, check, runs)
         settings = self._build_settings("", settings, {**options, "gamma": wanted[-1]}, PLANNED)
         text = texts if isinstance(texts, str) else "\n\n".join(texts)
-        effort = PlanEffort(continuations, opening, probes, check, runs)
         model = find_cost_model(costs) if costs else None
         return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress, cost_model=model))
 

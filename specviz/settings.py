@@ -115,6 +115,40 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Declaration of a whole number that says how much is done: a field of the record that a command and ``Pair`` share."""
+
+    low: int
+    high: int
+    help: str  # what it counts, without range and default
+    option: str = ""  # its name on the command line, where that is not the field's
+    zero: str = ""  # what 0 stands for, where it is allowed below ``low``
+
+    @property
+    def range(self) -> str:
+        """``2 to 4096``."""
+        return f"{self.low} to {self.high:,}" if self.high > 9999 else f"{self.low} to {self.high}"
+
+    def check(self, name: str, value: object) -> None:
+        """Raise SettingsError for a number out of range."""
+        if not (self.zero and value == 0):
+            zero = f", or 0 {self.zero}" if self.zero else ""
+            check_whole(name, value, self.low, self.high, f"a whole number from {self.range}{zero}")
+
+
+def declare_count(default: int, low: int, high: int, help: str, option: str = "", zero: str = "") -> Any:
+    """A field of a dataclass with its declaration, which ``check_counts`` and the options of a command read."""
+    return field(default=default, metadata={"count": Count(low, high, help, option, zero)})
+
+
+def check_counts(record: Any) -> None:
+    """Raise SettingsError for a declared field of a dataclass that is out of range."""
+    for one in fields(record):
+        if "count" in one.metadata:
+            one.metadata["count"].check(one.name.replace("_", "-"), getattr(record, one.name))
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What fixes a run. Ranges are checked when it is made; SettingsError names the value and what is allowed."""
 

@@ -156,7 +156,7 @@ def test_only_the_damaged_random_number_of_a_link_falls_back_and_the_others_coun
         "The link's random number '3:wish=0.1'",
         "The link's random number '999999=0.5'",
     ]
-    assert "at least 0 and below 1, got '1.0'" in notices[0] and "got 999999" in notices[3]
+    assert "at least 0 and below 1, got 1.0" in notices[0] and "got 999999" in notices[3]
 
 
 def test_a_link_full_of_damaged_random_numbers_says_so_in_a_few_sentences():

@@ -73,7 +73,7 @@ def format_table(rows: list[argparse.Action]) -> str:
 
 def format_command(name: str) -> str:
     """Format a command: examples, options (links to shared groups, the rest as a table) and notes."""
-    module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_').replace('-', '_')}")
+    module = importlib.import_module(f"specviz.cli.{name.replace('-', '.')}")
     rest, shared = {get_identity(action): action for action in list_actions(module.add_arguments)}, []
     for link, arguments in SHARED_GROUPS.values():
         group = [get_identity(action) for action in list_actions(arguments)]

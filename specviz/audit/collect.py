@@ -11,7 +11,6 @@ else that drifts, meets both alike. What a batch is follows from the lines of th
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -24,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from specviz.audit.collection_size import PROBE_REGION, SEED_REGION, CollectionSize, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.profiles.answers import sum_counts
 from specviz.audit.profiles.base import SampledText, ServerAnswer
@@ -41,12 +41,9 @@ from specviz.evidence.sample_files import ENDED, LARGEST, LINE
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import Schema, list_versions, read_json, record_key, to_json_fields
-from specviz.settings import check_whole
 from specviz.statistics.finding import format_count
 
 SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
-MAX_SAMPLES = 1_000_000  # samples of a file
-MAX_CONCURRENCY, MAX_CHOICES = 256, 128
 MAX_WAITING = 4  # answers that may wait for an earlier one, for each request at a time
 POLL_SECONDS = 0.2  # seconds between two checks whether to stop
 IDENTITY_TRIES = 3  # such questions in a row that must say no
@@ -54,42 +51,8 @@ IDENTITY_SECONDS = 60.0  # seconds between two questions whether it is still the
 CLOCK_TICK = 1.1  # seconds after which a clock of whole seconds has gone on
 DESCRIPTION = "the server's description of itself"
 ROUNDS_PER_TURN = 8  # rounds of requests to a server before it is the other's turn
-SEED_REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
-PROBE_REGION = 2  # the region of the probes
 SINGLE_SEED_OFFSET = SEED_REGION // 4  # place in that region of the requests of one sample that show a limit
 SINGLE_REQUESTS = 4  # number of these requests
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionSize:
-    """How samples are collected.
-
-    Attributes:
-        samples: Number in all.
-        seed: Decides the seeds of all requests.
-        arm: 0 or 1, of two files that are compared.
-    """
-
-    samples: int
-    concurrency: int = 8
-    choices: int = 1
-    seed: int = 7
-    arm: int = 0
-
-    def __post_init__(self) -> None:
-        check_whole("samples", self.samples, 1, MAX_SAMPLES, f"a whole number from 1 to {MAX_SAMPLES:,}")
-        check_whole("concurrency", self.concurrency, 1, MAX_CONCURRENCY)
-        check_whole("choices", self.choices, 1, MAX_CHOICES)
-
-    @property
-    def first_seed(self) -> int:
-        return compute_first_seed(self.seed, self.arm)
-
-
-def compute_first_seed(seed: int, region: int) -> int:
-    """Where the seeds of a region begin: in its first half, so that no file reaches the next region. At least 1, below 2^31."""
-    digest = hashlib.sha256(f"{seed}".encode()).digest()
-    return region * SEED_REGION + 1 + int.from_bytes(digest[:8], "big") % (SEED_REGION // 2)
 
 
 @dataclass(slots=True)

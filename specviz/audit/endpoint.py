@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from specviz.audit.collection_size import ANSWER_TIMEOUT
 from specviz.errors import MAX_SHOWN, EndpointError, SettingsError
 
 API_PREFIX = "/v1"  # where OpenAI's paths begin
 MAX_ANSWER_BYTES = 8 * 2**20  # bytes of an answer
-CONNECT_TIMEOUT, ANSWER_TIMEOUT = 10.0, 120.0  # seconds until a connection stands; seconds for a whole answer
+CONNECT_TIMEOUT = 10.0  # seconds until a connection stands
 KEEPALIVE_SECONDS = 2.0  # seconds that an unused connection is kept: servers were seen to drop theirs after 4
 MAX_TRIES, FEW_TRIES = 20, 6  # tries of a request: for a sample, and for what the server may refuse
 MAX_TIMEOUTS = 2  # answers that may be late in a row for one question

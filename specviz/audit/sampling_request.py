@@ -38,7 +38,7 @@ class SamplingRequest:
     written: str = ""
 
     def __post_init__(self) -> None:
-        check_whole("max-new-tokens", self.max_tokens, 1, MAX_TOKENS)
+        check_whole("max-tokens", self.max_tokens, 1, MAX_TOKENS)
         check_number("temperature", self.temperature, 0.0, MAX_TEMPERATURE, f"a number from 0 (greedy) to {MAX_TEMPERATURE:g}")
         if self.top_k is not None:
             check_whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")

@@ -9,16 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from specviz.audit.collect import (
-    PROBE_REGION,
-    CollectionJob,
-    CollectionRecord,
-    CollectionSize,
-    collect_samples,
-    compute_first_seed,
-    count_kept_lines,
-    read_record,
-)
+from specviz.audit.collect import CollectionJob, CollectionRecord, collect_samples, count_kept_lines, read_record
+from specviz.audit.collection_size import PROBE_REGION, CollectionSize, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
@@ -33,7 +25,7 @@ from specviz.records import to_json_fields
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import compute_pooled_draws, correct_level, count_draws_needed, find_detectable_tv
 
-TIMED_REQUESTS = 4  # requests of a thread that are timed
+TIMED_SAMPLES = 4  # samples of a thread that are timed at least
 MIN_PROBE_SECONDS = 0.5  # seconds after which a probe may end
 SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of the other
 
@@ -101,10 +93,10 @@ class CollectionForecast:
 def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
     """Samples per second with as many requests at a time as the probe has.
 
-    TIMED_REQUESTS rounds, or more for quick servers, or one where the rate is limited.
+    As many requests as give each thread TIMED_SAMPLES, one where the rate is limited; again for quick servers.
     """
     done, began = 0, time.monotonic()
-    rounds = TIMED_REQUESTS if probe.endpoint.rate is None else 1
+    rounds = max(1, TIMED_SAMPLES // choices) if probe.endpoint.rate is None else 1
     while True:
         seeds = [probe.reserve_seeds(choices) for _ in range(rounds * probe.concurrency)]
         done += sum(len(one.samples) for one in probe.request_all(probe.sampling, seeds, choices))

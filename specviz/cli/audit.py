@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from specviz.audit.collection_size import ANSWER_TIMEOUT, MAX_ANSWER_TIMEOUT, CollectionSize
+from specviz.audit.sampling_request import MAX_TOKENS, SamplingRequest
 from specviz.cli.common.options import (
     add_count,
+    add_declared_counts,
     add_sampling_options,
     add_seed_option,
     add_setting,
@@ -19,10 +22,10 @@ from specviz.cli.common.options import (
     read_settings,
 )
 from specviz.cli.common.output import NO_VERDICT, add_format_option, add_min_tv, print_record
-from specviz.cli.common.parser import NO_LIMIT, Number
+from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, EvidenceError, SettingsError
-from specviz.settings import DEFAULTS, LENGTH_MAX, SETTINGS, Settings
+from specviz.settings import DEFAULTS, SETTINGS, Settings
 
 if TYPE_CHECKING:
     from specviz.audit.collect import CollectionRecord
@@ -30,9 +33,9 @@ if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
-SAMPLES, TV = 20_000, 0.02  # defaults of --samples and --min-tv
+TV = 0.02  # default of --min-tv
 RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
-LENGTHS = (1, 4)  # tokens of a sample that are tested
+MAX_TESTED = 4  # tokens of a sample that are tested
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,15 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_setting(add, "prompt", help="text to continue; with --chat the message of the user", shown="empty")
     chat_help = "ask the chat endpoint; with --target the tokenizer's chat template is what the model reads"
     add("--chat", action="store_true", help=chat_help)
-    add_setting(add, "max_new_tokens", default=LENGTHS[1], high=LENGTHS[1], help="tokens of a sample that are tested")
-    add_count(
-        add,
-        "max-tokens",
-        1,
-        LENGTH_MAX,
-        "tokens to ask for, where a server drafts only in longer requests (default: --max-new-tokens)",
-    )
-    add_count(add, "samples", 1, NO_LIMIT, "samples of each server", SAMPLES)
+    add_setting(add, "max_new_tokens", default=MAX_TESTED, high=MAX_TESTED, help="tokens of a sample that are tested")
+    longer = "tokens to ask for, where a server drafts only in longer requests (default: --max-new-tokens)"
+    add_count(add, "max-tokens", 1, MAX_TOKENS, longer)
+    add_declared_counts(add, CollectionSize, "samples")
     add_min_tv(add, TV)
     group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
     group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
@@ -63,11 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group("--against-body", metavar="JSON", help="fields of the second server's requests; without --against, of the same server")
     add_sampling_options(parser)
     add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
-    add_count(add, "concurrency", 1, 256, "requests at a time, 1 to 256", 8)
-    add_count(add, "choices", 1, 128, "samples of a request, 1 to 128, where the server gives several", 1)
+    add_declared_counts(add, CollectionSize, "concurrency", "choices")
     add("--rate", type=Number("rate"), metavar="R", help="most requests per second (default: as many as the server answers)")
-    timeout = Number("timeout", 3600.0, " seconds")
-    add("--timeout", type=timeout, default=120.0, metavar="S", help="seconds for an answer (default: 120)")
+    timeout = Number("timeout", MAX_ANSWER_TIMEOUT, " seconds")
+    add(
+        "--timeout",
+        type=timeout,
+        default=ANSWER_TIMEOUT,
+        metavar="S",
+        help=f"seconds for an answer (default: {ANSWER_TIMEOUT:g})",
+    )
     key_help = "environment variable that holds the server's key; the key is never stored or shown"
     add("--api-key-variable", default="", metavar="NAME", help=key_help)
     add("--ignore-checks", action="store_true", help="collect even where a check finds that the samples will show nothing")
@@ -144,9 +147,7 @@ def read_reference_pair(options: argparse.Namespace) -> str:
 
 def build_targets(options: argparse.Namespace, settings: Settings, pair: LoadedPair | None) -> list[AuditTarget]:
     """The servers of an audit, one or two. Raises SettingsError before the first request."""
-    from specviz.audit.collect import CollectionSize
     from specviz.audit.endpoint import Endpoint, normalize_url, read_key
-    from specviz.audit.sampling_request import SamplingRequest
     from specviz.audit.target import AuditTarget
 
     written = ""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from specviz.cli.common.options import (
-    add_count,
+    add_declared_counts,
     add_pair_options,
     add_sampling_options,
     add_seed_option,
@@ -23,6 +22,7 @@ from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
+from specviz.speed.plan_effort import PlanEffort
 from specviz.speed.records.cost_model import find_cost_model, load_cost_models
 from specviz.speed.records.plan import parse_prompts
 
@@ -50,17 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--proposer", default="draft", metavar="NAME", help=proposers)
     add("--rule", default="token", metavar="NAME", help="acceptance rule: token (default), or block, with its gain over token")
     add("--gammas", default=GAMMAS, metavar="A-B", help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
-    add_count(add, "texts", 2, 4096, "continuations, from as many places of the text, 2 to 4096", 64)
-    add_count(add, "opening", 1, 4096, "tokens of the text before each, 1 to 4096", 64)
+    add_declared_counts(add, PlanEffort, "continuations", "opening")
     add_setting(add, "max_new_tokens", default=96, low=8, high=1024, help="tokens of each continuation")
     add_seed_option(parser)
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     costs = f"take what passes cost from another machine instead of timing them here: {', '.join(load_cost_models())}, or a file"
     add("--costs", metavar="NAME_OR_FILE", help=costs)
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
-    add_count(add, "probes", 2, 1000, "runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
-    runs = "--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict"
-    add_count(add, "runs", 2, 100, runs, 6, metavar=None)
+    add_declared_counts(add, PlanEffort, "probes", "runs")
     add_format_option(parser)
 
 
@@ -76,13 +73,12 @@ def run(options: argparse.Namespace) -> int:
     content = read_text_file(file)
 
     from specviz.speed.acceptance import refuse_unplanned
-    from specviz.speed.plan import PlanEffort, make_plan
+    from specviz.speed.plan import make_plan
 
     refuse_unplanned(settings)
     text = content if options.prompts is None else parse_prompts(content, PROMPTS)
-    effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
-    effort = effort if probes is None else replace(effort, probes=probes)
+    effort = PlanEffort(options.continuations, options.opening, probes, options.check, options.runs)
     try:
         pair = load_models(settings)
         plan = make_plan(pair, settings, text, gammas, effort, file.name, Progress("plan"), cost_model=cost_model)

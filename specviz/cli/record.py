@@ -121,7 +121,8 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
 
 def record_plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Plan and measure every draft at every temperature of the page, on its text."""
-    from specviz.speed.plan import PlanEffort, make_plan
+    from specviz.speed.plan import make_plan
+    from specviz.speed.plan_effort import PlanEffort
     from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
     from specviz.speed.study import TEXTS_FOLDER
 

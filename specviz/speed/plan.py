@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,6 +32,7 @@ from specviz.speed.costs import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbe
 from specviz.speed.estimate import PERCENTILES, Estimate
 from specviz.speed.generation import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only, measure_pace
 from specviz.speed.machine import describe_measurement
+from specviz.speed.plan_effort import DEFAULT_EFFORT, PlanEffort
 from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.plan import MeasuredRow, PlanRow, RoundCostCurve, SpeedPlan
 from specviz.speed.text_passes import describe_pair
@@ -188,32 +189,12 @@ WRITING, OVER_ITS, OVER_YOURS = "the target writes", "one pass over its texts", 
 COSTS, COUNTING, TIMING = "costs", "counting rounds", "timing"  # what is being done
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEffort:
-    """How much is done for a plan.
-
-    Attributes:
-        texts, opening: Continuations, and tokens of the user's text before each; ``Settings.max_new_tokens`` tokens follow.
-            Prompts are all continued.
-        probes: Runs of the cost probes, 0 for a plan without speed.
-        check: Whether rounds are measured as well, with other seeds.
-        runs, timed: Of its clock, each over other texts; texts that are timed, at most.
-    """
-
-    texts: int = 64
-    opening: int = 64
-    probes: int = 45
-    check: bool = False
-    runs: int = 6
-    timed: int = 64
-
-
 def make_plan(
     pair: LoadedPair,
     settings: Settings,
     text: str | Sequence[str],
     gammas: Sequence[int],
-    effort: PlanEffort = PlanEffort(),
+    effort: PlanEffort = DEFAULT_EFFORT,
     name: str = "",
     on_progress: ProgressCallback = ignore_progress,
     expect: Expect = ignore_progress,
@@ -238,7 +219,7 @@ def make_plan(
     user_texts: list[tuple[Ids, Ids]] = []
     if isinstance(text, str):
         size = len(tokenize_text(pair, text, effort.opening, settings.max_new_tokens))
-        user_texts = cut_openings(pair, text, effort.opening, settings.max_new_tokens, effort.texts)
+        user_texts = cut_openings(pair, text, effort.opening, settings.max_new_tokens, effort.continuations)
         prompts = [prompt for prompt, _ in user_texts]
     else:
         prompts = encode_prompts(pair, text, settings.max_new_tokens)

@@ -13,17 +13,8 @@ import pytest
 
 from specviz.audit import collect as collecting
 from specviz.audit import endpoint as waiting
-from specviz.audit.collect import (
-    PROBE_REGION,
-    ROUNDS_PER_TURN,
-    SEED_REGION,
-    CollectionJob,
-    CollectionSize,
-    collect_samples,
-    compute_first_seed,
-    read_record,
-    record_path,
-)
+from specviz.audit.collect import ROUNDS_PER_TURN, CollectionJob, collect_samples, read_record, record_path
+from specviz.audit.collection_size import PROBE_REGION, SEED_REGION, CollectionSize, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.profiles.answers import bound_value
 from specviz.audit.profiles.base import SampledText, ServerAnswer

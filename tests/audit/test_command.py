@@ -14,7 +14,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.audit import preflight
-from specviz.audit.collect import compute_first_seed
+from specviz.audit.collection_size import compute_first_seed
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
 from tests.audit.of_pair import of_pair

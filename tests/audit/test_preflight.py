@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.audit.collect import PROBE_REGION, compute_first_seed
+from specviz.audit.collection_size import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import CHECKS, OUTCOMES, PreflightResult, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import recognize_server

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from specviz.audit.collect import PROBE_REGION, compute_first_seed
+from specviz.audit.collection_size import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import ServerProbe
 from specviz.audit.profiles.recognition import recognize_server

@@ -44,7 +44,8 @@ from specviz.speed import costs, methods, passage, sampling_rates
 from specviz.speed.batches import measure_batches
 from specviz.speed.bench import run_bench
 from specviz.speed.costs import measure_block_gap
-from specviz.speed.plan import PlanEffort, make_plan
+from specviz.speed.plan import make_plan
+from specviz.speed.plan_effort import PlanEffort
 from specviz.speed.records.methods import choose_distribution
 from specviz.speed.study import StudySize, run_study
 from specviz.verification.draft_tree import DraftTree
@@ -67,7 +68,7 @@ TEXT = (
 )
 QUIET = lambda *said: None  # noqa: E731
 SLOW = pytest.mark.slow  # of a kind that has fast cases
-SHORT = PlanEffort(texts=3, opening=8, probes=2)
+SHORT = PlanEffort(continuations=3, opening=8, probes=2)
 
 
 @pytest.fixture(scope="module")

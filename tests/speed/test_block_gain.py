@@ -26,7 +26,8 @@ from specviz.speed.acceptance import (
     measure_log_ratios,
     measure_token_acceptance,
 )
-from specviz.speed.plan import PlanEffort, make_plan
+from specviz.speed.plan import make_plan
+from specviz.speed.plan_effort import PlanEffort
 from specviz.speed.records.plan import SpeedPlan
 from specviz.verification.block import BlockRule
 from specviz.verification.token import TokenRule
@@ -148,7 +149,7 @@ def test_on_the_shipped_pair_the_measured_gain_is_the_counted_one():
     """128 texts of 64 tokens each way, gamma 4: the middle 95% of resamples is 3.92 errors wide, and the two differ by at most five, below 0.25."""
     settings = Settings(gamma=4, max_new_tokens=64, rule="block")
     plan = make_plan(
-        load_pair("storybook"), settings, TEXTS["dorothy"].read_text(), (4,), PlanEffort(texts=128, probes=0, check=True)
+        load_pair("storybook"), settings, TEXTS["dorothy"].read_text(), (4,), PlanEffort(continuations=128, probes=0, check=True)
     )
     told, seen = plan.rows[0].gain, plan.checked[0].gain
     error = np.hypot(told.high - told.low, seen.high - seen.low) / 3.92

@@ -15,9 +15,10 @@ from specviz.speed.generation import DecodingPace, measure_pace
 from specviz.speed.methods import SAMPLING, TIMING, WARMING
 from specviz.speed.methods import estimate_stage_seconds as of_methods
 from specviz.speed.passage import estimate_stage_seconds as of_passage
-from specviz.speed.plan import COSTS, COUNTING, PlanEffort
+from specviz.speed.plan import COSTS, COUNTING
 from specviz.speed.plan import TIMING as PLAN_TIMING
 from specviz.speed.plan import estimate_stage_seconds as of_plan
+from specviz.speed.plan_effort import PlanEffort
 from specviz.speed.records.passage import SPECULATIVE, TARGET_ONLY, TimedRound
 
 

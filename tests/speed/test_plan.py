@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.settings import Settings
-from specviz.speed import plan as plan_run
 from specviz.speed.acceptance import AcceptanceProbabilities
 from specviz.speed.estimate import Estimate
 from specviz.speed.plan import PlanForecast
@@ -26,13 +24,12 @@ TEXT = (
     * 4
 )
 PROBES = 3
-SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas", "1-3")
+SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas", "1-3", "--probes", str(PROBES))
 
 
 @pytest.fixture
-def asked(pair_folders, tmp_path, monkeypatch):
+def asked(pair_folders, tmp_path):
     """The command on the tiny pair, with few runs of probes, and the file of its text."""
-    monkeypatch.setattr(plan_run, "PlanEffort", partial(plan_run.PlanEffort, probes=PROBES))
     file = tmp_path / "text.txt"
     file.write_text(TEXT)
     target, draft = map(str, pair_folders)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.parser import Choice, WholeNumber
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import PairPlaces
 from specviz.proposers.registry import PROPOSERS
-from specviz.settings import DEFAULTS, DRAFTING_FIELDS, SAMPLING_FIELDS, SETTINGS, Setting, Settings, read_uniform
+from specviz.settings import DEFAULTS, DRAFTING_FIELDS, SAMPLING_FIELDS, SETTINGS, Count, Setting, Settings, read_uniform
 from specviz.verification.registry import RULES
 
 if TYPE_CHECKING:
@@ -40,6 +40,23 @@ def add_count(add: AddArgument, name: str, low: int, high: int, help: str, defau
     shown = "" if default is None else f" (default: {default:,})"
     more = {"metavar": "N", "default": default, "help": help + shown} | more
     add(f"--{name}", type=WholeNumber(name, low, high), **more)
+
+
+def add_declared_counts(add: AddArgument, record: type[Any], *names: str) -> None:
+    """Add the options of fields that ``declare_count`` declares, in this order."""
+    declared = {one.name: one for one in fields(record)}
+    for name in names:
+        count: Count = declared[name].metadata["count"]
+        option, default = count.option or name.replace("_", "-"), declared[name].default
+        kind = WholeNumber(option, count.low, count.high, f"a whole number from {count.range}")
+        add(
+            f"--{option}",
+            dest=name,
+            type=kind,
+            default=default,
+            metavar="N",
+            help=f"{count.help}, {count.range} (default: {default:,})",
+        )
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:

@@ -138,7 +138,7 @@ def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> N
     assert SERVER in list_sources(), "only a local server asks others"
     model_loading.wait_for_libraries(ticket)
     from specviz.audit import verdict
-    from specviz.audit.collect import CollectionSize
+    from specviz.audit.collection_size import CollectionSize
     from specviz.audit.endpoint import Endpoint
     from specviz.audit.sampling_request import SamplingRequest
     from specviz.audit.target import AuditTarget, add_server_records

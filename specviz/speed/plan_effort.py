@@ -1,0 +1,32 @@
+"""How much is done for a plan: the declaration of these options of ``plan`` and ``Pair.plan``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specviz.settings import check_counts, declare_count
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEffort:
+    """How much is done for a plan. ``Settings.max_new_tokens`` tokens follow each opening; prompts are all continued.
+
+    Attributes:
+        check: Whether rounds are measured as well, with other seeds.
+        timed: Texts that are timed, at most.
+    """
+
+    continuations: int = declare_count(64, 2, 4096, "continuations, from as many places of the text", option="texts")
+    opening: int = declare_count(64, 1, 4096, "tokens of the text before each")
+    probes: int = declare_count(45, 2, 1000, "runs of the probes that rounds are timed by", zero="for a plan without speed")
+    check: bool = False
+    runs: int = declare_count(
+        6, 2, 100, "runs of the clock of --check, each over texts of its own, of which fewer than 6 give no verdict"
+    )
+    timed: int = 64
+
+    def __post_init__(self) -> None:
+        check_counts(self)
+
+
+DEFAULT_EFFORT = PlanEffort()
