@@ -151,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
     def parse_request(self) -> bool:
         """Read the request line and the headers as clients of these tests write them, which takes a tenth of the library's time."""
         words = str(self.raw_requestline, "latin-1").split()
-        self.command, self.path, self.request_version = words
+        self.requestline, (self.command, self.path, self.request_version) = " ".join(words), words
         self.headers = {}
         while line := str(self.rfile.readline(), "latin-1").strip():
             name, _, value = line.partition(":")

@@ -44,7 +44,7 @@ def test_every_command_has_a_section_with_each_of_its_options():
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert set(re.findall(r"<!-- generated: ([\w-]+) -->", text)) >= {name.replace(" ", "-") for name in COMMANDS}
     for name in COMMANDS:
-        module = importlib.import_module(f"specviz.cli.{name.replace(' ', '_')}")
+        module = importlib.import_module(f"specviz.cli.{name.replace(' ', '.')}")
         for action in generated_docs.list_actions(module.add_arguments):
             assert all(f"`{option}" in text for option in action.option_strings), (name, action.option_strings)
 
