@@ -141,7 +141,7 @@ def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsy
 
 
 def test_another_machines_costs_take_the_place_of_probes(asked, capsys, monkeypatch):
-    monkeypatch.setattr(plan_run, "RoundProbes", None)  # nothing is timed
+    monkeypatch.setattr("specviz.speed.plan.RoundProbes", None)  # nothing is timed
     assert main([*asked[0], "--costs", "h200-8b"]) == 0
     said = capsys.readouterr().out
     assert "costs of H200, target of 8B: NVIDIA H200, 27 November 2026" in said and "Computed from both" in said
