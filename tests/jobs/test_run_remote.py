@@ -10,6 +10,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.jobs import ray, remote
 from specviz.jobs.workers import WorkerPool
+from specviz.speed.generation import PROMPTS
 from tests.jobs.fake_workers import FakeWorker, FaultPlan
 
 
@@ -37,7 +38,9 @@ def test_a_text_decoded_there_is_the_text_decoded_here(pair_folders, plan, capsy
     assert capsys.readouterr().out == here and len(plan.done) == 1
 
 
-def test_a_bench_is_one_job_and_its_record_names_the_machine(pair_folders, plan, capsys):
+def test_a_bench_is_one_job_and_its_record_names_the_machine(pair_folders, plan, capsys, monkeypatch):
+    for name in [*PROMPTS][1:]:  # one prompt is enough
+        monkeypatch.delitem(PROMPTS, name)
     command = ["bench", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--runs", "1", "--max-new-tokens", "8"]
     assert main([*command, "--format", "json", "--cluster", "auto"]) in (0, 3)
     assert json.loads(capsys.readouterr().out)["machine"]["processor"] and len(plan.done) == 1

@@ -132,7 +132,7 @@ def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, open_pool
 
 @pytest.mark.usefixtures("small")
 def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_order(pair, open_pool):
-    settings, only = Settings(pair=pair.name, prompt="Once upon a time. Once upon"), ("draft", "several", "token")
+    settings, only = Settings(pair=pair.name, prompt="Once upon a time. Once upon"), ("draft", "token")
     plan = FaultPlan({"cell draft, token, T = 1": 2})
     assert evaluate_matrix(pair, settings, 0.4, only, executor=open_pool(plan)) == evaluate_matrix(pair, settings, 0.4, only)
     assert set(plan.deaths.values()) == {0}
