@@ -19,6 +19,7 @@ from specviz.records import ASSETS, load_toml, read_file
 from specviz.speed.estimate import Estimate, describe_interval
 from specviz.speed.records import methods
 from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.cost_model import FOLDER, CostModel
 from specviz.speed.records.methods import FirstToken, MethodComparison
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Trace
@@ -29,6 +30,7 @@ from specviz.web.questions.figures import Bar, BarPicture, build_comparison, bui
 TEXTS = load_toml("texts/questions")
 PHRASES = TEXTS["phrases"]
 TOKENS_OF_SAMPLES = 4  # tokens beside all others where samples are shown
+GPU = "h200-8b"  # name of a cost model
 ERROR, CELLS = 0.02, 15  # total variation and number of compared tokens of the question about samples
 
 Slots = list[dict[str, Any]]  # bars of one position, as web/one_token/payload.py lists them; the rest of the vocabulary is last
@@ -89,12 +91,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRuns:
-    """The recorded runs that the questions are about; ``methods`` at temperature 1."""
+    """The recorded runs that the questions are about; ``methods`` at temperature 1.
+
+    ``cores`` and ``gpu`` are cost models: of the machine that ``methods`` was timed on, and of a GPU.
+    """
 
     opening: Trace
     methods: MethodComparison
     batches: BatchSpeeds
     setups: SetupComparison
+    cores: CostModel
+    gpu: CostModel
 
 
 def load_recorded_runs() -> RecordedRuns:
@@ -105,6 +112,7 @@ def load_recorded_runs() -> RecordedRuns:
         read_file(traces / "methods.json", methods.load_comparisons)["1"],
         read_file(traces / "batches.json", BatchSpeeds.from_json),
         read_file(traces / "setups.json", records.load_setups),
+        *(read_file(FOLDER / f"{name}.json", CostModel.from_json) for name in ("two-cpu-cores", GPU)),
     )
 
 
@@ -137,7 +145,7 @@ def list_questions(recorded: RecordedRuns) -> tuple[Question, ...]:
         "adversary": _compare_adversary(recorded.methods),
         "refused": _compare_replacements(recorded.opening),
         "redraw": _compare_redraws(recorded.opening),
-        "tree": _compare_tree(recorded.methods),
+        "tree": _compare_tree(recorded.methods, recorded.cores, recorded.gpu),
         "samples": _compare_sample_sizes(),
         "when-not": _compare_batches(recorded.batches),
         "quantized": _compare_quantization(recorded.setups),
@@ -275,9 +283,12 @@ def _compare_redraws(trace: Trace) -> Situation:
     return numbers, pictures
 
 
-def _compare_tree(comparison: MethodComparison) -> Situation:
-    """A tree raises the tokens per pass and the cost of a pass."""
-    chain, tree = _read_row(comparison, "eagle"), _read_row(comparison, "eagle-wide")
+def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel) -> Situation:
+    """A tree raises the tokens per pass and the cost of a pass, which is the machine's."""
+    chain, tree, plain = (_read_row(comparison, key) for key in ("eagle", "eagle-wide", "target"))
+    computed = comparison.with_cost_model(gpu)
+    chain_there, tree_there = (_compute_speed(computed, key) for key in ("eagle", "eagle-wide"))
+    tokens = round(1 + tree.nodes)
     numbers = {
         "gamma": comparison.settings.gamma,
         "temperature": f"{comparison.settings.temperature:g}",
@@ -289,14 +300,33 @@ def _compare_tree(comparison: MethodComparison) -> Situation:
         "tree_ms": _format_ms(tree.ms),
         "chain_ms": _format_ms(chain.ms),
         "overlap": PHRASES["intervals_overlap"] if tree.ms.low <= chain.ms.high and chain.ms.low <= tree.ms.high else "",
+        "pass_tokens": tokens,
+        "pass_here": f"{cores.compute_pass(tokens) / cores.compute_pass(1):.2f}",
+        "pass_there": f"{gpu.compute_pass(tokens) / gpu.compute_pass(1):.2f}",
+        "here": PHRASES["two_cores"],
+        "there": f"an {gpu.title.replace(', ', ' with a ')}",
+        "chain_there": f"{chain_there:.2f}",
+        "tree_there": f"{tree_there:.2f}",
+        "costs": GPU,
     }
-    tokens = {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in (("chain", chain), ("tree", tree))}
+    line, title = (1.0, "target only"), "speed over target-only sampling"
+    there = {name: (value, f"{value:.2f}") for name, value in (("chain, H200", chain_there), ("tree, H200", tree_there))}
+    here = {
+        f"{name}, {PHRASES['two_cores']}": (value, f"{value:.2f}")
+        for name, value in (("chain", plain.ms.value / chain.ms.value), ("tree", plain.ms.value / tree.ms.value))
+    }
     pictures = {
         "samples": _build_samples("with the tree", tree.first),
-        "tokens": build_comparison("tokens per target pass", tokens, "tree"),
+        "both": build_comparison(f"{title}: measured, and on the H200 computed", here | there, "tree, H200", line),
+        "there": build_comparison(f"{title}, computed", there, "tree, H200", line),
         "times": _build_times(comparison, {"chain": chain.ms, "tree": tree.ms}, "tree"),
     }
     return numbers, pictures
+
+
+def _compute_speed(computed: MethodComparison, key: str) -> float:
+    """Speed of a row over target-only sampling, by times that are computed."""
+    return _read_row(computed, "target").ms.value / _read_row(computed, key).ms.value
 
 
 def _compare_sample_sizes() -> Situation:

@@ -12,6 +12,7 @@ import pytest
 from specviz.figures.pages_and_glossary import ALL, PAGES
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
+from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import find_detectable_tv
 from specviz.web.one_token.payload import list_positions
@@ -168,6 +169,20 @@ def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_
     assert wide.first.tv <= wide.first.upper
     overlap = wide.ms.low <= chain.ms.high and chain.ms.low <= wide.ms.high
     assert ("overlap" in find_right_option("tree").why) == overlap
+
+
+def test_the_tree_is_slower_than_the_chain_where_it_was_measured_and_faster_with_the_costs_of_the_gpu():
+    chain, wide = RECORDED.methods.row("eagle"), RECORDED.methods.row("eagle-wide")
+    assert wide.ms.value > chain.ms.value
+    there = RECORDED.methods.with_cost_model(RECORDED.gpu)
+    ms = {key: there.row(key).ms.value for key in ("target", "eagle", "eagle-wide")}
+    assert ms["eagle-wide"] < ms["eagle"] < ms["target"]
+    shown = {group.name: group.bars[0].parts[0][1] for group in find_right_option("tree").picture.groups}
+    assert shown["tree, H200"] == pytest.approx(ms["target"] / ms["eagle-wide"]) and shown["tree, two CPU cores"] < 1.0
+    growth = [model.compute_pass(16) / model.passes[1] for model in (RECORDED.cores, RECORDED.gpu)]
+    assert growth[0] > 1.5 > 1.1 > growth[1]
+    assert all(f"{one:.2f} times" in ASKED["tree"].situation for one in growth)
+    assert ASKED["tree"].page.query["costs"] in load_cost_models()
 
 
 def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_not():
