@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from torch import Tensor
 
@@ -80,6 +81,12 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
 def written(target: TableModel, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
     """Distribution of ``length`` tokens: one round writes the first, target-only sampling the rest."""
     row, result = Prefix(prompt, 0, length), defaultdict(float)
+
+    @cache
+    def rests(ids: Text) -> dict[Text, float]:
+        left = length + len(prompt) - len(ids)
+        return enumerate_target(target, ids, left) if left else {(): 1.0}
+
     for one in handed(proposer, row):
         if one.block.widest:  # a rule that refuses the tree raises here
             rule.verify([row], one.block, target.distributions([row], one.block), ScriptedRandomness([{}]))
@@ -87,10 +94,6 @@ def written(target: TableModel, proposer, rule, prompt: Text, length: int) -> di
         for weight, kept, probs in judged(rule, row, one.block, p):
             for token, mass in enumerate(probs.tolist()):
                 if mass:
-                    for rest, more in rests(target, (*prompt, *kept, token), length - len(kept) - 1).items():
+                    for rest, more in rests((*prompt, *kept, token)).items():
                         result[(*kept, token, *rest)] += one.weight * weight * mass * more
     return dict(result)
-
-
-def rests(target: TableModel, ids: Text, length: int) -> dict[Text, float]:
-    return enumerate_target(target, ids, length) if length else {(): 1.0}

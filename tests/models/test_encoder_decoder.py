@@ -39,17 +39,18 @@ def generated(pair, prompt: str, length: int, **more) -> list[int]:
     return pair.target.generate(**text, do_sample=False, max_new_tokens=length, pad_token_id=0, **more)[0, 1:].tolist()
 
 
+@pytest.mark.parametrize("count", [9, pytest.param(15, marks=pytest.mark.slow)], ids="{} prompts".format)
 @pytest.mark.parametrize("kind", KINDS)
-def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_decoders, kind):
-    """Fifteen for each kind, in float64, where random weights have no ties: identity without exception."""
+def test_greedy_is_token_identical_to_generate(encoder_decoders, kind, count):
+    """Each kind with every draft length up to 5, in float64, where random weights have no ties: identity without exception."""
     pair, written, fates = encoder_decoders[kind], set(), set()
-    for number, prompt in enumerate(prompts(15)):
+    for number, prompt in enumerate(prompts(count)):
         settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, max_new_tokens=16)
         trace = record_run(pair, settings, bars=0)
         assert list(trace.output_ids) == generated(pair, prompt, 16), prompt
         written.add(trace.output_ids)
         fates.update(draft_token.accepted for round_ in trace.rounds for draft_token in round_.proposals)
-    assert len(written) > 5 and {True, False} <= fates, "prompts matter, and draft tokens were accepted and rejected"
+    assert len(written) > count // 3 and {True, False} <= fates, "prompts matter, and draft tokens were accepted and rejected"
 
 
 @pytest.mark.parametrize(
@@ -62,8 +63,8 @@ def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder
     pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
     settings = Settings(prompt="the old bear", gamma=3, **warper)
     alone = record_run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, max_new_tokens=40), bars=0)
-    found = check_pair_along_text(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
-    assert found.prefixes >= 25 and max(found.accepted) >= 2 and found.is_within(TOLERANCE), (found.sentence, found.accepted)
+    found = check_pair_along_text(pair, settings, [*alone.prompt_ids, *alone.output_ids], 15)
+    assert found.prefixes >= 15 and max(found.accepted) >= 2 and found.is_within(TOLERANCE), (found.sentence, found.accepted)
 
 
 def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
@@ -75,7 +76,7 @@ def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
         UncachedModel(net, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
         for net in (pair.target, pair.draft)
     ]
-    found = check_along_text(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 20)
+    found = check_along_text(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 6)
     assert not found.is_within() and found.worst > 1e-2
 
 

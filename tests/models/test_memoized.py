@@ -69,17 +69,23 @@ def test_states_for_heads_are_those_of_the_cached_model():
         remembered.distributions(rows, random_block(random.Random(2), 6, "tree"))
 
 
-@pytest.mark.parametrize("warper", WARPERS, ids=str)
+METHODS = (
+    ("draft", "token"),
+    ("draft", "block"),
+    ("tree", "token"),
+    ("several", "k-seq"),
+    ("early-exit", "token"),
+    ("eagle", "token"),
+)
+
+
 @pytest.mark.parametrize(
-    ("proposer", "rule"),
-    (
-        ("draft", "token"),
-        ("draft", "block"),
-        ("tree", "token"),
-        ("several", "k-seq"),
-        ("early-exit", "token"),
-        ("eagle", "token"),
-    ),
+    ("proposer", "rule", "warper"),
+    [
+        pytest.param(*method, warper, marks=() if warper == {} or method == METHODS[0] else pytest.mark.slow)
+        for method in METHODS
+        for warper in WARPERS
+    ],
 )
 def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair64, eagle, proposer, rule, warper):
     settings = Settings(proposer=proposer, rule=rule, gamma=2, max_new_tokens=4, exit_layer=1, eagle=eagle, **warper)

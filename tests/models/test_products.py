@@ -198,5 +198,5 @@ def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target
 
 @pytest.mark.parametrize("warper", ({}, pytest.param({"temperature": 0.7, "top_p": 0.8}, marks=pytest.mark.slow)), ids=str)
 def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
-    found = check_pair_along_text(eight, Settings(pair=eight.name, gamma=3, **warper), eight.encode(HELD_OUT), 40)
-    assert found.is_within() and found.prefixes >= 40 and len({*found.accepted}) > 2
+    found = check_pair_along_text(eight, Settings(pair=eight.name, gamma=3, **warper), eight.encode(HELD_OUT), 15)
+    assert found.is_within() and found.prefixes >= 15 and len({*found.accepted}) > 2

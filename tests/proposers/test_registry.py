@@ -41,12 +41,12 @@ def double(pair_folders):
 
 @pytest.fixture(scope="module")
 def runs(double):
-    """name -> what a run of 20 tokens recorded, and its random numbers; each made once."""
+    """name -> what a run of 12 tokens recorded, and its random numbers; each made once."""
     made: dict[str, tuple] = {}
 
     def one(name: str):
         if name not in made:
-            settings = Settings(**{"gamma": 3, "max_new_tokens": 20, **ALL[name]})
+            settings = Settings(**{"gamma": 3, "max_new_tokens": 12, **ALL[name]})
             target, proposer = open_proposer(double, settings)
             randomness, ids = RecordingRandomness(PhiloxRandomness(5)), double.encode(PROMPT)
             made[name] = list(decode(target, proposer, TokenRule(), randomness, settings, ids)), randomness
@@ -82,7 +82,7 @@ def test_every_name_of_the_gallery_and_every_kind_of_sibling_is_tested_here():
 @pytest.mark.parametrize("name", ALL)
 def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
     rounds, randomness = runs(name)
-    assert len(text(rounds)) == 20 and not randomness.reused
+    assert len(text(rounds)) == 12 and not randomness.reused
     draft_tokens = [one for round_ in rounds for one in round_.proposals]
     assert name in ("none", "n-gram", "retrieval", "lookahead", "lookahead, two n-grams") or len(draft_tokens) >= len(rounds) - 1
     drawn = sum(one.u_draft is not None for one in draft_tokens)
@@ -147,7 +147,7 @@ def seen(double, settings, rows) -> list[list[tuple]]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double):
-    settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 16, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
+    settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 12, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
     target, proposer = open_proposer(double, settings)
     alone = sample_target_only(double.open(settings)[0], PhiloxRandomness(0), settings, ids)
     assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == text(alone)

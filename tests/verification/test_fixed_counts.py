@@ -65,8 +65,15 @@ def judges(name: str) -> list[str]:
 # Every pair that claims to be exact --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("vocabulary", (3, 4))
-@pytest.mark.parametrize(("name", "rule"), [(name, rule) for name in CASES for rule in judges(name)])
+@pytest.mark.parametrize(
+    ("name", "rule", "vocabulary"),
+    [
+        pytest.param(name, rule, size, marks=pytest.mark.slow if (name, size) == ("budget, independent", 4) else ())
+        for name in CASES
+        for rule in judges(name)
+        for size in (3, 4)
+    ],
+)
 def test_one_round_of_every_proposer_under_every_exact_rule_has_the_targets_distribution(name, rule, vocabulary):
     for seed in range(5 - vocabulary):
         target, proposer = world(name, seed, vocabulary)
@@ -85,7 +92,7 @@ WIDER = {
 
 
 @pytest.mark.parametrize("rule", (TokenRule(), SequentialRule()), ids=("token", "k-seq"))
-@pytest.mark.parametrize("name", WIDER)
+@pytest.mark.parametrize("name", (pytest.param(name, marks=pytest.mark.slow if "6 nodes" in name else ()) for name in WIDER))
 def test_wider_trees_of_independent_siblings_have_the_targets_distribution_under_both_rules(name, rule):
     make, seeds = WIDER[name]
     for seed in seeds:
@@ -93,11 +100,12 @@ def test_wider_trees_of_independent_siblings_have_the_targets_distribution_under
         assert apart(model(p, 3), make(model(q, 3)), rule) < EXACT
 
 
-def test_trees_of_distinct_siblings_may_decide_after_each_draw_under_the_token_rule():
+@pytest.mark.parametrize("trees", [(((2, 2), 5),), pytest.param((((3, 2), 5), ((3, 2), 6)), marks=pytest.mark.slow)], ids=str)
+def test_trees_of_distinct_siblings_may_decide_after_each_draw_under_the_token_rule(trees):
     """And do: the same values above, other values on the level, other numbers of siblings."""
     p, q = pair("random", 3, 4, 7)
     shapes = []
-    for widths, nodes in (((2, 2), 5), ((3, 2), 5), ((3, 2), 6)):
+    for widths, nodes in trees:
         proposer = BudgetTree(model(q, 4), widths, "distinct", nodes)
         assert apart(model(p, 4), proposer, TokenRule()) < EXACT
         shapes += map(len, shapes_by_level(proposer).values())
