@@ -50,7 +50,7 @@ def asked(url: str, body: object = None) -> dict:
 
 def audited(url: str, out: Path, pair_folders, samples: int, tv: float) -> int:
     """The exit code of the command, which knows the server as vLLM."""
-    options = ["--model", "tiny", "--prompt", PROMPT, "--max-new-tokens", "3", "--choices", "50"]
+    options = ["--model", "tiny", "--prompt", PROMPT, "--max-new-tokens", "3", "--choices", "50", "--concurrency", "2"]
     options += ["--samples", str(samples), "--min-tv", str(tv)]
     local = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     return command(["audit", url, *options, *local, "--format", "json", "--out", str(out)])

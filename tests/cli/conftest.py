@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from specviz.evidence import tests as evidence_tests
 from specviz.models.pairs import loading
 
 LOADED = cache(loading.load_pair)
@@ -14,3 +15,9 @@ LOADED = cache(loading.load_pair)
 @pytest.fixture(autouse=True)
 def pairs_are_read_once(monkeypatch):
     monkeypatch.setattr(loading, "load_pair", LOADED)
+
+
+@pytest.fixture(autouse=True)
+def short_permutations(monkeypatch):
+    """Two samples are compared by their first 400 texts: that test is one of nine, and tests/statistics has its power."""
+    monkeypatch.setattr(evidence_tests, "MOST", 400)
