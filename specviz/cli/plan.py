@@ -134,6 +134,7 @@ def format_plan(plan: SpeedPlan) -> str:
     if plan.costs:
         lines += [
             _format_costs(plan.costs),
+            *([plan.baseline.in_words] if plan.baseline else []),
             f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}",
         ]
     if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:

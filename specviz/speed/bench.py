@@ -12,6 +12,7 @@ which reads the prompt.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -173,29 +174,30 @@ def _average_part(rounds: list[Round], part: str) -> Estimate:
     return Estimate.from_mean([round_.timing[part] for round_ in later or rounds], "s")
 
 
-def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
-    """One text by transformers, with the same processors as the decoder's. Raises SettingsError for a warper that it does not apply."""
+def generate_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
+    """One text by transformers, with the same processors as the decoder's; end tokens do not end it.
+
+    Raises SettingsError for a warper that transformers does not apply.
+    """
     torch.manual_seed(settings.seed)
-    model, read = pair.target, pair.encode_for_encoder(settings.prompt)
-    before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
+    model, read = copy(pair.target), pair.encode_for_encoder(settings.prompt)
+    model.generation_config = deepcopy(pair.target.generation_config)  # others decode with the same model meanwhile
+    model.generation_config.eos_token_id = None
     options = generation_options(settings) | {"max_new_tokens": settings.max_new_tokens} | more
-    try:
-        PassThreads.for_model(model).prepare(1, lambda: model(**build_model_inputs(model, ids[:FEW], read)))
-        with silence_transformers():
-            return model.generate(**build_model_inputs(model, ids, read), **options)
-    finally:
-        model.generation_config.eos_token_id = before
+    PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**build_model_inputs(pair.target, ids[:FEW], read)))
+    with silence_transformers():
+        return model.generate(**build_model_inputs(pair.target, ids, read), **options)
 
 
 def _generate_assisted(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> Any:
     draft, _ = make_assistant(pair, settings.gamma)
     draft.generation_config.eos_token_id = None
-    return _generate(pair, settings, ids, assistant_model=draft)
+    return generate_text(pair, settings, ids, assistant_model=draft)
 
 
 _DECODERS: dict[str, Callable] = {
     "target only": lambda *arguments: list(decode_target_only(*arguments)),
-    "generate": _generate,
+    "generate": generate_text,
     "speculative": lambda *arguments: list(decode_speculatively(*arguments)),
     ASSISTED: _generate_assisted,
 }

@@ -214,7 +214,7 @@ def write_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> li
 
 def bench_pair(context: PartContext) -> None:
     """The shipped pair by every engine, beside the target alone in every way: tokens per second, interleaved."""
-    from specviz.speed.bench import _generate, _generate_assisted
+    from specviz.speed.bench import _generate_assisted, generate_text
 
     rates: dict[str, Any] = {}
     length = 8 if context.dry else 64
@@ -258,7 +258,7 @@ def bench_pair(context: PartContext) -> None:
                             contestants[name] = partial(work, engine)
             if with_slow:
                 contestants |= {
-                    "generate": partial(generate, make=_generate),
+                    "generate": partial(generate, make=generate_text),
                     "assisted": partial(generate, make=_generate_assisted),
                 }
             clock = Clock(contestants, items=lambda run: tuple(PROMPTS.values()), synchronize=partial(wait, context))
@@ -682,7 +682,7 @@ def compare_methods(context: PartContext) -> None:
 
 def generate_with_static_cache(context: PartContext) -> None:
     """``generate()`` with a static cache, which the library compiles on a GPU: tokens per second after warm-up."""
-    from specviz.speed.bench import _generate
+    from specviz.speed.bench import generate_text
 
     dtype = "float32" if context.dry else "bfloat16"
     pair = load_storybook(context, dtype)
@@ -691,7 +691,7 @@ def generate_with_static_cache(context: PartContext) -> None:
     for number in range(2 if context.dry else 6):
         wait(context)
         began = time.perf_counter()
-        _generate(pair, replace(settings, seed=number), ids, cache_implementation="static")
+        generate_text(pair, replace(settings, seed=number), ids, cache_implementation="static")
         wait(context)
         seconds.append(time.perf_counter() - began)
         rate = settings.max_new_tokens / statistics.median(seconds[2:] or seconds)

@@ -16,6 +16,7 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_progress, split_progress
 from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
+from specviz.speed.baseline import find_baseline
 from specviz.speed.clock import alternate_streams
 from specviz.speed.generation import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only
 from specviz.speed.machine import describe_measurement
@@ -71,6 +72,7 @@ def write_passage(
     for one in stream_rounds(pair, replace(settings, max_new_tokens=min(WARM_TOKENS, settings.max_new_tokens))):
         warming.append(one)
         on_rounds(0.0, "Warming up", ())
+    baseline = find_baseline(pair, settings, pair.encode(settings.prompt))
     made: list[list[TimedRound]] = [[]]
     both, reading = estimate_stage_seconds(warming, settings.max_new_tokens)
     first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
@@ -81,7 +83,7 @@ def write_passage(
     def run(on_share: ProgressCallback) -> None:
         done = 0
         for one in stream_rounds(pair, settings):
-            made[-1].append(one)
+            made[-1].append(replace(one, at=one.at / baseline.factor) if baseline and one.lane == TARGET_ONLY else one)
             done += len(one.round.committed)
             on_share(min(1.0, done / (2 * settings.max_new_tokens)))
 
@@ -90,7 +92,7 @@ def write_passage(
     text = score_text(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
     where["models"] = describe_pair(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
     spent = {one.lane: one.at for one in warming}
-    passage = replace(passage, read=text, warm=sum(spent.values()), **where)
+    passage = replace(passage, read=text, warm=sum(spent.values()), baseline=baseline, **where)
     for number in range(1, runs):
         show(add_rates(passage, made))
         made.append([])

@@ -27,6 +27,7 @@ from specviz.speed.acceptance import (
     refuse_unplanned,
     tokenize_text,
 )
+from specviz.speed.baseline import find_baseline
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.costs import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbes
 from specviz.speed.estimate import PERCENTILES, Estimate
@@ -266,6 +267,7 @@ def make_plan(
     if not effort.probes:
         return plan
     show(plan)
+    plan = replace(plan, baseline=find_baseline(pair, settings, prompts[0]))
     return _add_costs(
         plan, forecast, RoundProbes(pair, settings, target_texts, gammas[-1]).run_until(effort.probes, tell[COSTS]).build_curve()
     )
@@ -279,6 +281,7 @@ def _identify_text(text: str | Sequence[str]) -> dict[str, object]:
 
 
 def _add_costs(plan: SpeedPlan, forecast: PlanForecast, costs: RoundCostCurve) -> SpeedPlan:
+    costs = costs.with_baseline(plan.baseline)
     factors, best = forecast.estimate_factors(costs)
     rows = []
     for row in plan.rows:
@@ -351,6 +354,8 @@ def _measure_plan(
     ]
     if not effort.probes:
         return replace(plan, checked=tuple(found))
+    plan = replace(plan, baseline=find_baseline(pair, plan.settings, prompts[0]))
+    slower = plan.baseline.factor if plan.baseline else 1.0  # this project's loop than the baseline
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
     probes = RoundProbes(pair, plan.settings, target_texts, gammas[-1])
     parts = split_into_runs(picked, effort.runs)
@@ -377,12 +382,12 @@ def _measure_plan(
         replace(
             row,
             rate=list_rates(row.gamma),
-            factor=clock.compute_ratio(0, row.gamma),
+            factor=clock.compute_ratio(0, row.gamma).convert(1.0 / slower, TIMES),
             noise=sum(clock.get_kept(row.gamma)) / (tokens / predicted[row.gamma].tokens.value) - 1.0,
         )
         for row in found
     ]
-    return replace(plan, checked=tuple(found), alone=list_rates(0))
+    return replace(plan, checked=tuple(found), alone=tuple(slower * rate for rate in list_rates(0)))
 
 
 def split_into_runs(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:

@@ -164,7 +164,7 @@ def test_every_contestant_of_the_bench_writes_the_same_greedy_text(encoder_decod
     pair = encoder_decoders["t5"]
     settings = Settings(prompt="the river", gamma=3, max_new_tokens=17, temperature=0.0)
     ids = pair.encode("the river")
-    greedy = bench_module._generate(pair, settings, ids)[0, 1:].tolist()
+    greedy = bench_module.generate_text(pair, settings, ids)[0, 1:].tolist()
     assert len(greedy) == 17
     assert bench_module._generate_assisted(pair, settings, ids)[0, 1:].tolist() == greedy
     for name in ("target only", "speculative"):

@@ -50,7 +50,7 @@ def test_the_timeline_of_a_round_is_all_of_the_time_that_the_runs_took(result):
 def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
     settings = bench_module.Settings(gamma=3, max_new_tokens=17, temperature=0.0)
     ids = pair.encode("Once upon")
-    greedy = bench_module._generate(pair, settings, ids)[0, len(ids) :].tolist()
+    greedy = bench_module.generate_text(pair, settings, ids)[0, len(ids) :].tolist()
     assert len(greedy) == 17
     assert bench_module._generate_assisted(pair, settings, ids)[0, len(ids) :].tolist() == greedy
     for name in ("target only", "speculative"):

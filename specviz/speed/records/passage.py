@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.records import Schema, build, decimal_places, to_json_value
+from specviz.records import Schema, build, build_fields, decimal_places, to_json_fields, to_json_value
 from specviz.settings import CUT_FIELDS, Settings
 from specviz.speed.estimate import Estimate
+from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.trace import Round, Trace
 
@@ -123,6 +124,7 @@ class Passage:
         warm: Seconds of the warm-up before the first run, which is counted nowhere else.
         survey: Other texts of the target, scored by both models under the same settings; empty for a visitor's own passage.
         machine, models, date: What it was measured on, and when.
+        baseline: What the times of ``target`` are of; None: of this project's target-only loop, the fastest one measured.
     """
 
     settings: Settings
@@ -134,6 +136,19 @@ class Passage:
     machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
     models: Mapping[str, Any] = field(default_factory=dict, compare=False)
     date: str = field(default="", compare=False)
+    baseline: Baseline | None = field(default=None, compare=False)
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready, without a baseline where there is none."""
+        record = to_json_fields(self)
+        if self.baseline is None:
+            del record["baseline"]
+        return record
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Passage:
+        """Back from ``to_record``."""
+        return build_fields(cls, {"baseline": None} | record)
 
     @property
     def runs(self) -> int:

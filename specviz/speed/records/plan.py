@@ -18,6 +18,7 @@ from specviz.records import Schema, build, build_fields, to_json_fields, to_json
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.clock import explain_interval, explain_spread, measure_spread
 from specviz.speed.estimate import Estimate
+from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
 from specviz.speed.records.server_commands import ServerCommand, build_server_commands
 from specviz.theory import LinearCost, best_gamma, speed_factor, wall_clock_factor
@@ -65,6 +66,13 @@ class RoundCostCurve:
         }
         alone = 1e-3 * model.alone
         return cls((alone,), (rounds,), ((alone, *rounds),), parts)
+
+    def with_baseline(self, baseline: Baseline | None) -> RoundCostCurve:
+        """The curve with the target-only times of a faster way."""
+        if baseline is None:
+            return self
+        first = tuple((run[0] / baseline.factor, *run[1:]) for run in self.first)
+        return replace(self, alone=tuple(seconds / baseline.factor for seconds in self.alone), first=first)
 
     def fit_draft(self, layers: int) -> DraftCosts:
         """Costs of this curve's draft for a cost model: the line through its drafting, whose fixed part counts as rest."""
@@ -164,6 +172,9 @@ class MeasuredRow:
     noise: float | None = None
 
 
+OPTIONAL = ("cost_model", "baseline")  # fields that a record has only where there is something
+
+
 @dataclass(frozen=True, slots=True)
 class SpeedPlan:
     """One plan.
@@ -178,6 +189,7 @@ class SpeedPlan:
         checked: Measured rows, empty if nothing was measured.
         alone: Tokens per second of the target alone in that measurement, by run.
         cost_model: Of another machine, from which ``costs`` and all speeds are computed; None: they are measured.
+        baseline: What ``costs.alone`` and ``alone`` are times of; None: of this project's target-only loop, the fastest one measured.
     """
 
     settings: Settings
@@ -195,6 +207,7 @@ class SpeedPlan:
     date: str = ""
     positions: tuple[Estimate, ...] = ()
     cost_model: CostModel | None = None
+    baseline: Baseline | None = None
 
     def with_cost_model(self, model: CostModel, draft: DraftCosts | None = None) -> SpeedPlan:
         """The same texts with the costs of another machine. Tokens per pass stay, speeds are computed from both.
@@ -217,7 +230,7 @@ class SpeedPlan:
         best = float(best_gamma({row.gamma: row.speedup.value for row in rows}))
         checked = tuple(replace(one, factor=None, rate=None, noise=None) for one in self.checked)
         found = Estimate(best, best, best, self.openings)
-        return replace(self, rows=rows, costs=costs, best=found, checked=checked, alone=None, cost_model=model)
+        return replace(self, rows=rows, costs=costs, best=found, checked=checked, alone=None, cost_model=model, baseline=None)
 
     def _count_draft_layers(self) -> int | None:
         """Layers of what drafts: 0 where no model does, None where it is not known."""
@@ -346,10 +359,8 @@ class SpeedPlan:
         return SCHEMA.text(self.to_record(), indent=1)
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready, with DERIVED. A measured plan has no cost model."""
-        record = to_json_fields(self)
-        if self.cost_model is None:
-            del record["cost_model"]
+        """JSON-ready, with DERIVED, without a cost model and a baseline where there are none."""
+        record = {name: value for name, value in to_json_fields(self).items() if value is not None or name not in OPTIONAL}
         return record | {key: to_json_value(getattr(self, name)) for key, name in DERIVED.items()}
 
     @classmethod
@@ -359,7 +370,7 @@ class SpeedPlan:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> SpeedPlan:
-        return build_fields(cls, {"cost_model": None} | {name: value for name, value in record.items() if name not in DERIVED})
+        return build_fields(cls, dict.fromkeys(OPTIONAL) | {name: value for name, value in record.items() if name not in DERIVED})
 
 
 PLANS_SCHEMA = Schema("plans", 3, "The record of plans")

@@ -160,6 +160,7 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     what = f"{plan.openings} prompts of yours, each continued by" if plan.of_prompts else f"{plan.openings} continuations of"
     where = "" if plan.of_prompts else f" of {plan.text['name']}"
     size = f"{what} {plan.length} tokens{where}; {plan.date}, {describe_machine(plan.machine)}."
+    size += f" {plan.baseline.in_words}" if plan.baseline else ""
     size += f" {cost_choice.describe_cost_model(plan.cost_model)}" if plan.cost_model else ""
     under = f"{name_pair(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
     if state.has_own_result:

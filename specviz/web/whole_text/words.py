@@ -182,4 +182,5 @@ def describe_measurement(passage: Passage) -> str:
     machine = passage.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
     runs = f"{passage.runs} runs" if passage.runs != 1 else "one run"
-    return f"measured {passage.date} on {where}; {runs} after a warm-up of {passage.warm:.1f} s.{' The clocks show the run of median speed.' if passage.runs > 1 else ''}"
+    faster = f" {passage.baseline.in_words}" if passage.baseline else ""
+    return f"measured {passage.date} on {where}; {runs} after a warm-up of {passage.warm:.1f} s.{' The clocks show the run of median speed.' if passage.runs > 1 else ''}{faster}"
