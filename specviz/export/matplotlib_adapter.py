@@ -80,9 +80,10 @@ def draw_figure(figure: Any, title: str = "", width: float = PAGE, more: float =
 
     Raises NotImplementedError for anything that our figures do not use.
     """
-    traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
     with use_print_settings():
-        return _PrintFigure(traces, layout, title, width, more).figure
+        drawn = _PrintFigure(figure, title, width, more)
+        drawn.place_axes()
+        return drawn.figure
 
 
 def draw_slide(figure: Any, title: str = "") -> Figure:
@@ -90,9 +91,10 @@ def draw_slide(figure: Any, title: str = "") -> Figure:
 
     It is drawn small, and grows with the screen: letters of 8 points on a slide 5.6 inches wide are 38 pixels high on 1920.
     """
-    drawn = draw_figure(figure, title, SLIDE)
-    if drawn.get_figheight() > SLIDE / SHAPE:
-        drawn = draw_figure(figure, title, SHAPE * drawn.get_figheight())
+    with use_print_settings():  # the size is known before the axes have their places, which take most of the time
+        drawn = _PrintFigure(figure, title, SLIDE).figure
+        if drawn.get_figheight() > SLIDE / SHAPE:
+            drawn = _PrintFigure(figure, title, SHAPE * drawn.get_figheight()).figure
     width, high = drawn.get_size_inches()
     return draw_figure(figure, title, width, width / SHAPE - high)
 
@@ -128,9 +130,13 @@ def use_print_settings() -> Iterator[None]:
 
 
 class _PrintFigure:
-    """One figure while it is drawn: axes by the names of both axes in the layout, and what the legend lists."""
+    """One figure while it is drawn: axes by the names of both axes in the layout, and what the legend lists.
 
-    def __init__(self, traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], title: str, width: float, more: float):
+    It has its final size at once; ``place_axes`` completes it.
+    """
+
+    def __init__(self, figure: Any, title: str, width: float, more: float = 0.0):
+        traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
         _check_attributes([key for key in layout if not re.fullmatch(r"[xy]axis\d*", key)],
               {"barmode", "bargap", "height", "margin", "legend", "showlegend", "title", "template", "dragmode", "hovermode", "hoverlabel",
                "shapes", "annotations", "uniformtext"}, "layout")  # fmt: skip
@@ -163,7 +169,6 @@ class _PrintFigure:
             if ((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)).all():
                 line.set_clip_on(False)
         self._add_head(make_printable(_strip_html((layout.get("title") or {}).get("text") or "") or title, LINES))
-        self._place_axes()
 
     def _get_axis(self, name: str) -> Mapping[str, Any]:
         """An axis of the layout by its short name, as x2."""
@@ -419,7 +424,7 @@ class _PrintFigure:
             legend.set_bbox_to_anchor((pad / width, 1 - (pad + title_height) / whole), self.figure.transFigure)
         self.figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 1 - strip / whole), w_pad=0.06, h_pad=0.04)
 
-    def _place_axes(self) -> None:
+    def place_axes(self) -> None:
         """Lay the figure out, break titles that are longer than their axes into lines, and keep the positions of the axes.
 
         Every file is then drawn with the same positions. They are rounded, since the last digits of the solver vary between processes.
