@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from statistics import median
 
@@ -12,6 +13,7 @@ from specviz.errors import SettingsError, TraceError
 from specviz.records import ASSETS
 from specviz.speed.records.cost_model import CostModel, DraftCosts, find_cost_model, load_cost_models
 from specviz.speed.records.gpu_costs import list_gpu_costs
+from specviz.speed.records.methods import load_comparisons
 from specviz.speed.records.plan import RoundCostCurve, SpeedPlan, load_plans
 
 MODEL = CostModel(
@@ -153,3 +155,26 @@ def test_a_hostile_file_is_refused_with_a_sentence(tmp_path, text, said):
     with pytest.raises(TraceError, match="cost model") as raised:
         find_cost_model(str(path))
     assert said in str(raised.value)
+
+
+PREDICTION = ASSETS.parent / "docs" / "explanation" / "prediction.md"
+
+
+def test_the_docs_table_is_what_the_models_give_and_their_example_is_a_cost_model():
+    text = PREDICTION.read_text(encoding="utf-8").split("## Whose costs count")[1]
+    (example,) = re.findall(r"```json\n(.*?)```", text, re.S)
+    assert CostModel.from_json(example).find_draft().step == 0.4
+    recorded = load_comparisons((ASSETS / "traces" / "methods.json").read_text(encoding="utf-8"))["1"]
+    columns = [recorded, *(recorded.with_cost_model(load_cost_models()[name]) for name in ("h200-1.7b", "h200-8b"))]
+    rows = {
+        "draft model, gamma 4": "draft",
+        "draft model, tree": "tree-wide",
+        "Medusa heads": "medusa-wide",
+        "EAGLE head": "eagle-wide",
+    }
+    for label, key in rows.items():
+        speeds = " | ".join(f"{one.row('target').ms.value / one.row(key).ms.value:.2f}" for one in columns)
+        assert re.search(rf"^\| {label}[^|]*\| {re.escape(speeds)} \|$", text, re.M), f"{label}: {speeds}"
+    model = load_cost_models()
+    for name, said in (("h200-8b", "1.05"), ("two-cpu-cores", "2.17")):
+        assert f"{model[name].compute_pass(16) / model[name].passes[1]:.2f}" == said and f"{said} times" in text
