@@ -196,6 +196,6 @@ class Trace:
 
     def digest(self) -> str:
         """SHA-256 over what equality compares: without timing and models."""
-        record = json.loads(self.to_json())
+        record = self.to_record() | {"settings": to_json_value(self.settings), "pieces": to_json_value(self.pieces)}
         del record["timing"], record["models"]
         return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

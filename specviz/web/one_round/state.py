@@ -71,6 +71,18 @@ class ShownRun:
     cursor: dict[str, int]
 
 
+_recorded: tuple[Trace, dict[str, Any]] | None = None
+
+
+def build_recorded_payload(recording: Trace) -> dict[str, Any]:
+    """The payload of the recorded run, built once for all visitors. Shared: do not change it."""
+    global _recorded
+    known = _recorded
+    if known is None or known[0] is not recording:
+        known = _recorded = recording, build_round_payload(recording)
+    return known[1]
+
+
 class OneRoundState(PageState):
     """One visitor's One round.
 
@@ -87,7 +99,7 @@ class OneRoundState(PageState):
         super().__init__(None, queue)
         self.recording = recording
         settings = Settings.from_record(recording.settings) if recording else Settings()
-        payload = build_round_payload(recording) if recording else NOTHING
+        payload = build_recorded_payload(recording) if recording else NOTHING
         self.run = ShownRun(settings, recording, payload, "recorded", {"round": 0, "step": 0})
         self.request: RunRequest | None = None if recording else RunRequest(settings, AHEAD)
         self.problems: list[str] = []

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
+from specviz.classroom import drawing
 from specviz.classroom.records import Room
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
@@ -22,8 +23,9 @@ from tests.classroom.rooms import SETTINGS
 
 
 @pytest.fixture
-def rooms(page_pair) -> Iterator[ClassroomHost]:
-    """The rooms of this process, in a folder of the test's own, on the tiny pair."""
+def rooms(page_pair, monkeypatch) -> Iterator[ClassroomHost]:
+    """The rooms of this process, in a folder of the test's own, on the tiny pair. A class votes on 1,000 samples."""
+    monkeypatch.setattr(drawing, "VOTE_SAMPLES", 1000)
     hosts.open_host.cache_clear()
     yield hosts.open_host()
     hosts.open_host().store.close()

@@ -69,13 +69,13 @@ def test_assisted_generation_is_sampled_one_text_at_a_time(page_pair):
 def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(page_pair):
     """They take turns of 20 ms at one machine; each gets the samples that it gets alone."""
     queue, alone = FairQueue(places=2, time_slice=0.02), exam(length=1, source="assisted")
-    work.draw_samples(alone, FreeTicket(), 40)
-    exams = [exam(length=1, source="assisted") for _ in range(4)]
+    work.draw_samples(alone, FreeTicket(), 20)
+    exams = [exam(length=1, source="assisted") for _ in range(3)]
     for one in exams:
         one.queue = queue
-        one.request_samples(40, work.draw_samples)
+        one.request_samples(20, work.draw_samples)
     assert all(one.ticket.ended.wait(60) for one in exams)
-    assert [one.result.arms[0].counts for one in exams] == [alone.result.arms[0].counts] * 4
+    assert [one.result.arms[0].counts for one in exams] == [alone.result.arms[0].counts] * 3
 
 
 @pytest.mark.parametrize("ticks", (3, 20, 40, 60))
@@ -100,13 +100,13 @@ def test_progress_rises_to_the_end(page_pair):
 
 def test_a_proposer_without_shared_distributions_runs_through_the_engine_however_many_samples_are_asked_for(page_pair, pair):
     one = exam(length=3, proposer="tree", tree="2-1", seed=5)
-    work.draw_samples(one, FreeTicket(), 300)
-    work.run_many_seeds(one, FreeTicket(), seeds=4, samples=300)
-    assert (one.result.n, one.result.engine, len(one.result.p_values.values)) == (300, 300, 4)
+    work.draw_samples(one, FreeTicket(), 100)
+    work.run_many_seeds(one, FreeTicket(), seeds=2, samples=100)
+    assert (one.result.n, one.result.engine, len(one.result.p_values.values)) == (100, 100, 2)
     assert one.result.notes[0] == "As the link asks: proposer tree, tree 2-1."
     assert "--proposer tree --tree 2-1" in words.build_command(one)
     ids = pair.encode("Once upon")
-    samples = build_decoder("speculative", pair, one.question.settings, ids).sample(ENGINE, 0, 300)
+    samples = build_decoder("speculative", pair, one.question.settings, ids).sample(ENGINE, 0, 100)
     assert list(one.result.arms[0].counts) == one.bench.session.cells.shown.count_samples(samples).tolist()
 
 

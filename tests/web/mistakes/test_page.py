@@ -26,7 +26,7 @@ from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
 from specviz.web.common.html import extend_to_word
 from specviz.web.jobs import cache
-from specviz.web.mistakes import figures, words
+from specviz.web.mistakes import figures, words, work
 from specviz.web.mistakes.state import HIDDEN, BugQuestion
 from specviz.web.sampling.state import MOST_SLOW
 from specviz.web.sampling.words import format_odds
@@ -221,6 +221,7 @@ def test_a_mark_is_never_inside_a_word(same, token, rest, marked):
 
 @pytest.fixture
 def app(pair_folders, monkeypatch):
+    monkeypatch.setattr(work, "TEXTS", 4)
     yield open_on_tiny_pair("mistakes", pair_folders, monkeypatch)
     cache.load_weights.cache_clear()
 

@@ -12,6 +12,7 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.web.common import pairs, session
 from specviz.web.drafting_methods import work as methods_work
 from specviz.web.jobs import cache, warmup
+from specviz.web.mistakes import work as mistakes_work
 from specviz.web.serving_limits import work as setups_work
 from specviz.web.speed import work as speed_work
 from specviz.web.whole_text import work as text_work
@@ -44,6 +45,7 @@ def quick(monkeypatch):
     sizes = {
         speed_work: {"TEXTS": 3, "OPENING": 8, "LENGTH": 12, "PROBES": 2, "GAMMAS": (1, 2, 3)},
         text_work: {"RUNS": 1},
+        mistakes_work: {"TEXTS": 4},
         methods_work: {"RUNS": 1, "SAMPLES": 20},
         setups_work: {"TEXTS": 1, "LENGTH": 6, "POSITIONS": 4, "RUNS": 1, "TOKENS": 6, "GREEDY": 8},
     }
