@@ -138,6 +138,7 @@ def _count_separating_draws(rate: float, other: float, usual: float, changed: fl
     return ceil(((spread + sqrt(spread**2 + 4.0 * apart)) / (2.0 * apart)) ** 2)
 
 
+@lru_cache(maxsize=4096)
 def find_detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Upper bound of the gap between distribution functions that a Kolmogorov-Smirnov test of n values detects with ``power``.
 

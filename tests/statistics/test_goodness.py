@@ -11,7 +11,6 @@ from scipy import stats
 from specviz.errors import EvidenceError
 from specviz.statistics.goodness import (
     NullMoments,
-    _compute_g_null,
     _compute_pearson_null,
     chi_square,
     conditional_chi_square,
@@ -19,6 +18,7 @@ from specviz.statistics.goodness import (
 )
 from tests.cells import pool_cells
 from tests.chance import SEED, in_band, least_favorable, zipf
+from tests.statistics.many import compute_conditional_p_values, compute_p_values
 
 THIRDS = np.full(3, 1 / 3)
 
@@ -68,18 +68,6 @@ def test_the_p_value_is_that_of_a_chi_square_with_the_null_mean_and_variance():
     assert found.p_value == pytest.approx(stats.chi2.sf(found.statistic / null.scale, 400 / null.scale))
 
 
-def p_values(test, counts, probs):
-    """What a test gives for each row of counts of one total, a hundred rows at once; of each hundred the first is compared with it."""
-    possible, found = probs > 0.0, []
-    expected = counts[0].sum() * (probs[possible] / probs[possible].sum())
-    null, power = (_compute_pearson_null(expected), 1) if test is chi_square else (_compute_g_null(expected), 0)
-    for rows in np.array_split(counts, -(-len(counts) // 100)):
-        statistics = stats.power_divergence(rows[:, possible], expected, axis=1, lambda_=power).statistic
-        found.append(stats.chi2.sf(statistics / null.scale, null.df))
-        assert found[-1][0] == pytest.approx(test(rows[0], probs).p_value)
-    return np.concatenate(found)
-
-
 CASES = {
     "three cells": (THIRDS, 300, 4000),
     "zipf, 40 cells": (zipf(40), 5000, 4000),
@@ -94,7 +82,7 @@ def test_false_alarms_come_as_often_as_stated_neither_more_nor_less(case, test):
     """Level 0.05 and 0.01, 1,000 or 4,000 repeats, 99.99% bands of the binomial distribution."""
     probs, n, repeats = CASES[case]
     draws = np.random.default_rng(SEED + 3).multinomial(n, probs, size=repeats)
-    found = p_values(test, draws, probs)
+    found = compute_p_values(test, draws, probs)
     for level in (0.05, 0.01):
         assert in_band((found <= level).sum(), repeats, level), (level, (found <= level).mean())
 
@@ -103,7 +91,7 @@ def test_p_values_are_uniform_while_the_distribution_is_true():
     """Kolmogorov-Smirnov over 2,000 p-values, level 0.0001."""
     for test in (chi_square, g_test):
         draws = np.random.default_rng(SEED + 4).multinomial(100_000, zipf(60), size=2000)
-        assert stats.kstest(p_values(test, draws, zipf(60)), "uniform").pvalue > 1e-4
+        assert stats.kstest(compute_p_values(test, draws, zipf(60)), "uniform").pvalue > 1e-4
 
 
 def test_the_textbook_distribution_would_raise_false_alarms_in_light_cells():
@@ -155,16 +143,11 @@ def test_conditional_false_alarms_and_stated_power():
     alternative that moves every prefix's distribution by the stated distance in its least favorable direction."""
     rng, n, repeats = np.random.default_rng(SEED + 6), 20_000, 1000
     first, conditional = zipf(12, 0.5), rng.dirichlet(np.full(8, 4.0), size=12) * 0.9 + 0.0125
-    found = [
-        conditional_chi_square(zip(counts, conditional, strict=True))
-        for counts in second_tokens(rng, n, first, conditional, repeats)
-    ]
-    assert in_band(sum(one.p_value <= 0.05 for one in found), repeats, 0.05)
-    moved = np.array([least_favorable(probs, found[0].detectable_tv) for probs in conditional])
-    seen = [
-        conditional_chi_square(zip(counts, conditional, strict=True)).rejected
-        for counts in second_tokens(rng, n, first, moved, repeats)
-    ]
+    drawn = second_tokens(rng, n, first, conditional, repeats)
+    assert in_band((compute_conditional_p_values(drawn, conditional) <= 0.05).sum(), repeats, 0.05)
+    stated = conditional_chi_square(zip(drawn[0], conditional, strict=True))
+    moved = np.array([least_favorable(probs, stated.detectable_tv) for probs in conditional])
+    seen = compute_conditional_p_values(second_tokens(rng, n, first, moved, repeats), conditional) <= stated.alpha
     assert sum(seen) >= stats.binom.ppf(5e-5, repeats, 0.99)
     assert np.mean(seen) < 1.0, "the alternative is hard enough to be missed now and then"
 

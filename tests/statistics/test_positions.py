@@ -9,6 +9,7 @@ from scipy import stats
 from specviz.errors import EvidenceError
 from specviz.statistics.positions import compute_poisson_binomial_tails, rate_test, transform_test, transform_to_uniform
 from tests.chance import SEED, in_band, zipf
+from tests.statistics.many import compute_transform_p_values
 
 
 def test_two_draws_by_hand():
@@ -78,12 +79,6 @@ def test_a_set_that_is_certain_makes_the_test_equality():
     assert rate_test(3, [1.0, 1.0, 0.5]).p_value == 1.0, "one of one that may be in the set: nothing unusual"
 
 
-def positions(rng, probs, drawn_from, n):
-    """Transformed draws of one position: n tokens from one distribution, judged by another."""
-    tokens = rng.choice(len(probs), size=n, p=drawn_from)
-    return (np.cumsum(probs) - probs)[tokens], probs[tokens], rng.random(n)
-
-
 def test_the_transform_by_hand():
     """Masses 0.5, 0.3, 0.2; the second token covers 0.5 to 0.8."""
     assert transform_to_uniform([0.5], [0.3], [0.5]).tolist() == pytest.approx([0.65])
@@ -94,13 +89,12 @@ def test_transform_false_alarms_and_stated_power():
     tokens loses the stated gap at once; the bound is one-sided, so power is 0.99 or more at level 0.001, and less than that at
     60% of the gap."""
     rng, probs, n, repeats = np.random.default_rng(SEED + 2), zipf(30, 0.5), 500, 1000
-    found = [transform_test(*positions(rng, probs, probs, n)) for _ in range(repeats)]
-    assert in_band(sum(one.p_value <= 0.05 for one in found), repeats, 0.05)
-    rates = []
-    for gap in (found[0].detectable_tv, 0.6 * found[0].detectable_tv):
+    assert in_band((compute_transform_p_values(rng, probs, probs, n, repeats) <= 0.05).sum(), repeats, 0.05)
+    stated, rates = transform_test([0.0] * n, [1.0] * n, rng.random(n)), []
+    for gap in (stated.detectable_tv, 0.6 * stated.detectable_tv):
         half = probs[:10].sum()
         other = np.concatenate([probs[:10] * (1 - gap / half), probs[10:] * (1 + gap / (1 - half))])
-        rates.append(np.mean([transform_test(*positions(rng, probs, other, n)).rejected for _ in range(repeats)]))
+        rates.append((compute_transform_p_values(rng, probs, other, n, repeats) <= stated.alpha).mean())
     assert rates[0] >= stats.binom.ppf(5e-5, repeats, 0.99) / repeats
     assert rates[1] < 0.9
 

@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.goodness import _compute_pearson_null, chi_square
+from specviz.statistics.goodness import chi_square
 from specviz.statistics.power import find_detectable_tv
 from specviz.statistics.sequential import InterimSchedule
 from tests.chance import SEED, in_band, least_favorable, zipf
+from tests.statistics.many import compute_p_values
 
 
 @pytest.mark.parametrize("looks", (1, 2, 14))
@@ -30,15 +31,6 @@ def test_three_looks_by_hand():
     assert [plan.find_due_look(n) for n in (0, 99, 100, 199, 200, 399, 400, 10_000)] == [None, None, 0, 0, 1, 1, 2, 2]
 
 
-def p_values(counts, probs):
-    """What ``chi_square`` gives for each row of counts of one total, all at once; the first row is compared with it."""
-    expected = counts[0].sum() * probs
-    null = _compute_pearson_null(expected)
-    found = stats.chi2.sf(((counts - expected) ** 2 / expected).sum(axis=1) / null.scale, null.df)
-    assert found[0] == pytest.approx(chi_square(counts[0], probs).p_value)
-    return found
-
-
 def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
     """8 looks, alpha 0.1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends
     half: the rate lies between alpha/2 and alpha, by 99.99% bands. Looking at 0.1 each time would alarm more than twice as
@@ -46,7 +38,7 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
     rng, probs, plan, repeats = np.random.default_rng(SEED), zipf(12), InterimSchedule(300, 8, alpha=0.1), 2000
     steps = [plan.n(0), *(plan.n(look) for look in range(plan.looks - 1))]
     totals = accumulate(rng.multinomial(step, probs, size=repeats) for step in steps)
-    runs = np.stack([p_values(counts, probs) for counts in totals], axis=1)
+    runs = np.stack([compute_p_values(chi_square, counts, probs) for counts in totals], axis=1)
     levels = [plan.level(look) for look in range(plan.looks)]
     alarms = int((runs <= levels).any(axis=1).sum())
     assert stats.binom.ppf(5e-5, repeats, 0.05) <= alarms <= stats.binom.ppf(1 - 5e-5, repeats, 0.1)
@@ -58,7 +50,7 @@ def test_the_power_stated_at_a_look_is_reached_there():
     rng, probs, plan = np.random.default_rng(SEED + 1), zipf(12), InterimSchedule(2000, 8)
     other = least_favorable(probs, find_detectable_tv(11, plan.n(4), plan.level(4)))
     draws = rng.multinomial(plan.n(4), other, size=1500)
-    assert in_band((p_values(draws, probs) <= plan.level(4)).sum(), 1500, 0.99)
+    assert in_band((compute_p_values(chi_square, draws, probs) <= plan.level(4)).sum(), 1500, 0.99)
 
 
 def test_the_price_of_looking_is_an_eighth():
