@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.audit import target, text_samples
+from specviz.audit import preflight, target, text_samples
 from specviz.evidence import tests as evidence_tests
 
 
@@ -17,3 +17,12 @@ def small_audits(monkeypatch):
     monkeypatch.setattr(target, "MIN_PROBE_SECONDS", 0.02)
     monkeypatch.setattr(evidence_tests, "MOST", 400)
     monkeypatch.setattr(text_samples, "MOST", 400)
+
+
+@pytest.fixture
+def short_preflight(monkeypatch):
+    """Fewer and shorter probes before each audit show that these servers have no faults; test_preflight.py has the whole number."""
+    monkeypatch.setattr(preflight, "HOT_DRAWS", 150)
+    monkeypatch.setattr(preflight, "HOT_TOKENS", 8)
+    monkeypatch.setattr(preflight, "HOT_REQUESTS", 4)
+    monkeypatch.setattr(preflight, "PENALTY_TOKENS", 16)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.audit import preflight
 from specviz.audit.collection_size import compute_first_seed
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
@@ -24,10 +23,7 @@ ASKED = ("--prompt", "Once upon", "--max-new-tokens", "2", "--samples", "200", "
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 
 
-@pytest.fixture(autouse=True)
-def few_hot_draws(monkeypatch):
-    """Half as many draws before each audit show that these servers filter nothing; tests/audit/test_preflight.py has the whole number."""
-    monkeypatch.setattr(preflight, "HOT_DRAWS", 150)
+pytestmark = pytest.mark.usefixtures("short_preflight")
 
 
 @pytest.fixture
@@ -124,20 +120,20 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
     from specviz.audit import endpoint
 
     monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
-    first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 150)  # the seeds of the samples: the probes have others
-    command = [*ASKED, *local, "--samples", "150", "--out", str(tmp_path / "a")]
+    first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 60)  # the seeds of the samples: the probes have others
+    command = [*ASKED, *local, "--samples", "60", "--out", str(tmp_path / "a")]
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
         server.switches.fails = lambda number: (
-            500 if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 80 else 0
+            500 if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30 else 0
         )
         assert main(["audit", server.url, *command]) == 2
         said = capsys.readouterr().err
         assert "status 500" in said and "the same command goes on from there" in said
         kept = (tmp_path / "a" / "samples.jsonl").read_bytes()
         server.switches.fails = lambda number: 0
-        assert main(["audit", server.url, *command]) == 0
+        assert main(["audit", server.url, *command]) == 3, "60 samples are too few for a verdict"
         asked = len(server.seen.bodies)
-        assert main(["audit", server.url, *command]) == 0, "everything is there: only the profile is settled"
+        assert main(["audit", server.url, *command]) == 3, "everything is there: only the profile is settled"
         assert len(server.seen.bodies) == asked + 1
     whole = (tmp_path / "a" / "samples.jsonl").read_bytes()
     assert 0 < len(kept) < len(whole) and whole.startswith(kept)
@@ -159,12 +155,12 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local, capsys, tmp_path):
     break_, sentence = FAULTS[fault]
-    first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 150)  # the seeds of the samples
-    command = [*ASKED, *local, "--samples", "150", "--timeout", "0.5", "--out", str(tmp_path / "a")]
+    first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 60)  # the seeds of the samples
+    command = [*ASKED, *local, "--samples", "60", "--timeout", "0.5", "--out", str(tmp_path / "a")]
     with serving(dialect="llama.cpp", **of_pair(pair)) as server:
 
         def fails(number: int) -> int:
-            if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 80:
+            if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30:
                 break_(server)
             return 0
 
@@ -174,7 +170,7 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
     assert sentence in said.err and "the same command goes on from there" in said.err and not said.out
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["samples.json", "samples.jsonl"]
     samples = [json.loads(line) for line in (tmp_path / "a" / "samples.jsonl").read_text().splitlines()]
-    assert 0 < len(samples) < 150 and all(len(one["tokens"]) == 2 or one["stop"] == "stop" for one in samples)
+    assert 0 < len(samples) < 60 and all(len(one["tokens"]) == 2 or one["stop"] == "stop" for one in samples)
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -193,7 +189,7 @@ def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, loca
         return 500
 
     with serving(drafts=True, fails=fail, **of_pair(pair)) as server:
-        code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--samples", "150", "--out", str(tmp_path / "a")])
+        code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--samples", "100", "--out", str(tmp_path / "a")])
     assert code == 0 and "Consistent" in capsys.readouterr().out
 
 
@@ -214,6 +210,7 @@ def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, lo
     assert "another chat template" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_key_is_in_no_file_and_no_word(pair, local, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
     with serving(key="hunter2-hunter2", greedy=True, **of_pair(pair)) as server:
@@ -228,6 +225,7 @@ def test_the_key_is_in_no_file_and_no_word(pair, local, capsys, tmp_path, monkey
     )
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
     with serving() as first, serving() as second:

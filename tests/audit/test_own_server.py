@@ -20,6 +20,8 @@ from specviz.models.pairs import loading
 from tests.audit.served import PROMPT, settings_of
 from tools.servers.own import BuggyDecoder, CompletionsApi, main, start_http_server
 
+pytestmark = pytest.mark.usefixtures("short_preflight")
+
 
 @pytest.fixture
 def served(pair):

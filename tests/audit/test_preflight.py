@@ -108,6 +108,7 @@ def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
     assert (found.choices == 1) == ("ignores_n" in wrong or "equal_choices" in wrong)
 
 
+@pytest.mark.usefixtures("short_preflight")
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "llama.cpp"])
 def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(dialect):
     with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
@@ -117,6 +118,7 @@ def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(diale
     assert not long.blocking and long.drafted > 0
 
 
+@pytest.mark.usefixtures("short_preflight")
 def test_speculation_that_is_not_at_work_or_not_visible_is_said():
     with serving(dialect="vllm") as server:
         silent = looked(server)
@@ -126,6 +128,7 @@ def test_speculation_that_is_not_at_work_or_not_visible_is_said():
     assert blind.drafted is None and states(blind)["requests too short to draft"] == "unknown"
 
 
+@pytest.mark.usefixtures("short_preflight")
 def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
     """On a server that does not tell the tokens themselves."""
     with serving(dialect="generic", template="system words <user>") as server:
@@ -133,6 +136,7 @@ def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
     assert "read 6 tokens" in caught(found)["a prompt that is read differently"] and found.blocking
 
 
+@pytest.mark.usefixtures("short_preflight")
 def test_a_template_of_as_many_tokens_is_caught_where_the_server_can_be_asked_for_them():
     with serving(dialect="llama.cpp", template="<other>") as server:
         found = looked(server, chat=True, known=tuple(ids_of(f"<user>{PROMPT}")))
