@@ -32,6 +32,7 @@ _FETCHED = {  # read values from the device, so the host waits
     torch.nonzero,
 }
 fetched: list[str] = []  # calls that read values from DEVICE, in order
+sent: list[str] = []  # calls that copied values to DEVICE, in order
 _ACROSS = {Tensor.copy_, Tensor.data.__set__, torch.Tensor.backward}  # may mix devices: they copy between them
 _ALL_ALIKE = {  # may not mix devices, not even for a single number
     *(Tensor.index_select, Tensor.gather, Tensor.scatter, Tensor.scatter_, Tensor.index_fill, Tensor.index_fill_),
@@ -147,6 +148,8 @@ def _call(func, args: tuple, kwargs: dict[str, Any]):
     there = [isinstance(x, OnDevice) for x in tensors]
     if func in _FETCHED and there[0]:
         fetched.append(func.__name__)
+    if func is Tensor.copy_ and there == [True, False]:
+        sent.append("copy_")
     if func is torch._has_compatible_shallow_copy_type and any(there) and not all(there):
         return False
     if func in _READS and there[0]:
@@ -217,6 +220,8 @@ def _moved(func, args: tuple, kwargs: dict[str, Any]):
             goes = torch.device(part).type == DEVICE.type
     if there and not goes:
         fetched.append("cpu")
+    if goes and not there:
+        sent.append("to")
     args = tuple(_known(part) for part in args)
     kwargs = {name: _known(part) for name, part in kwargs.items()}
     with torch._C.DisableTorchFunction():

@@ -26,6 +26,7 @@ from specviz.verification.token import TokenRule
 from specviz.verification.views import view_round
 
 T = TypeVar("T")
+FETCH_MAX = 64 * 2**20  # bytes of distributions up to which a round of a GPU is judged on the CPU
 
 
 def step(
@@ -45,9 +46,11 @@ def step(
     timed = _Stopwatch()
     tree = timed("draft", proposer.propose(rows, randomness))
     p = timed("target", target.distributions(rows, tree))
+    if p.is_cuda and p.nbytes <= FETCH_MAX:  # a rule and a figure read many single numbers
+        p, tree = p.cpu(), replace(tree, q=tuple(None if q is None else q.cpu() for q in tree.q))
     outcomes = timed("rule", rule.verify(rows, tree, p, randomness))
     committed = [truncate_outcome(outcome, row, eos_token_ids) for outcome, row in zip(outcomes, rows, strict=True)]
-    return [_record_round(rule, row, tree, i, p[i], committed[i], randomness, timed.seconds, bars) for i, row in enumerate(rows)]
+    return [record_round(rule, row, tree, i, p[i], committed[i], randomness, timed.seconds, bars) for i, row in enumerate(rows)]
 
 
 class _Stopwatch:
@@ -180,7 +183,7 @@ class FullDistributions:
     q: Tensor | None
 
 
-def _record_round(
+def record_round(
     rule: Rule,
     row: Prefix,
     tree: DraftTree,
@@ -191,6 +194,7 @@ def _record_round(
     timing: dict[str, float],
     bars: int,
 ) -> Round:
+    """The record of a row's round. p: (N + 1, V), of the row alone; the rest is as in ``step``."""
     decisions = outcome.decisions
     distributions: tuple[Distribution, ...] = ()
     if bars:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from specviz.decoding.device.choice import COMPILED, DEVICE, choose_engine
+from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.engine import build_randomness, decode
 from specviz.decoding.methods import build_rule
 from specviz.models.pairs.loading import LoadedPair
@@ -26,13 +26,12 @@ def record_run(
 ) -> Trace:
     """Decode and record the run, at most ``rounds`` rounds in all, after the ``earlier`` ones of the same run.
 
-    ``bars`` tokens of each distribution are kept for figures; none where a round stays on the device. ``on_round`` is called with
-    each new round; those of the reference still hold their whole distributions. Raises SettingsError as ``decode``.
+    ``bars`` tokens of each distribution are kept for figures. ``on_round`` is called with each new round, which still holds its
+    whole distributions where bars are kept. Raises SettingsError as ``decode``.
     """
     rule = build_rule(settings)
     target, proposer = open_proposer(pair, settings)
     prompt = pair.encode(settings.prompt)
-    bars = 0 if settings.engine in (DEVICE, COMPILED) else bars
     arguments = (target, proposer, rule, build_randomness(settings))
     choice = choose_engine(
         settings.engine, *arguments, pair.eos_token_ids, columns=len(prompt) + settings.max_new_tokens, bars=bars

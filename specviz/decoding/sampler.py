@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.engine import advance_prefix, build_first_prefix
-from specviz.decoding.samples import COLUMNS, NONE, Samples, count_events, find_distinct_rows
+from specviz.decoding.samples import COLUMNS, NONE, Samples, count_events, group_rows
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
@@ -28,9 +28,9 @@ from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.draw import draw_many
+from specviz.verification.draw import draw_in_rows, draw_many
 from specviz.verification.rule import Rule
-from specviz.verification.token import EmptyResidualError, TokenRule
+from specviz.verification.token import EmptyResidualError, TokenRule, accepts, unscaled_residual
 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 RowRound = tuple[Prefix, Round, Prefix | None]  # a row, its round, and the row after it; None where it has ended
@@ -171,6 +171,9 @@ class SharedSampler:
         self.eos_token_ids = torch.tensor(sorted(shard.eos_token_ids), dtype=torch.int64)
         remaining = build_first_prefix(shard.prompt, shard.settings, shard.target.context).remaining
         self.levels = _count_levels(self.proposer, self.prompt, remaining)
+        self.may_lack_tokens = not getattr(
+            getattr(self.proposer, "draft", None), "plain", False
+        )  # plain models give distributions
         self._set_state(ShardState.build_empty(shard.count, remaining))
 
     def _set_state(self, state: ShardState) -> None:
@@ -202,23 +205,21 @@ class SharedSampler:
         which = np.flatnonzero(self.open)
         if not len(which):
             return
-        paths, group = find_distinct_rows(self.tokens[which, :place])
-        order = np.argsort(group, kind="stable")
-        which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1)).tolist()
+        paths, order, ends = group_rows(self.tokens[which, :place])
+        which = which[order]
         randomness, drafting = self._take_randomness(place, which)
         left = paths[self.state.done :]
         drafts, claims = self._iterate_drafts(left) if drafting.any() else (None, None)
-        for _, p in distributions_after(self.target, self.prompt, left) if len(left) else ():
+        for _, p in distributions_after(self.target, self.prompt, left, stays=True) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
-            for offset, of_target in enumerate(p.unbind()):
-                begin, end = ends[self.state.done + offset : self.state.done + offset + 2]
-                mine, drafts_here = which[begin:end], drafting[begin:end]
-                taken = {purpose: u[begin:end] for purpose, u in randomness.items()}
-                of_draft = (None, None) if q is None or claimed is None else (q[offset], claimed[offset])
-                if q is not None and not q[offset].any():  # nothing can be drafted here: the round ends with its bonus token
-                    self._end_rounds(place, mine, taken, drafts_here)
-                self._write(place, mine, (of_target, *of_draft), taken, drafts_here)
+            bounds = ends[self.state.done : self.state.done + len(p) + 1]
+            here = slice(bounds[0], bounds[-1])
+            mine, drafts_here, rows = which[here], drafting[here], np.repeat(np.arange(len(p)), np.diff(bounds))
+            taken = {purpose: u[here] for purpose, u in randomness.items()}
+            if q is not None and self.may_lack_tokens:  # where nothing can be drafted the round ends with its bonus token
+                self._end_rounds(place, mine, taken, drafts_here, ~q.any(-1).cpu().numpy()[rows])
+            self._write(place, mine, rows, (p, q, claimed), taken, drafts_here)
             self.state.done += len(p)
             yield self.state.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
@@ -227,8 +228,8 @@ class SharedSampler:
     def _iterate_drafts(self, paths: np.ndarray) -> tuple[Iterator[Any], Iterator[Any] | None]:
         """The distributions that draft tokens are drawn from, and those that a mutant claims for them; None if the same."""
         claimed = getattr(self.proposer, "claimed", None)
-        drafts = distributions_after(self.proposer.draft, self.prompt, paths)
-        return drafts, distributions_after(claimed, self.prompt, paths) if claimed else None
+        drafts = distributions_after(self.proposer.draft, self.prompt, paths, stays=True)
+        return drafts, distributions_after(claimed, self.prompt, paths, stays=True) if claimed else None
 
     def _take_randomness(self, place: int, which: np.ndarray) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
         """The random numbers of these n samples here, (n,) float64 by purpose, and whether their rounds test a draft token here."""
@@ -249,9 +250,11 @@ class SharedSampler:
         """The random numbers of these n samples, (n,) float64."""
         return self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)[which]
 
-    def _end_rounds(self, place: int, which: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray) -> None:
-        """Let the rounds of these samples test no draft token here; those that would have take the number of a bonus token."""
-        ended = np.flatnonzero(drafting)
+    def _end_rounds(
+        self, place: int, which: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray, lacking: np.ndarray
+    ) -> None:
+        """Let the rounds of these samples test no draft token where none can be drawn, and take the number of a bonus token."""
+        ended = np.flatnonzero(drafting & lacking)
         drafting[ended] = False
         began = self.start[which[ended]]
         for start in np.unique(began).tolist():
@@ -262,11 +265,12 @@ class SharedSampler:
         self,
         place: int,
         which: np.ndarray,
+        rows: np.ndarray,
         distributions: Distributions,
         randomness: dict[Purpose, np.ndarray],
         drafting: np.ndarray,
     ) -> None:
-        tokens, closed = next_tokens(self.rule, distributions, randomness, drafting)
+        tokens, closed = next_tokens(self.rule, distributions, rows, randomness, drafting)
         self._count(place, which, drafting, closed)
         self.tokens[which, place] = tokens
         self.start[which[closed]] = place + 1
@@ -287,13 +291,73 @@ class SharedSampler:
 
 
 def next_tokens(
+    rule: TokenRule, distributions: Distributions, rows: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The next token of n samples, (n,) int64, and for which of them it ends the round, (n,) bool.
+
+    Args:
+        rule: Decides about draft tokens.
+        distributions: p, the one that draft tokens are drawn from, and the one claimed for them, (g, V) each, after g texts.
+        rows: (n,) int64, in ascending order: which of the texts a sample has.
+        randomness: (n,) float64 by purpose.
+        drafting: (n,) bool, whether the sample's round tests a draft token here or adds its bonus token.
+    """
+    if type(rule) is TokenRule:
+        return _apply_token_rule(distributions, rows, randomness, drafting)
+    tokens, closed = np.empty(len(rows), dtype=np.int64), ~drafting
+    ends = np.searchsorted(rows, np.arange(len(distributions[0]) + 1)).tolist()
+    for row, (begin, end) in enumerate(pairwise(ends)):
+        p, drawn, q = (None if one is None else one[row].cpu() for one in distributions)
+        assert p is not None
+        here = {purpose: u[begin:end] for purpose, u in randomness.items()}
+        tokens[begin:end], closed[begin:end] = _apply_rule(rule, (p, drawn, q), here, drafting[begin:end])
+    return tokens, closed
+
+
+def _apply_token_rule(
+    distributions: Distributions, rows: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """``next_tokens`` under the token rule, for all texts together, on the device of the distributions."""
+    p, drawn, q = distributions
+    where = torch.from_numpy(rows).to(p.device)
+    u = dict(zip(randomness, torch.from_numpy(np.stack([*randomness.values()])).to(p.device), strict=True))
+    tokens, closed = torch.zeros_like(where), torch.from_numpy(~drafting).to(p.device)
+
+    def find_texts(index: Tensor) -> tuple[Tensor | slice, Tensor]:
+        """The texts of these samples, and where among them each sample's own stands; on a GPU all texts."""
+        if not p.is_cpu:
+            return slice(None), where[index]
+        texts, line = torch.unique_consecutive(where[index], return_inverse=True)
+        return slice(None) if len(texts) == len(p) else texts, line
+
+    def fill(index: Tensor, probs: Tensor, purpose: Purpose) -> Tensor:
+        texts, line = find_texts(index)
+        tokens[index] = draw_in_rows(probs[texts], line, u[purpose][index])
+        return tokens[index]
+
+    if not drafting.all():
+        fill(torch.from_numpy(np.flatnonzero(~drafting)).to(p.device), p, Purpose.BONUS)
+    if drafting.any():
+        assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
+        index = torch.from_numpy(np.flatnonzero(drafting)).to(p.device)
+        draft_tokens = fill(index, drawn, Purpose.DRAFT)
+        here = where[index]
+        rejected = index[~accepts(u[Purpose.ACCEPT][index], p[here, draft_tokens], q[here, draft_tokens])]
+        if len(rejected):
+            texts, line = find_texts(rejected)
+            left, total = unscaled_residual(p[texts], q[texts])
+            is_replaced = (total[:, 0] > 0.0)[line]  # else p equals q up to rounding: the draft token is accepted
+            replacements = draw_in_rows(left.div_(total), line, u[Purpose.RESIDUAL][rejected])
+            tokens[rejected] = torch.where(is_replaced, replacements, tokens[rejected])
+            closed[rejected] = is_replaced
+    found = (2 * tokens + closed).cpu().numpy()
+    return found >> 1, (found & 1).astype(bool)
+
+
+def _apply_rule(
     rule: TokenRule, distributions: Distributions, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The next token of n samples that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.
-
-    ``distributions`` are p, the one that draft tokens are drawn from, and the one claimed for them, (V,) each; ``randomness`` has
-    (n,) float64 by purpose; ``drafting`` (n,) tells whether the sample's round tests a draft token here or adds its bonus token.
-    """
+    """``next_tokens`` of any rule that judges token by token, for samples of one text; distributions (V,)."""
     p, drawn, q = distributions
     tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting
 

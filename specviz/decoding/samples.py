@@ -126,12 +126,31 @@ class Samples:
 
 def find_distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows of (N, L) ids, in lexicographic order, and the index of each row among them, (N,) int64."""
+    distinct, order, bounds = group_rows(rows)
+    group = np.empty(len(rows), dtype=np.int64)
+    group[order] = np.repeat(np.arange(len(distinct)), np.diff(bounds))
+    return distinct, group
+
+
+def group_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct rows of (N, L) ids in lexicographic order, (G, L), and where each occurs.
+
+    Returns also the indices of all rows, (N,) int64, those of one distinct row together and ascending, and where each distinct
+    row begins among them, (G + 1,).
+    """
     if not len(rows):
-        return rows, np.zeros(0, dtype=np.int64)
-    first, group = np.zeros(1, dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    for column in rows.T.astype(np.int64) - NONE:  # one sort of numbers a token: sorting rows takes ten times as long
-        _, first, group = np.unique(group * (int(column.max()) + 1) + column, return_index=True, return_inverse=True)
-    return rows[first], group.reshape(-1)
+        return rows, np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    key, size = np.zeros(len(rows), dtype=np.int64), 1
+    for column in rows.T.astype(np.int64) - NONE:  # few sorts of numbers: sorting rows takes ten times as long
+        width = int(column.max()) + 1
+        if size * width >= 2**63:  # the columns so far become one number each, from 0
+            _, key = np.unique(key, return_inverse=True)
+            size = int(key.max()) + 1
+        key, size = key * width + column, size * width
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    bounds = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, [len(rows)]])
+    return rows[order[bounds[:-1]]], order, bounds
 
 
 def join_samples(shards: Iterable[Samples]) -> Samples:

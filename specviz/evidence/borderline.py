@@ -37,34 +37,42 @@ class _NearEdges(SharedSampler):
 
     def __init__(self, shard: Shard, beginnings: Collection[tuple[int, ...]]):
         super().__init__(shard)
-        self.beginnings = set(beginnings)
+        self.named: dict[tuple[int, ...], set[int]] = {}  # tokens that continue a text to one of the beginnings
+        for one in beginnings:
+            if one:
+                self.named.setdefault(one[:-1], set()).add(one[-1])
         self.near = np.zeros(shard.count, dtype=bool)
 
     def _write(
         self,
         place: int,
         which: np.ndarray,
+        rows: np.ndarray,
         distributions: Distributions,
         randomness: dict[Purpose, np.ndarray],
         drafting: np.ndarray,
     ) -> None:
-        super()._write(place, which, distributions, randomness, drafting)
+        super()._write(place, which, rows, distributions, randomness, drafting)
         if not len(which):
             return
-        text = tuple(self.tokens[which[0], :place].tolist())
-        named = np.array([one[place] for one in self.beginnings if len(one) == place + 1 and one[:place] == text])
+        vocabulary, first = distributions[0].shape[-1], np.searchsorted(rows, np.arange(len(distributions[0])))
+        texts = map(tuple, self.tokens[which[first], :place].tolist())
+        named = [row * vocabulary + token for row, text in enumerate(texts) for token in self.named.get(text, ())]
         tokens, closed = self.tokens[which, place], self.start[which] == place + 1
-        matters = np.isin(tokens, named)
-        near = dict.fromkeys(randomness, NEAR) | {Purpose.RESIDUAL: compute_residual_window(distributions)}
+        matters = np.isin(rows * vocabulary + tokens, named)
+        near: dict[Purpose, float | np.ndarray] = dict.fromkeys(randomness, NEAR)
+        near |= {Purpose.RESIDUAL: compute_residual_window(distributions)[rows]}
         for sign in (-1.0, 1.0):
             moved = {purpose: np.clip(u + sign * near[purpose], 0.0, 1.0) for purpose, u in randomness.items()}
-            others, ended = next_tokens(self.rule, distributions, moved, drafting)
-            changed = (others != tokens) & (matters | np.isin(others, named))
+            others, ended = next_tokens(self.rule, distributions, rows, moved, drafting)
+            changed = (others != tokens) & (matters | np.isin(rows * vocabulary + others, named))
             self.near[which[changed | (matters & (ended != closed))]] = True
         self.open[which[~matters]] = False  # whatever follows, the sample stays in the cell of its beginning
 
 
-def compute_residual_window(distributions: Distributions) -> float:
-    """NEAR for the random number that draws from a residual: rescaling p - q to sum to 1 also scales its rounding errors."""
+def compute_residual_window(distributions: Distributions) -> np.ndarray:
+    """NEAR for the random number that draws from a residual, (g,): rescaling p - q to sum to 1 also scales its rounding errors."""
     p, _, q = distributions
-    return NEAR if q is None else min(1.0, NEAR / max(NEAR, 1.0 - float(overlap(p, q))))
+    if q is None:
+        return np.full(len(p), NEAR)
+    return (NEAR / (1.0 - overlap(p, q)).clamp(min=NEAR)).clamp(max=1.0).cpu().numpy()

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.samples import NONE, Samples, find_distinct_rows
+from specviz.decoding.samples import NONE, Samples, group_rows
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
@@ -63,36 +63,40 @@ def score_samples(
         who = np.flatnonzero(samples.tokens[:, place] != NONE)
         if not len(who):
             break
-        paths, which = find_distinct_rows(samples.tokens[who, :place])
-        order = np.argsort(which, kind="stable")
-        who, ends = who[order], np.searchsorted(which[order], np.arange(len(paths) + 1))
-        drafts = distributions_after(draft, prompt, paths) if draft is not None else None
-        for where, p in distributions_after(target, prompt, paths):
+        paths, order, ends = group_rows(samples.tokens[who, :place])
+        who = who[order]
+        drafts = distributions_after(draft, prompt, paths, stays=True) if draft is not None else None
+        for where, p in distributions_after(target, prompt, paths, stays=True):
             q = next(drafts)[1] if drafts else None
             mine = who[ends[where.start] : ends[where.stop]]
             sizes = np.diff(ends[where.start : where.stop + 1])
-            group = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
-            _score_position(
-                scores, (mine, place), group, torch.from_numpy(samples.tokens[mine, place].astype(np.int64)), p, q, ids
-            )
+            group = np.repeat(np.arange(len(sizes)), sizes)
+            _score_position(scores, (mine, place), group, samples.tokens[mine, place].astype(np.int64), p, q, ids)
             on_progress((place + where.stop / len(paths)) / length)
     return scores
 
 
 def _score_position(
-    scores: Scores, index: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, eos_token_ids: Tensor
+    scores: Scores, index: tuple, rows: np.ndarray, ids: np.ndarray, p: Tensor, q: Tensor | None, eos_token_ids: Tensor
 ) -> None:
-    """Score the tokens at ``at`` (samples, position). Token j follows the prefix with distributions p[group[j]] and q[group[j]]."""
+    """Score the tokens at ``index`` (samples, position). Token j follows the prefix with distributions p[rows[j]] and q[rows[j]].
+
+    Computed on the device of the distributions. What each sample gets comes back in one transfer, the groups in another.
+    """
     p = p / p.sum(-1, keepdim=True)
+    group, tokens = torch.from_numpy(np.stack([rows, ids])).to(p.device)
     mass = p[group, tokens]
-    scores.mass[index] = mass
-    scores.below[index] = p.cumsum(-1)[group, tokens] - mass
-    scores.ending[index] = p[:, eos_token_ids].sum(-1)[group]
+    ending = p[:, eos_token_ids.to(p.device)].sum(-1)
+    found = [mass, p.cumsum(-1)[group, tokens] - mass, ending[group]]
     if q is not None:
         favored = q > p
-        scores.favored[index] = favored[group, tokens]
-        scores.favored_mass[index] = (p * favored).sum(-1)[group]
-    counts = torch.zeros_like(p).index_put_((group, tokens), torch.ones(len(tokens), dtype=p.dtype), accumulate=True)
+        found += [favored[group, tokens].double(), (p * favored).sum(-1)[group]]
+    parts = torch.stack(found).cpu().numpy()
+    scores.mass[index], scores.below[index], scores.ending[index] = parts[:3]
+    if q is not None:
+        scores.favored[index], scores.favored_mass[index] = parts[3].astype(bool), parts[4]
+    counts = torch.zeros_like(p)
+    counts.view(-1).scatter_add_(0, group * p.shape[-1] + tokens, torch.ones_like(mass))
     scores.groups[index[1]].extend(group_by_prefix(counts, p))
 
 
@@ -106,8 +110,9 @@ def group_by_prefix(counts: Tensor, p: Tensor) -> Iterator[Group]:
     """
     n = counts.sum(-1)
     heavy = p * n[:, None] >= LEAST
-    for row in torch.nonzero((n >= 2 * LEAST) & heavy.any(-1))[:, 0].tolist():
-        own = heavy[row]
+    rows = torch.nonzero((n >= 2 * LEAST) & heavy.any(-1))[:, 0]
+    heavy, p, counts, n = (part[rows].cpu() for part in (heavy, p, counts, n))
+    for row, own in enumerate(heavy):
         masses, seen = p[row, own], counts[row, own]
         rest = (p[row, ~own].sum()[None], counts[row, ~own].sum()[None])
         if float(rest[0]) * float(n[row]) >= LEAST or len(masses) == 0:

@@ -14,28 +14,41 @@ from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, e
 
 KEPT = 1024  # distributions that ``MemoizedPaths`` keeps: 32 MB at a vocabulary of 4096
 NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
+GPU_NODES = 8  # times as many nodes in one pass on a GPU, where the number of passes decides
 
 
 def distributions_after(
-    source: LanguageModel, prompt: Sequence[int], paths: np.ndarray, nodes: int = NODES
+    source: LanguageModel, prompt: Sequence[int], paths: np.ndarray, nodes: int = NODES, *, stays: bool = False
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the distributions of the token after ``prompt + path``, one pass of at most ``nodes`` nodes at a time.
 
+    On a GPU a pass has ``GPU_NODES`` times as many nodes.
+
     ``paths`` (G, m) int are distinct rows in lexicographic order, so that neighbors share nodes of a tree under the prompt (Miao
-    et al. 2024, SpecInfer, tree attention). Yields (slice of the paths, (g, V) float64 on the CPU), in order.
+    et al. 2024, SpecInfer, tree attention). Yields (slice of the paths, (g, V) float64), in order; on the CPU unless the
+    distributions may stay on the device of the model.
     """
     if isinstance(source, MemoizedPaths):
-        yield from source.iterate_distributions(prompt, paths, nodes)
+        yield from source.iterate_distributions(prompt, paths, nodes, stays)
         return
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
-        yield slice(0, 1), source.distributions([row], empty_tree(1))[:, 0].cpu()
+        found = source.distributions([row], empty_tree(1))[:, 0]
+        yield slice(0, 1), found if stays else found.cpu()
         return
+    size = nodes * GPU_NODES if _is_on_gpu(source) else nodes
     while begin < len(paths):
-        tokens, parents, leaves = _build_tree(paths, begin, nodes)
+        tokens, parents, leaves = _build_tree(paths, begin, size)
         distributions = source.distributions([row], build_token_tree([tokens], [parents]))[0]
-        yield slice(begin, begin + len(leaves)), distributions[[leaf + 1 for leaf in leaves]].cpu()
+        first = leaves[0] + 1  # the leaves stand together, at the end
+        found = distributions[first : first + len(leaves)]
+        yield slice(begin, begin + len(leaves)), found if stays else found.cpu()
         begin += len(leaves)
+
+
+def _is_on_gpu(source: LanguageModel) -> bool:
+    device = getattr(source, "device", None)
+    return device is not None and device.type == "cuda"
 
 
 class MemoizedPaths:
@@ -51,15 +64,19 @@ class MemoizedPaths:
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         return self.source.distributions(rows, tree)
 
-    def iterate_distributions(self, prompt: Sequence[int], paths: np.ndarray, nodes: int) -> Iterator[tuple[slice, Tensor]]:
+    def iterate_distributions(
+        self, prompt: Sequence[int], paths: np.ndarray, nodes: int, stays: bool = False
+    ) -> Iterator[tuple[slice, Tensor]]:
         """As ``distributions_after``, in the same slices: two models read side by side give the same paths."""
-        begin = 0
+        begin, size = 0, nodes * GPU_NODES if _is_on_gpu(self.source) else nodes
         while begin < len(paths):
-            end = begin + (len(_build_tree(paths, begin, nodes)[2]) if paths.shape[1] else 1)
+            end = begin + (len(_build_tree(paths, begin, size)[2]) if paths.shape[1] else 1)
             asked = list(map(tuple, paths[begin:end].tolist()))
             fresh = [place for place, path in enumerate(asked) if path not in self.known]
             found = {path: self.known[path] for path in asked if path in self.known}
-            for where, read in distributions_after(self.source, prompt, paths[begin:end][fresh], nodes) if fresh else ():
+            for where, read in (
+                distributions_after(self.source, prompt, paths[begin:end][fresh], nodes, stays=stays) if fresh else ()
+            ):
                 found |= {asked[place]: one for place, one in zip(fresh[where], read, strict=True)}
             yield slice(begin, end), torch.stack([found[path] for path in asked])
             for path in asked[: KEPT - len(self.known)]:

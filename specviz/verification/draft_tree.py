@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
 ROOT = -1
+KEPT_WIDTH = 256  # nodes up to which masks are kept: 64 KB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,17 @@ def list_node_texts(ids: tuple[int, ...], tree: DraftTree, index: int) -> list[t
     return found
 
 
-@lru_cache(maxsize=256)
 def ancestor_mask(parents: tuple[int, ...], width: int) -> Tensor:
     """Tree attention mask, (width, width) bool: which nodes of a row each node sees, itself included. Padding sees nothing."""
-    seen = torch.zeros(width, width, dtype=torch.bool)
-    for node, parent in enumerate(parents):
-        if parent != ROOT:
-            seen[node] = seen[parent]
-        seen[node, node] = True
-    return seen
+    return (_build_ancestor_mask if width <= KEPT_WIDTH else _build_ancestor_mask.__wrapped__)(parents, width)
+
+
+@lru_cache(maxsize=256)
+def _build_ancestor_mask(parents: tuple[int, ...], width: int) -> Tensor:
+    seen, above = np.zeros((width, width), dtype=bool), np.array(parents, dtype=np.int64)
+    nodes = here = np.arange(len(above))
+    while len(nodes):  # a level up in each step
+        seen[nodes, here] = True
+        here = above[here]
+        nodes, here = nodes[here != ROOT], here[here != ROOT]
+    return torch.from_numpy(seen)

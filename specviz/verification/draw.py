@@ -38,6 +38,32 @@ def inverse_cdf(probs: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     return torch.minimum(found, last), cumulative
 
 
+def draw_in_rows(probs: Tensor, rows: Tensor, u: Tensor) -> Tensor:
+    """One token for each number: ``draw_many`` of a ragged batch.
+
+    Args:
+        probs: (g, V) float64, as in ``draw_tokens``.
+        rows: (n,) int64, from which of the distributions each token is drawn.
+        u: (n,) float64 in [0, 1).
+
+    Returns:
+        (n,) int64. No listener is told of the comparisons.
+    """
+    vocabulary = probs.shape[-1]
+    cumulative = probs.cumsum(-1)
+    total = cumulative[:, -1:].contiguous()
+    last = torch.searchsorted(cumulative, total, right=False)[:, 0]
+    if len(probs) == 1:
+        return torch.minimum(torch.searchsorted(cumulative[0], u * total[0], right=True), last)
+    goal, flat, begin = u * total[rows, 0], cumulative.flatten(), rows * vocabulary - 1
+    found = torch.zeros_like(rows)  # how many cumulative masses are known to be at most the goal
+    for bit in reversed(range(vocabulary.bit_length())):
+        more = found + (1 << bit)
+        is_below = (flat[begin + more.clamp(max=vocabulary)] <= goal) & (more <= vocabulary)
+        found = torch.where(is_below, more, found)
+    return torch.minimum(found, last[rows])
+
+
 def stack_rows(distributions: Sequence[Tensor]) -> Tensor:
     """Stack distributions (V,) as rows, (n, V). An array that is in every row is expanded, not copied."""
     first = distributions[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -15,13 +16,14 @@ from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.errors import ModelError, SettingsError
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.pairs.loading import load_pair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
-from tests.fake_device import fake_device
+from tests.fake_device import fake_device, fetched, sent
 from tests.pairs import tiny_model
 
 
@@ -34,7 +36,7 @@ def asked(engine: str, rule=None, place=None, **more) -> EngineChoice:
 def test_by_default_the_reference_runs_on_a_processor_and_the_faster_engine_on_a_gpu(monkeypatch) -> None:
     assert asked("auto").name == "reference"
     for seconds, faster in (({"reference": 2.0, "device": 1.0}, "device"), ({"reference": 1.0, "device": 2.0}, "reference")):
-        alone = iter((seconds["reference"], seconds["device"], 0.5))
+        alone = iter((seconds["reference"], seconds["device"], 0.5) * 2)
         with monkeypatch.context() as patched, fake_device() as place:
             patched.setattr(choice, "_time_rounds", lambda steps, rows, alone=alone: next(alone))
             found = asked("auto", place=place)
@@ -42,7 +44,7 @@ def test_by_default_the_reference_runs_on_a_processor_and_the_faster_engine_on_a
             assert isinstance(found.steps, DeviceSteps) == (faster == "device")
             assert found.explain_loss(1.9).startswith("The target alone is faster here: 500.00 ms a token")
             assert not found.explain_loss(2.1)
-            assert asked("auto", place=place, bars=3).name == "reference"
+            assert asked("auto", place=place, bars=3).name == faster
             assert "k-seq" in asked("auto", SequentialRule(), place=place).note
             assert asked("reference", place=place).name == "reference"
 
@@ -84,8 +86,6 @@ def test_what_is_asked_for_is_had_or_refused_in_a_sentence(monkeypatch) -> None:
     assert asked("device").name == "device"
     with pytest.raises(SettingsError, match="k-seq is not written for the device"):
         asked("device", SequentialRule())
-    with pytest.raises(SettingsError, match="distributions of each round are kept"):
-        asked("device", bars=4)
     with pytest.raises(SettingsError, match="one of auto, reference, device, compiled"):
         Settings(engine="fast")
     monkeypatch.setattr(choice.shutil, "which", lambda name: None)
@@ -100,6 +100,47 @@ def test_both_write_the_same_text_and_the_trace_says_which_ran(pair, changes: di
     assert one.output_ids == other.output_ids
     assert [round_.accepted_path for round_ in one.rounds] == [round_.accepted_path for round_ in other.rounds]
     assert (one.models["engine"], other.models["engine"]) == ("reference", "device")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"rule": "block"},
+        {"proposer": "tree", "tree": "2-2", "siblings": "distinct"},
+        {"proposer": "none"},
+        {"temperature": 0.0},
+    ],
+    ids=str,
+)
+def test_both_keep_the_same_distributions(pair, changes: dict) -> None:
+    settings = Settings(prompt="Once upon a time", max_new_tokens=9, gamma=3, **changes)
+    whole: list[list] = [[], []]
+    one, other = (
+        record_run(pair, replace(settings, engine=engine), on_round=lambda round_, mine=mine: mine.append(round_.full))
+        for engine, mine in zip(("reference", "device"), whole, strict=True)
+    )
+    assert one.output_ids == other.output_ids
+    for left, right in zip(one.rounds, other.rounds, strict=True):
+        assert [d.replacement_if_rejected for d in left.proposals] == [d.replacement_if_rejected for d in right.proposals]
+        for here, there in zip(left.distributions, right.distributions, strict=True):
+            assert here.tokens == there.tokens
+            assert here.p == pytest.approx(there.p, abs=1e-6)
+    for here, there in zip(*whole, strict=True):
+        assert torch.allclose(here.p, there.p, atol=1e-6)
+        assert (here.q is None and there.q is None) or torch.allclose(here.q, there.q, atol=1e-6)
+
+
+def test_a_live_round_on_a_gpu_is_two_transfers(pair_folders) -> None:
+    """The host sends one table and fetches one: decisions and whole distributions. The first round also sends the prompt."""
+    with fake_device():
+        pair = load_pair("|".join(map(str, pair_folders)), "cuda", "float32")
+        settings, counts = Settings(prompt="Once upon a time", max_new_tokens=16, gamma=3, engine="device"), []
+        record_run(pair, settings, rounds=2)
+        fetched.clear(), sent.clear()
+        trace = record_run(pair, settings, on_round=lambda round_: counts.append((len(sent), len(fetched))))
+    assert all(round_.distributions for round_ in trace.rounds) and len(counts) >= 4
+    assert {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(counts)} == {(1, 1)}
 
 
 def test_samples_in_batches_are_the_same_by_both(pair) -> None:

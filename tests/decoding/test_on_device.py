@@ -8,6 +8,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ from specviz.web.exactness import work as exact_work
 from specviz.web.mistakes import work as broken_work
 from specviz.web.mistakes.state import BugQuestion, BugState
 from tests.encoder_decoders import KINDS
-from tests.fake_device import fake_device
+from tests.fake_device import fake_device, fetched
 from tests.models.test_families import configuration, network
 from tests.pages import FreeTicket, build_exactness_state
 from tests.proposers.test_eagle import random_head
@@ -181,6 +182,20 @@ def test_samples_on_shared_distributions(both, proposer):
 
     here, there = both(work)
     assert here == there
+
+
+def test_a_pass_of_shared_distributions_is_fetched_in_one_transfer(pair_folders):
+    """Two more are of single numbers: whether logits are finite, for target and draft, and how many draft tokens were rejected."""
+    with fake_device():
+        pair = load_pair("|".join(map(str, pair_folders)), "cuda", "float32")
+        settings, ids = replace(BASE, max_new_tokens=3), pair.encode(PROMPT)
+        ours = (*open_proposer(pair, settings), build_rule(settings), PhiloxRandomness(3))
+        passes, counts = [], []
+        keep = lambda state: (passes.append(state.done), counts.append(len(fetched)))  # noqa: E731
+        fetched.clear()
+        sample_with_shared_distributions(Shard(*ours, settings, ids, pair.eos_token_ids, count=3000), keep=keep)
+    assert len(passes) >= 3
+    assert all(after - before <= 4 for before, after in pairwise([0, *counts])), fetched
 
 
 @pytest.mark.slow

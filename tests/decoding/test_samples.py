@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from specviz.decoding.samples import NONE, Samples, find_distinct_rows, join_samples
+from specviz.decoding.samples import NONE, Samples, find_distinct_rows, group_rows, join_samples
 
 
 def rows(n: int, length: int, vocabulary: int, seed: int = 0) -> np.ndarray:
@@ -38,3 +40,14 @@ def test_parts_joined_are_the_whole():
     assert [(part.first, len(part)) for part in parts] == [(100, 7), (107, 23)]
     again = join_samples(parts[::-1])
     assert again.first == 100 and np.array_equal(again.tokens, whole.tokens)
+
+
+@pytest.mark.parametrize("vocabulary", [7, 2**31 - 2])
+def test_rows_are_grouped_in_the_order_of_their_ids(vocabulary):
+    """With the larger ids three columns exceed 64 bits."""
+    random = np.random.default_rng(0)
+    tokens = random.choice(random.integers(NONE, vocabulary, 4), (60, 3)).astype(np.int32)
+    distinct, order, bounds = group_rows(tokens)
+    assert list(map(tuple, distinct.tolist())) == sorted(set(map(tuple, tokens.tolist())))
+    for row, (begin, end) in enumerate(pairwise(bounds)):
+        assert order[begin:end].tolist() == [number for number, one in enumerate(tokens) if (one == distinct[row]).all()]

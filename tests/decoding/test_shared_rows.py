@@ -33,6 +33,23 @@ def distributions(seed: int, *shape: int) -> torch.Tensor:
 # Draws ---------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("vocabulary", (1, 2, 7, 8, 4099))
+def test_a_ragged_batch_draws_what_each_number_draws_from_its_own_distribution(vocabulary):
+    """Random numbers on the edges between tokens too, tokens without mass, and a distribution from which few numbers draw."""
+    probs = distributions(2, 5, vocabulary) * (distributions(3, 5, vocabulary) > 0.3)
+    probs[:, vocabulary // 2] += 0.1
+    rows = torch.tensor([0] * 40 + [1] * 3 + [3] * 200 + [4])
+    u = distributions(4, len(rows))
+    edges = (probs.cumsum(-1) / probs.sum(-1, keepdim=True))[rows]
+    u[::3] = edges[torch.arange(len(rows)), torch.arange(len(rows)) % vocabulary][::3].clamp(max=1.0 - 2.0**-53)
+    alone = [int(drawing.draw_many(probs[row], one)) for row, one in zip(rows.tolist(), u[:, None], strict=True)]
+    assert drawing.draw_in_rows(probs, rows, u).tolist() == alone
+    only = rows == 3
+    assert drawing.draw_in_rows(probs[3:4], torch.zeros(200, dtype=torch.int64), u[only]).tolist() == [
+        token for token, row in zip(alone, rows.tolist(), strict=True) if row == 3
+    ]
+
+
 @pytest.mark.parametrize("vocabulary", (1, 7, 4096, 4099))
 def test_a_distribution_that_is_expanded_is_summed_up_once_and_draws_as_its_copies_do(monkeypatch, vocabulary):
     """Random numbers on every edge between two tokens and beside it, where one bit more or less would draw another token."""

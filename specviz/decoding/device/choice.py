@@ -71,8 +71,8 @@ def choose_engine(
     """What runs a request's rounds.
 
     On a GPU, ``device`` and ``compiled`` are recorded as a CUDA graph. There ``auto`` takes the engine that a probe measured to be
-    faster; the measurement is kept with the models. ``auto`` takes the reference on other devices, where distributions are kept,
-    and where the combination cannot stay on the device.
+    faster; the measurement is kept with the models. ``auto`` takes the reference on other devices, and where the combination
+    cannot stay on the device.
 
     Args:
         engine: A choice of the setting ``engine``.
@@ -83,7 +83,7 @@ def choose_engine(
         eos_token_ids: As for ``engine.step``.
         rows: Most rows of a call.
         columns: Most tokens of a row's text.
-        bars: As for ``engine.step``; only the reference keeps distributions.
+        bars: As for ``engine.step``.
 
     Raises:
         SettingsError: ``device`` or ``compiled`` is wanted and not possible.
@@ -93,21 +93,19 @@ def choose_engine(
     reference = EngineChoice(REFERENCE, lambda prefixes: step(prefixes, *arguments, bars))
     on_gpu = isinstance(target, CachedModel) and target.device.type == "cuda"
     refusal = explain_refusal(target, proposer, rule)
-    if engine == REFERENCE or (engine == "auto" and (not on_gpu or bars)):
+    if engine == REFERENCE or (engine == "auto" and not on_gpu):
         return reference
     if engine == "auto":
         if refusal is not None:
             return EngineChoice(REFERENCE, reference.steps, note=f"The reference runs: {refusal}.")
         try:
-            return _choose_fastest(reference, arguments, rows, columns)
+            return _choose_fastest(reference, arguments, rows, columns, bars)
         except ModelError as error:
             return EngineChoice(REFERENCE, reference.steps, note=f"{str(error).rstrip('.')}. The reference runs instead.")
     if refusal is not None:
         raise SettingsError("engine", engine, f"reference or auto here: {refusal}")
-    if bars:
-        raise SettingsError("engine", engine, "reference or auto where the distributions of each round are kept")
     compiler = _compiler_options(target) if engine == COMPILED else None
-    return EngineChoice(engine, DeviceSteps(*arguments, rows, columns, compiler, records=on_gpu))
+    return EngineChoice(engine, DeviceSteps(*arguments, rows, columns, compiler, on_gpu, bars))
 
 
 def choose_target_only(
@@ -124,10 +122,10 @@ def choose_target_only(
     )  # fmt: skip
 
 
-def _choose_fastest(reference: EngineChoice, arguments: tuple[Any, ...], rows: int, columns: int) -> EngineChoice:
+def _choose_fastest(reference: EngineChoice, arguments: tuple[Any, ...], rows: int, columns: int, bars: int) -> EngineChoice:
     """The faster of the reference and the recorded round."""
-    target, proposer, rule, randomness, eos_token_ids = arguments
-    device = DeviceSteps(target, proposer, rule, randomness, eos_token_ids, rows, columns, records=True)
+    target, proposer, *_, eos_token_ids = arguments
+    device = DeviceSteps(*arguments, rows, columns, records=True, bars=bars)
     store = ProgramStore.find_store(target.model)
     seconds = store.seconds.get(device.key)
     if seconds is None:

@@ -30,7 +30,7 @@ from specviz.decoding.device.batched_rules import (
 )
 from specviz.decoding.device.capture import ProgramStore, RoundProgram
 from specviz.decoding.device.fixed_shape import FixedShape, build_shape
-from specviz.decoding.engine import step, truncate_outcome
+from specviz.decoding.engine import record_round, step, truncate_outcome
 from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
 from specviz.models.cache.fixed import FixedModel, PassTokens
@@ -41,6 +41,7 @@ from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome, Round
 from specviz.verification.block import BlockRule
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import inverse_cdf
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
@@ -106,6 +107,7 @@ class DeviceSteps:
         columns: Most tokens of a row's text.
         compiler: Arguments of torch.compile, such as {"backend": "inductor"}; None: the function is not compiled.
         records: Whether the round is recorded as a CUDA graph.
+        bars: As for ``engine.step``. With bars the whole distributions are fetched, in the one transfer that ends a round.
 
     Raises:
         ModelError: The round cannot be compiled or recorded, or its cache does not fit into memory.
@@ -122,8 +124,9 @@ class DeviceSteps:
         columns: int = 1024,
         compiler: dict[str, Any] | None = None,
         records: bool = False,
+        bars: int = 0,
     ):
-        self.reference = (target, proposer, rule, randomness, eos_token_ids)
+        self.reference, self.bars = (target, proposer, rule, randomness, eos_token_ids, bars), bars
         self.proposer, self.rule, self.randomness, self.eos_token_ids = proposer, rule, randomness, eos_token_ids
         drawn = not isinstance(proposer, FixedTree) or proposer.siblings != "top"
         widths = tuple(proposer.widths) if isinstance(proposer, FixedTree) else (1,) * getattr(proposer, "gamma", 0)
@@ -134,7 +137,7 @@ class DeviceSteps:
 
         def build() -> RoundProgram:
             draft = proposer.draft.open_fixed(rows, width) if widths else None
-            kernel = RoundKernel(target.open_fixed(rows, width), draft, rule, self.shape, widths, drawn, rows, width)
+            kernel = RoundKernel(target.open_fixed(rows, width), draft, rule, self.shape, widths, drawn, rows, width, bars > 0)
             harmless = np.zeros((rows, 3 + 3 * len(self.shape.parents)))
             harmless[:, 0], harmless[:, 1] = 2, len(widths)
             return RoundProgram(kernel, harmless, compiler, records)
@@ -143,7 +146,7 @@ class DeviceSteps:
         if (compiler or records) and isinstance(getattr(target, "model", None), nn.Module):
             models = (target, proposer.draft) if widths else (target,)
             requests = tuple(map(_describe_model, models))
-            self.key = (*requests, type(rule), self.shape, drawn, rows, width, str(compiler), records)
+            self.key = (*requests, type(rule), self.shape, drawn, rows, width, str(compiler), records, bars > 0)
         self.program = ProgramStore.find_store(target.model).lease(self.key, self, build) if self.key else build()
         self.kernel: RoundKernel = self.program.kernel
         self._slots = [_Slot() for _ in range(rows)]
@@ -171,8 +174,22 @@ class DeviceSteps:
         for row, place, one in zip(rows, places, found, strict=True):
             kept = truncate_outcome(self._build_outcome(one, row, packet[place], uniforms[place]), row, self.eos_token_ids)
             self._slots[place] = _Slot(row.draw, row.ids + kept.committed)
-            rounds.append(Round(len(row.ids), kept.decisions, kept.accepted_path, kept.ending, (), timing))
+            if self.bars:
+                tree, p = self._build_tree(kept, record[place, one.length :])
+                rounds.append(record_round(self.rule, row, tree, 0, p, kept, self.randomness, timing, self.bars))
+            else:
+                rounds.append(Round(len(row.ids), kept.decisions, kept.accepted_path, kept.ending, (), timing))
         return rounds
+
+    def _build_tree(self, outcome: Outcome, numbers: np.ndarray) -> tuple[DraftTree, Tensor]:
+        """A row's draft tokens with their distributions, and the target's (n + 1, V), from the whole distributions as they were fetched."""
+        every = torch.from_numpy(numbers).view(-1, self.kernel.target.vocabulary)
+        decisions, nodes = outcome.decisions, len(self.shape.parents)
+        tokens, parents, u = (
+            zip(*((one.token, one.parent, one.u_draft) for one in decisions), strict=True) if decisions else ((),) * 3
+        )
+        q = every[: len(decisions)] if decisions else None
+        return DraftTree((tokens,), (parents,), (q,), (u,), self.proposer.name, True), every[nodes : nodes + len(decisions) + 1]
 
     def forget_rows(self) -> None:
         """Let every row be read anew."""
@@ -284,7 +301,8 @@ class _Record:
         after = line[6 * count :].tolist()
         self.count, self.rejected, self.last = (int(number) for number in after[:3])
         self.finite, self.irregular = (bool(number) for number in after[3:5])
-        self.path = [int(node) for node in after[5:]]
+        self.length = 6 * count + 5 + len(shape.levels)
+        self.path = [int(node) for node in after[5 : 5 + len(shape.levels)]]
 
 
 def _round_up_columns(needed: int, extra: int, context: int | None) -> int:
@@ -315,6 +333,7 @@ class RoundKernel:
         drawn: Whether draft tokens are drawn; otherwise the most probable ones are taken.
         rows: B.
         columns: S.
+        keeps_distributions: Whether a round also returns the draft's and the target's distributions.
     """
 
     def __init__(
@@ -327,7 +346,9 @@ class RoundKernel:
         drawn: bool,
         rows: int,
         columns: int,
+        keeps_distributions: bool = False,
     ):
+        self.keeps_distributions = keeps_distributions
         self.target, self.draft, self.shape, self.drawn = target, draft, shape, drawn
         self.widths, self.block, self.device = tuple(widths), isinstance(rule, BlockRule), target.device
         device, nodes = self.device, len(shape.parents)
@@ -365,7 +386,7 @@ class RoundKernel:
                 a bonus token.
 
         Returns:
-            (B, 6 N + 5 + K) float64 in the order in which _Record reads it.
+            (B, 6 N + 5 + K) float64 in the order in which _Record reads it; then q (N, V) and p (N + 1, V) where they are kept.
         """
         nodes = len(self.shape.parents)
         lengths, levels = packet[:, 0].long(), packet[:, 1].long()
@@ -381,6 +402,8 @@ class RoundKernel:
         if not self.shape.is_chain:
             for model in filter(None, (self.target, self.draft)):
                 model.move(*columns)
+        if self.keeps_distributions:
+            record = torch.cat([record, *(part.flatten(1) for part in (q, p) if part is not None)], 1)
         return record
 
     def _decide(

@@ -265,7 +265,7 @@ class CachedModel:
         if plain and even and tree.is_chain:
             return None
         if plain and len(fed) == 1 and not self.has_position_bias and not any(self._windows.values()):
-            return F.pad(tree_mask(lead, tree.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
+            return F.pad(tree_mask(lead, tree.parents[0], self.model.dtype, self.device), (self._width, 0))[None, None]
         begins, total = self._width + lead, self._width + lead + tree.widest
         where = [[-1] * total for _ in fed]  # position of the token in each column; -1: not a column of this row
         for line, row, fresh in zip(where, self._rows, fed, strict=True):

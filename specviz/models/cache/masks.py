@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from specviz.verification.draft_tree import ancestor_mask
+from specviz.verification.draft_tree import KEPT_WIDTH, ancestor_mask
 
 
 def causal_mask(fresh: int, width: int, like: Tensor) -> Tensor:
@@ -32,12 +32,16 @@ def count_self_seen(mask: Tensor) -> int:
     return int(alone.all(0).flip(0).long().cumprod(0).sum())
 
 
-@lru_cache(maxsize=64)
-def tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+def tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
     """Mask (T, T) of a pass over ``lead`` tokens and a tree, for its own columns: tokens see earlier ones, nodes their ancestors."""
-    seen = torch.ones(lead + len(parents), lead + len(parents), dtype=torch.bool).tril_()
-    seen[lead:, lead:] = ancestor_mask(parents, len(parents))
-    return torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, lowest_value(dtype))
+    return (_build_tree_mask if len(parents) <= KEPT_WIDTH else _build_tree_mask.__wrapped__)(lead, parents, dtype, device)
+
+
+@lru_cache(maxsize=64)
+def _build_tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
+    seen = torch.ones(lead + len(parents), lead + len(parents), dtype=torch.bool, device=device).tril_()
+    seen[lead:, lead:] = ancestor_mask(parents, len(parents)).to(device)
+    return torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, lowest_value(dtype))
 
 
 def additive_masks(
