@@ -275,7 +275,11 @@ def describe_edits(edits: dict[tuple[int, str], float], rounds: list[dict[str, A
 def describe_times(round_: Round, busy: bool) -> list[str]:
     """What drafting and the target pass took, in words; nothing where no clock ran."""
     many = len(round_.proposals)
-    names = {"draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "", "target": "target pass"}
+    names = {
+        "draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "",
+        "target": "target pass",
+        "round": "round",
+    }
     ms = {name: 1000.0 * round_.timing[key] for key, name in names.items() if name and key in round_.timing}
     said = ", ".join(f"{name} {took:.{1 if took < 10 else 0}f} ms" for name, took in ms.items())
     return [f"{said}{' on a busy machine' if busy else ''}"] if said else []
