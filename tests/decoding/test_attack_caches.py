@@ -4,6 +4,8 @@ The walk puts all open outcomes into one batch whose rows differ in their draft 
 columns for target and draft alike. The distribution of whole texts must be that of uncached passes of the target, in float64.
 """
 
+from functools import cache
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
@@ -23,7 +25,9 @@ V, CONTEXT = 4, 6
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
 
 
+@cache
 def network(kind: str, vocabulary: int, seed: int, context: int):
+    """A random network in float64, made once; tests only read it."""
     torch.manual_seed(seed)
     more = {"vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
     match kind:

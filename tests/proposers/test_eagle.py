@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -178,11 +179,16 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
         double.target, EAGLES.find(double.name, double.target, admitted, load_eagle), settings, double.vocabulary
     )
     ids, accepted = double.encode(PROMPT), set()
+
+    @cache
+    def compute_fresh(before: tuple[int, ...], path: tuple[int, ...]) -> torch.Tensor:
+        return fresh.distributions(before + path, len(path) + 1)[0][-1]
+
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         below = paths(round_)
         for node, one in enumerate(round_.proposals):
             path = below[one.parent + 1]
-            probs = fresh.distributions(ids + path, len(path) + 1)[0][-1].clone()
+            probs = compute_fresh(ids, path).clone()
             earlier = [other.token for other in round_.proposals[:node] if other.parent == one.parent]
             if earlier and settings.siblings == "distinct":
                 probs[earlier] = 0.0

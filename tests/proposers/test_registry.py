@@ -55,6 +55,13 @@ def runs(double):
     return one
 
 
+@pytest.fixture(scope="module")
+def greedy_text(double) -> tuple[int, ...]:
+    """What the target writes alone at temperature 0."""
+    settings = Settings(max_new_tokens=12, temperature=0.0)
+    return text(sample_target_only(double.open(settings)[0], PhiloxRandomness(0), settings, double.encode(PROMPT)))
+
+
 def text(rounds) -> tuple[int, ...]:
     return tuple(token for round_ in rounds for token in round_.committed)
 
@@ -146,11 +153,10 @@ def seen(double, settings, rows) -> list[list[tuple]]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double):
+def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double, greedy_text):
     settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 12, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
     target, proposer = open_proposer(double, settings)
-    alone = sample_target_only(double.open(settings)[0], PhiloxRandomness(0), settings, ids)
-    assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == text(alone)
+    assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == greedy_text
 
 
 @pytest.mark.parametrize("siblings", SIBLINGS)

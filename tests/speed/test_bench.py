@@ -60,7 +60,8 @@ def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
 
 
 def test_the_command_prints_json_with_the_machine(pair_folders, capsys, monkeypatch):
-    monkeypatch.setattr(bench_module, "PROMPTS", {"one": "Once upon a time"})
+    for module in (bench_module, generation):
+        monkeypatch.setattr(module, "PROMPTS", {"one": "Once upon a time"})
     monkeypatch.setattr(costs, "time_rule", partial(costs.time_rule, repeats=1))
     target, draft = map(str, pair_folders)
     short = ["--runs", "1", "--max-new-tokens", "8", "--gamma", "2", "--format", "json"]

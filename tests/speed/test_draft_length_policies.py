@@ -28,7 +28,7 @@ from specviz.speed.estimate import Estimate
 def comparison(pair):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(draft_length_policies, "PROMPTS", {"one": "Once upon a time"})
-        (found,) = compare_policies(pair, length=12, runs=2, temperatures=(1.0,), log=lambda _: None)
+        (found,) = compare_policies(pair, length=8, runs=2, temperatures=(1.0,), log=lambda _: None)
     return found
 
 

@@ -25,9 +25,10 @@ from specviz.speed.records.methods import (
     dump_comparisons,
     load_comparisons,
 )
+from tests.encoder_decoders import KINDS
 
 BASE = Settings(prompt="Once upon a time", max_new_tokens=12, gamma=3)
-DRAWS = 250
+DRAWS = 120
 
 
 @pytest.fixture(scope="module")
@@ -164,11 +165,10 @@ def test_record_writes_a_comparison_for_each_choice_and_refuses_no_runs(pair, tm
         record.run(parser.parse_args(["methods", "--runs", "0"]))
 
 
-def test_an_encoder_decoder_pair_is_compared_too(encoder_decoders):
-    for pair in encoder_decoders.values():
-        found = compare_methods(
-            pair, choose_distribution(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical")
-        )
-        assert found.row("draft").tokens == BASE.max_new_tokens and not found.row("draft").reason
-        assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper
-        assert found.row("tree").reason or found.row("tree").trace is not None
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind == "t5" else pytest.mark.slow) for kind in KINDS])
+def test_an_encoder_decoder_pair_is_compared_too(encoder_decoders, kind):
+    settings = choose_distribution(replace(BASE, prompt="Once upon"), "1")
+    found = compare_methods(encoder_decoders[kind], settings, 1, 60, keys=("target", "draft", "tree", "typical"))
+    assert found.row("draft").tokens == BASE.max_new_tokens and not found.row("draft").reason
+    assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper
+    assert found.row("tree").reason or found.row("tree").trace is not None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +110,22 @@ def find_free_memory(device: torch.device) -> int:
 
 def count_parameters(config: PretrainedConfig) -> int:
     """Number of parameters of a model of this configuration, counted without allocating it."""
+    return _count_parameters(_ComparedConfig(type(config), config.to_json_string(use_diff=False), config))
+
+
+@dataclass(frozen=True, slots=True)
+class _ComparedConfig:
+    """A configuration that equals others with the same fields, so that a count is remembered."""
+
+    kind: type
+    fields: str
+    config: PretrainedConfig = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _count_parameters(compared: _ComparedConfig) -> int:
     with torch.device("meta"):
-        return find_library_class(config).from_config(config).num_parameters()
+        return find_library_class(compared.config).from_config(compared.config).num_parameters()
 
 
 def refuse_too_large(place: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> None:
