@@ -132,10 +132,12 @@ def assert_cells(found: list[dict[str, str]], expected: list[dict[str, Any]], re
     for number, (row, wanted) in enumerate(zip(found, expected, strict=True), start=1):
         assert list(row) == list(wanted), f"row {number}: columns"
         for column, value in wanted.items():
-            assert same(row[column], value, rel), f"row {number}, {column}: {row[column]!r} in the table, {value!r} in the record"
+            assert is_same_value(row[column], value, rel), (
+                f"row {number}, {column}: {row[column]!r} in the table, {value!r} in the record"
+            )
 
 
-def same(cell: str, value: Any, rel: float) -> bool:
+def is_same_value(cell: str, value: Any, rel: float) -> bool:
     if value is None or isinstance(value, bool | str):
         return cell == ("" if value is None else str(value))
     return bool(cell) and abs(float(cell) - value) <= rel * abs(value)

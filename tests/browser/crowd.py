@@ -64,7 +64,7 @@ async def opened_at_once(visitors: Sequence[Visitor], address: str, there: Calla
     return list(await asyncio.gather(*(one.open(address, together, there) for one in visitors)))
 
 
-def said(everybody: list[Visitor], seconds: float) -> str:
+def describe_crowd(everybody: list[Visitor], seconds: float) -> str:
     first, later = [one.seconds[0] for one in everybody], [took for one in everybody for took in one.seconds[1:]]
     runs, clicks = sum(one.runs for one in everybody), sum(len(one.seconds) for one in everybody)
     return (

@@ -31,15 +31,15 @@ IS_DARK = """() => {
 
 def found_in_both_schemes(page) -> list[str]:
     """What ``found`` gives for a light page, and then, for what concerns colors, when the system turns dark."""
-    light = found(page)
+    light = list_violations(page)
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(IS_DARK)
-    dark = found(page, SCHEMES["dark"])
+    dark = list_violations(page, SCHEMES["dark"])
     page.emulate_media(color_scheme="light")
     return light + [f"dark: {one}" for one in dark]
 
 
-def found(page, rules: tuple[str, ...] = ()) -> list[str]:
+def list_violations(page, rules: tuple[str, ...] = ()) -> list[str]:
     """What axe finds on a page and calls serious or critical, with the first element of each finding. rules: of axe; all if none.
 
     Nothing may be fading in or out meanwhile. A page that looks at its work by itself may begin to while axe reads, so only what is found again counts.
@@ -95,7 +95,7 @@ def test_what_opens_over_a_page_has_no_serious_finding(eyes, server, scheme):
         page.get_by_role("button", name=name).first.click()
         page.get_by_test_id("stPopoverBody").locator(within).first.wait_for()  # the server draws what is in it once it is open
         at_rest(page)
-        assert found(page, SCHEMES[scheme]) == [], name
+        assert list_violations(page, SCHEMES[scheme]) == [], name
         page.keyboard.press("Escape")
         page.get_by_test_id("stPopoverBody").wait_for(state="detached")
 
@@ -108,7 +108,7 @@ def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, ser
     page.locator(".stage.touring").wait_for()
     at_rest(page)
     page.wait_for_load_state("networkidle")
-    assert found(page, SCHEMES[scheme]) == []
+    assert list_violations(page, SCHEMES[scheme]) == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Ask me first").click()
     for _ in range(8):
@@ -116,10 +116,10 @@ def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, ser
             break
         page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Draw u").wait_for()
-    assert found(page, SCHEMES[scheme]) == []
+    assert list_violations(page, SCHEMES[scheme]) == []
     page.keyboard.press("f")
     page.locator(".stage.presenting").wait_for()
-    assert found(page, SCHEMES[scheme]) == []
+    assert list_violations(page, SCHEMES[scheme]) == []
 
 
 def test_the_door_of_a_room_has_no_serious_finding(eyes, server):

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import at_rest
 from tests.browser.conftest import laptop, serving
-from tests.browser.test_accessibility import found, found_in_both_schemes
+from tests.browser.test_accessibility import found_in_both_schemes, list_violations
 from tools.processes import find_free_port
 
 SMALLEST = """() => {
@@ -199,7 +199,7 @@ def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(server, br
     assert keys.evaluate(FOCUSED) == ["sent", "status"]
     assert keys.get_by_role("cell", name="3", exact=True).count() >= 1
     assert keys.evaluate("document.documentElement.scrollWidth") <= 390
-    assert found(keys) == []
+    assert list_violations(keys) == []
     assert [one.mistakes for one in (teacher, keys)] == [[]] * 2
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.browser.conftest import Cold, cold, serving
-from tests.browser.crowd import crowd, said
+from tests.browser.crowd import crowd, describe_crowd
 
 
 def meet_no_exception(server: Cold, clients: int) -> None:
@@ -42,6 +42,6 @@ def test_many_visitors_step_through_live_rounds_and_all_are_answered(opening, tm
         apart.submit(asyncio.run, crowd(address, 1, 2)).result()
         began = time.monotonic()
         everybody = apart.submit(asyncio.run, crowd(address, visitors)).result()
-        print(said(everybody, time.monotonic() - began))
+        print(describe_crowd(everybody, time.monotonic() - began))
     assert sum(one.exceptions for one in everybody) == 0 and "Traceback" not in log.read_text()
     assert all(len(one.seconds) == 3 for one in everybody)

@@ -32,11 +32,11 @@ def asking(open_html, browser):
     context.close()
 
 
-def kept(page) -> list[dict]:
+def load_forecasts(page) -> list[dict]:
     return page.evaluate("JSON.parse(localStorage.getItem('specviz-forecasts') ?? '[]')")
 
 
-def asked(page) -> bool:
+def has_question(page) -> bool:
     return "How probable is it that" in sentence(page)
 
 
@@ -47,7 +47,7 @@ def answer(page, percent: int) -> None:
 
 def test_the_question_does_not_tell_the_answer(asking):
     page = asking()
-    assert asked(page)
+    assert has_question(page)
     assert page.locator(".scene .edge").evaluate("node => node.style.opacity") == "0"
     assert "p/q =" not in page.locator(".scene").text_content()
 
@@ -59,7 +59,7 @@ def test_an_answer_is_drawn_echoed_and_scored(asking, size):
     fate = CHIPS[0]["fate"]
     assert sentence(page).startswith(MOTIONS[find_step(PAYLOAD, "uniform", node=0)]["sentence"])
     assert "You gave acceptance 90%; the rule gives it" in sentence(page)
-    assert kept(page) == [
+    assert load_forecasts(page) == [
         {"said": 0.9, "happened": int(fate == "accepted"), "truth": pytest.approx(min(1.0, CHIPS[0]["threshold"]))}
     ]
     expected = (0.9 - (fate == "accepted")) ** 2
@@ -72,14 +72,14 @@ def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):
     page = asking()
     answer(page, 75)
     page.keyboard.press("ArrowRight")
-    assert asked(page)
+    assert has_question(page)
     page.keyboard.press("ArrowRight")  # skipped
     assert sentence(page) == MOTIONS[find_step(PAYLOAD, "uniform", node=1)]["sentence"] + " You skipped the question."
     page.keyboard.press("ArrowRight")
     answer(page, 10)
-    assert len(kept(page)) == 2 and page.locator(".curve .point").count() == 2
+    assert len(load_forecasts(page)) == 2 and page.locator(".curve .point").count() == 2
     page.keyboard.press("ArrowLeft")
-    assert not asked(page), "asked once"
+    assert not has_question(page), "asked once"
 
 
 def test_whoever_switches_it_on_reads_at_once_that_questions_will_come(asking):
@@ -104,10 +104,10 @@ def test_a_keyboard_alone_is_enough(asking):
     for _ in range(30):
         page.keyboard.press("ArrowLeft")  # the slider's own keys
     assert page.locator(".chance output").inner_text() == "20%"
-    assert asked(page)
+    assert has_question(page)
     page.get_by_role("button", name="Draw u").focus()
     page.keyboard.press("Enter")
-    assert kept(page)[0]["said"] == 0.2
+    assert load_forecasts(page)[0]["said"] == 0.2
 
 
 def test_answers_outlast_a_reload_and_can_be_forgotten(asking):
@@ -118,7 +118,7 @@ def test_answers_outlast_a_reload_and_can_be_forgotten(asking):
     page.keyboard.press("A")
     expect(page.locator(".score")).to_contain_text("after 1 answer.")
     page.get_by_role("button", name="Forget these").click()
-    assert kept(page) == [] and not page.locator(".calibrated").is_visible()
+    assert load_forecasts(page) == [] and not page.locator(".calibrated").is_visible()
 
 
 def test_playing_waits_for_an_answer(asking):
@@ -126,7 +126,7 @@ def test_playing_waits_for_an_answer(asking):
     page.keyboard.press("p")
     page.wait_for_timeout(200)
     expect(page.get_by_role("button", name="▶ Play")).to_be_visible(timeout=12_000)
-    assert asked(page)
+    assert has_question(page)
 
 
 def test_without_the_switch_nothing_is_asked(asking):

@@ -48,7 +48,7 @@ def parameters(url: str) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlparse(url).query).items()}
 
 
-def written(probs: list[float]) -> str:
+def format_percents(probs: list[float]) -> str:
     """As the address holds a distribution: percent with at most two decimals."""
     return "-".join(f"{100 * x:.2f}".rstrip("0").rstrip(".") for x in probs)
 
@@ -75,7 +75,9 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     assert float(page.locator(".big").text_content()) == pytest.approx(sum(map(min, p, q)), abs=0.0051)
     expect(page.locator(".bars .foot")).to_contain_text("“mat” is always accepted")
     expect(page.locator(".aloud")).to_contain_text("“mat” is always accepted")  # said once the hand rests
-    page.wait_for_url(lambda url: parameters(url) == {"seed": "7", "q": written(q)} | ({"p": written(p)} if "p=" in url else {}))
+    page.wait_for_url(
+        lambda url: parameters(url) == {"seed": "7", "q": format_percents(q)} | ({"p": format_percents(p)} if "p=" in url else {})
+    )
     page.get_by_role("button", name="Undo").click()
     assert bars(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
     page.wait_for_url(lambda url: parameters(url) == {"seed": "7"})
@@ -323,7 +325,7 @@ def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page,
     drag(page, "target p of “mat”", 40)
     page.keyboard.press("ArrowUp")
     shown = bars(page, "p"), bars(page, "q")
-    page.wait_for_url(lambda url: parameters(url)["p"] == written(shown[0]))
+    page.wait_for_url(lambda url: parameters(url)["p"] == format_percents(shown[0]))
     assert len(sent) == before
     page.goto(page.url)
     page.locator(".token .headline").wait_for()

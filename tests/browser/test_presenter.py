@@ -15,7 +15,7 @@ from specviz.web.whole_text.payload import build_lanes_payload
 from specviz.web.whole_text.state import load_recorded_passages
 from tests.browser.chromium import TWO_FRAMES, at_rest, resize
 from tests.browser.component_pages import component_page, page_html
-from tests.browser.test_accessibility import found as axe_finds
+from tests.browser.test_accessibility import list_violations as axe_finds
 from tests.browser.test_app import PATIENT
 
 RECORDED = load_recorded_runs()
@@ -42,7 +42,7 @@ SMALLEST = """() => {
 }"""
 
 
-def shown(name: str) -> str:
+def build_component_page(name: str) -> str:
     """A component's page with what the app gives it."""
     if name == "one_round":
         return page_html(STAGE)
@@ -64,7 +64,7 @@ def present(open_html, browser):
     context = browser.new_context(reduced_motion="reduce")
 
     def opener(name: str = "one_round", address: str = f"{ADDRESS}&present=1"):
-        page = open_html(shown(name), address, "1920", where=context)
+        page = open_html(build_component_page(name), address, "1920", where=context)
         page.evaluate("document.activeElement.blur()")
         return page
 

@@ -27,26 +27,26 @@ def open_questions(open_html, browser):
     context.close()
 
 
-def shown(page, what: str):
+def find_visible(page, what: str):
     """The part of the question in sight: the others are in the page too, for their room and for paper."""
     return page.locator(f".card.now {what}")
 
 
-def told(page):
+def find_explanation(page):
     """The explanation in sight."""
-    return shown(page, ".explained.now")
+    return find_visible(page, ".explained.now")
 
 
 def test_each_question_answered_wrong_and_right_explains_itself(open_questions):
     page = open_questions()
     for n, one in enumerate(PAYLOAD["questions"], start=1):
-        expect(shown(page, ".question")).to_have_text(one["asks"])
-        expect(told(page)).to_have_count(0)
+        expect(find_visible(page, ".question")).to_have_text(one["asks"])
+        expect(find_explanation(page)).to_have_count(0)
         for i, option in enumerate(one["options"]):
-            shown(page, ".option").nth(i).click()
-            expect(told(page).locator(".verdict")).to_have_text("✓ Right" if option["right"] else "✕ Not quite")
-            expect(told(page).locator(".why")).to_have_text(option["why"])
-            expect(told(page).locator("figcaption")).to_have_text(option["picture"]["title"])
+            find_visible(page, ".option").nth(i).click()
+            expect(find_explanation(page).locator(".verdict")).to_have_text("✓ Right" if option["right"] else "✕ Not quite")
+            expect(find_explanation(page).locator(".why")).to_have_text(option["why"])
+            expect(find_explanation(page).locator("figcaption")).to_have_text(option["picture"]["title"])
         first = "right at the first try" if one["options"][0]["right"] else "wrong at the first try, the right answer seen since"
         assert page.locator(".place").nth(n - 1).get_attribute("aria-label") == f"question {n}: {first}"
         if n < 8:
@@ -57,15 +57,15 @@ def test_each_question_answered_wrong_and_right_explains_itself(open_questions):
 
 def test_a_wrong_answer_invites_another_try_and_the_right_one_can_be_shown(open_questions):
     page = open_questions()
-    shown(page, ".option").nth(0).click()
-    expect(told(page)).to_contain_text("Try another answer")
-    shown(page, ".option").nth(1).click()
+    find_visible(page, ".option").nth(0).click()
+    expect(find_explanation(page)).to_contain_text("Try another answer")
+    find_visible(page, ".option").nth(1).click()
     shows = page.get_by_role("button", name="show the right one")
     shows.focus()
     page.keyboard.press("Enter")
-    expect(told(page).locator(".why")).to_have_text(PAYLOAD["questions"][0]["options"][2]["why"])
-    expect(shown(page, ".option").nth(2)).to_be_focused()
-    shown(page, ".option").nth(0).click()
+    expect(find_explanation(page).locator(".why")).to_have_text(PAYLOAD["questions"][0]["options"][2]["why"])
+    expect(find_visible(page, ".option").nth(2)).to_be_focused()
+    find_visible(page, ".option").nth(0).click()
     expect(shows).to_be_hidden()  # it is known by now
     expect(page.locator(".tally")).to_have_text("1 of 8 answered, 0 right at the first try.")
 
@@ -135,14 +135,14 @@ def test_paper_has_all_questions_and_marks_only_what_was_answered(open_questions
 def test_answers_outlast_a_reload_and_are_forgotten_on_request(open_questions):
     page = open_questions("2")
     page.keyboard.press("2")
-    expect(told(page).locator(".verdict")).to_have_text("✓ Right")
+    expect(find_explanation(page).locator(".verdict")).to_have_text("✓ Right")
     page.reload()
     expect(page.locator(".tally")).to_have_text("1 of 8 answered, 1 right at the first try.")
-    expect(told(page).locator(".why")).to_have_text(PAYLOAD["questions"][1]["options"][1]["why"])
+    expect(find_explanation(page).locator(".why")).to_have_text(PAYLOAD["questions"][1]["options"][1]["why"])
     page.get_by_role("button", name="Start again").click()
     expect(page.locator(".tally")).to_have_text("")
     page.reload()
-    expect(told(page)).to_have_count(0)
+    expect(find_explanation(page)).to_have_count(0)
 
 
 def test_arrows_and_a_clicker_turn_pages_and_the_address_follows(open_questions):
@@ -154,7 +154,7 @@ def test_arrows_and_a_clicker_turn_pages_and_the_address_follows(open_questions)
     page.keyboard.press("PageUp")
     page.wait_for_url("**?question=2")
     page.keyboard.press("4")  # there is no fourth answer
-    expect(told(page)).to_have_count(0)
+    expect(find_explanation(page)).to_have_count(0)
 
 
 def test_a_link_to_no_question_opens_the_first_with_a_sentence(open_questions):
@@ -165,7 +165,7 @@ def test_a_link_to_no_question_opens_the_first_with_a_sentence(open_questions):
 
 def test_the_focus_stays_where_the_answer_was_given(open_questions):
     page = open_questions()
-    option = shown(page, ".option").nth(1)
+    option = find_visible(page, ".option").nth(1)
     option.focus()
     page.keyboard.press("Enter")
     expect(option).to_be_focused()

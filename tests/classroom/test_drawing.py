@@ -28,7 +28,7 @@ BLOCKS = [(2, 0, 1), (1, 0, 10), (2, 1, 10), (3, 0, 100), (1, 10, 100)]
 
 
 @pytest.fixture(scope="module")
-def drawn(pair):
+def class_samples(pair):
     """Samples of three students, in five batches, under a room's settings."""
     return drawing.draw_samples(
         pair, SETTINGS, tuple(pair.encode(SETTINGS.prompt)), [list_sample_numbers(*one) for one in BLOCKS], [], ignore_progress
@@ -44,48 +44,51 @@ def test_gathered_numbers_are_those_of_their_blocks_whatever_slice_is_asked_for(
             assert gathered.stream(Purpose.ACCEPT, 1, 2, first, count).tolist() == whole[first : first + count].tolist()
 
 
-def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, drawn):
+def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, class_samples):
     ids, begin = tuple(pair.encode(SETTINGS.prompt)), 0
     for student, first, count in BLOCKS:
         alone = build_decoder("speculative", pair, SETTINGS, ids).sample(SHARED, student * SAMPLES_PER_STUDENT + first, count)
-        assert drawn.part(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
+        assert class_samples.part(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
         begin += count
 
 
-def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, drawn):
+def test_the_rounds_that_a_phone_shows_are_those_of_its_sample(pair, class_samples):
     ids, numbers = tuple(pair.encode(SETTINGS.prompt)), [list_sample_numbers(2, 0, 1)[0], list_sample_numbers(3, 0, 1)[0]]
     rounds = build_decoder("speculative", pair, SETTINGS, ids).decode_rounds(numbers)
     texts = [[token for one in walk for token in one.committed] for walk in rounds]
-    assert texts == [[token for token in drawn.tokens[place].tolist() if token != NONE] for place in (0, 21)]
+    assert texts == [[token for token in class_samples.tokens[place].tolist() if token != NONE] for place in (0, 21)]
     _, (walk, _) = drawing.draw_samples(pair, SETTINGS, ids, [(numbers[0], 1)], numbers, ignore_progress)
     json.dumps(walk)
     assert len(walk) == len(rounds[0]) and [len(one["drafts"]) for one in walk] == [len(one.proposals) for one in rounds[0]]
 
 
-def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_stood(pair, drawn):
+def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_stood(pair, class_samples):
     task = build_sample_task(pair)
     cells = SequentialCells.from_record(json.loads(json.dumps(task.content["cells"])))
     one = restore_session(pair, SETTINGS, task.content["cells"], [])
-    blocks, results = count_blocks(one, BLOCKS, drawn)
+    blocks, results = count_blocks(one, BLOCKS, class_samples)
     first = run_count_tests(
-        INTERIM.plan_look(0, cells.tests[0].length), cells.tests[0], cells.tests[0].count_samples(drawn.part(0, 100)),
-        "the class", drawn.part(0, 100).coverage,
+        INTERIM.plan_look(0, cells.tests[0].length), cells.tests[0], cells.tests[0].count_samples(class_samples.part(0, 100)),
+        "the class", class_samples.part(0, 100).coverage,
     )  # fmt: skip
     assert results.keys() == {0} and results[0]["sentence"] == first.sentence and results[0]["n"] == 100
     begin = 0
     kept: list[SampleBlock] = []
     for student, count, size in BLOCKS:  # as if the server had been started again after each batch
         begun = restore_session(pair, SETTINGS, task.content["cells"], kept)
-        part, _ = count_blocks(begun, [(student, count, size)], drawn.part(begin, begin + size))
+        part, _ = count_blocks(begun, [(student, count, size)], class_samples.part(begin, begin + size))
         kept, begin = kept + [replace(row, cells=json.loads(json.dumps(row.cells))) for row in part], begin + size
     assert (
         kept == list(blocks)
         and begun.n == one.n
         and all((a == b).all() for a, b in zip(begun.look_counts, one.look_counts, strict=True))
-        and begun.counted == one.counted == drawn.coverage
+        and begun.counted == one.counted == class_samples.coverage
     )
     seen = TaskTally(kept).build_class_samples(task, [results[0]])
-    assert seen.shares.counts == tuple(cells.shown.count_samples(drawn).tolist()) and (seen.shares.n, seen.students) == (221, 3)
+    assert seen.shares.counts == tuple(cells.shown.count_samples(class_samples).tolist()) and (seen.shares.n, seen.students) == (
+        221,
+        3,
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,11 +98,11 @@ def few_permutations():
 
 
 @pytest.fixture(scope="module")
-def certified(pair, drawn):
+def certified(pair, class_samples):
     return json.loads(json.dumps(build_certificate(pair, SETTINGS, BLOCKS, ignore_progress)))
 
 
-def states(record, pair) -> dict[str, str]:
+def list_states(record, pair) -> dict[str, str]:
     found = {line.field: line.state for line in check_certificate(record)}
     return found | {line.field: line.state for line in redraw_certificate(record, pair, lambda label: ignore_progress)}
 
@@ -112,14 +115,14 @@ def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pa
         certified["answers"][0]["n"] == 100 == class_evidence.count_certified(221)
         and certified["answers"][0]["plan"]["alpha"] == SCHEDULE.level(0) * 2
     )
-    found = states(certified, pair)
+    found = list_states(certified, pair)
     assert ALTERED not in found.values() and found["blocks"] == CONFIRMED
 
 
 def test_a_certificate_with_other_students_is_altered_although_its_seals_are_right(pair, certified):
     other = seal(certified | {"blocks": [[9 * SAMPLES_PER_STUDENT, 100]]})
     assert ALTERED not in {line.state for line in check_certificate(other)}, "the file agrees with itself"
-    assert ALTERED in states(other, pair).values(), "and its samples are not those of student 9"
+    assert ALTERED in list_states(other, pair).values(), "and its samples are not those of student 9"
     for blocks_ in ([[0, 99]], [[0, 50], [49, 50]]):
         assert {line.field: line.state for line in check_certificate(seal(certified | {"blocks": blocks_}))}["blocks"] == ALTERED
 

@@ -74,9 +74,11 @@ def hosted(opening, tmp_path) -> Iterator[Hosted]:
     (place / "listen.conf").write_text(f"listen 127.0.0.1:{ports['proxy']} ssl http2;\n", encoding="utf-8")
     certify(place / "tls")
     with (
-        server("first", ports["first"], opening, tmp_path) as first,
-        server("second", ports["second"], opening, tmp_path) as second,
-        started([NGINX, "-p", place, "-c", place / "nginx.conf", "-g", f"daemon off; {OWNER}"], tmp_path / "nginx.log") as proxy,
+        start_server("first", ports["first"], opening, tmp_path) as first,
+        start_server("second", ports["second"], opening, tmp_path) as second,
+        start_process(
+            [NGINX, "-p", place, "-c", place / "nginx.conf", "-g", f"daemon off; {OWNER}"], tmp_path / "nginx.log"
+        ) as proxy,
     ):
         for name, process in (("first", first), ("second", second)):
             wait_until_healthy(f"http://127.0.0.1:{ports[name]}", process)
@@ -114,7 +116,7 @@ def certify(folder: Path) -> None:
 
 
 @contextmanager
-def started(command: list, log: Path, **environment: str) -> Iterator[subprocess.Popen]:
+def start_process(command: list, log: Path, **environment: str) -> Iterator[subprocess.Popen]:
     with log.open("w") as out:
         process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=os.environ | environment)
     try:
@@ -127,10 +129,10 @@ def started(command: list, log: Path, **environment: str) -> Iterator[subprocess
             process.kill()
 
 
-def server(name: str, port: int, opening: Path, logs: Path):
+def start_server(name: str, port: int, opening: Path, logs: Path):
     command = [sys.executable, "-m", "tests.browser.serve", str(port), str(opening)]
     rooms = {"SPECVIZ_REPLICA": {"first": "A", "second": "B"}[name], "SPECVIZ_ROOMS_FOLDER": str(logs / f"rooms-{name}")}
-    return started(command, logs / f"{name}.log", OMP_NUM_THREADS="1", SPECVIZ_MODE="hosted", **rooms)
+    return start_process(command, logs / f"{name}.log", OMP_NUM_THREADS="1", SPECVIZ_MODE="hosted", **rooms)
 
 
 def wait_until_listening(port: int, process: subprocess.Popen) -> None:
@@ -143,7 +145,7 @@ def wait_until_listening(port: int, process: subprocess.Popen) -> None:
     raise AssertionError("the proxy did not listen within 10 s")
 
 
-def named(headers) -> str:
+def read_replica(headers) -> str:
     """The replica that an answer's cookie names."""
     found = re.match(r"specviz_replica=(\w+);", headers.get("Set-Cookie", ""))
     return found[1] if found else ""
@@ -154,7 +156,7 @@ async def socket_at(hosted: Hosted, cookie: str) -> str:
     stream = hosted.address.replace("https", "wss") + "/_stcore/stream"
     headers = {"Cookie": f"specviz_replica={cookie}"} if cookie else {}
     async with connect(stream, ssl=hosted.trust, subprotocols=["streamlit"], additional_headers=headers) as opened:
-        return named(opened.response.headers)
+        return read_replica(opened.response.headers)
 
 
 class Mover(Visitor):
@@ -166,7 +168,7 @@ class Mover(Visitor):
         """Look at a live run, lose the socket, and look at it again; the seconds that it was gone."""
         wanted = f"seed {self.number + 100}"
         async with self.open_tab(hosted.address, hosted.certificate):
-            self.where = named(self.socket.response.headers)
+            self.where = read_replica(self.socket.response.headers)
             await self.run()
             await self.run_until(lambda: wanted in self.shown and '"mode":"live"' in self.shown)
             before = self.shown
@@ -178,18 +180,18 @@ class Mover(Visitor):
             await asyncio.wait_for(asyncio.wait([self.reading]), 20)
         began = time.monotonic()
         async with self.open_tab(hosted.address, hosted.certificate, "specviz_replica=first"):
-            self.where = named(self.socket.response.headers)
+            self.where = read_replica(self.socket.response.headers)
             await self.run()
             await self.run_until(lambda: wanted in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown)
             took = time.monotonic() - began
-            assert drawn(self.shown) == drawn(before) != ()
+            assert read_stage(self.shown) == read_stage(before) != ()
             self.put("fold-seed-0", str(self.number + 500))
             await self.run()
             await self.run_until(lambda: f"seed {self.number + 500}" in self.shown and '"busy":null' in self.shown)
         return took
 
 
-def drawn(shown: str) -> tuple[str, ...]:
+def read_stage(shown: str) -> tuple[str, ...]:
     """What a stage shows: its run and where it stands."""
     return tuple(re.findall(r'"(?:cursor|seed|id)":[^}\]]+', shown))
 
@@ -206,7 +208,7 @@ def test_a_socket_goes_where_the_cookie_says_and_stays_with_the_replica_that_too
     assert [moved, stayed, fresh] == ["second"] * 3
 
 
-def asked_of(hosted: Hosted, path: str, cookie: str = "") -> tuple[int, str]:
+def request_replica(hosted: Hosted, path: str, cookie: str = "") -> tuple[int, str]:
     """(status, replica that the answer's cookie names) of a POST to a route of rooms, or of a GET of their pages."""
     connection = http.client.HTTPSConnection(hosted.address.partition("//")[2], context=hosted.trust, timeout=30)
     headers = {"Cookie": f"specviz_replica={cookie}"} if cookie else {}
@@ -215,20 +217,20 @@ def asked_of(hosted: Hosted, path: str, cookie: str = "") -> tuple[int, str]:
     answer = connection.getresponse()
     answer.read()
     connection.close()
-    return answer.status, named(answer.headers)
+    return answer.status, read_replica(answer.headers)
 
 
 def test_a_classroom_is_asked_of_the_replica_that_its_code_names_and_of_no_other(hosted):
     for cookie in ("", "first", "second"):
-        assert asked_of(hosted, "/room/aNoSuchRoom12345/wall", cookie) == (303, "first")
-        assert asked_of(hosted, "/room/bNoSuchRoom12345/teach", cookie) == (303, "second")
-        assert asked_of(hosted, "/room/BCDEF2/enter", cookie)[0] == 400
-        assert asked_of(hosted, "/room/aNoSuchRoom12345/join", cookie)[0] == 404
+        assert request_replica(hosted, "/room/aNoSuchRoom12345/wall", cookie) == (303, "first")
+        assert request_replica(hosted, "/room/bNoSuchRoom12345/teach", cookie) == (303, "second")
+        assert request_replica(hosted, "/room/BCDEF2/enter", cookie)[0] == 400
+        assert request_replica(hosted, "/room/aNoSuchRoom12345/join", cookie)[0] == 404
     hosted.kill("first")
-    assert asked_of(hosted, "/room/aNoSuchRoom12345/join")[0] == 502, (
+    assert request_replica(hosted, "/room/aNoSuchRoom12345/join")[0] == 502, (
         "phones ask again until it is back; the other one would say 404"
     )
-    assert asked_of(hosted, "/room/bNoSuchRoom12345/join")[0] == 404
+    assert request_replica(hosted, "/room/bNoSuchRoom12345/join")[0] == 404
 
 
 def test_twenty_visitors_get_their_pages_back_when_one_replica_is_killed(hosted):
@@ -263,7 +265,7 @@ def context() -> Iterator[BrowserContext]:
         chromium.close()
 
 
-def replica_of(context: BrowserContext) -> str:
+def read_cookie_replica(context: BrowserContext) -> str:
     return next(cookie["value"] for cookie in context.cookies() if cookie["name"] == "specviz_replica")
 
 
@@ -284,7 +286,7 @@ def test_a_browser_whose_replica_is_killed_stays_at_its_place_and_asks_the_other
     for _ in range(2):
         page.keyboard.press("ArrowRight")
     page.wait_for_url(re.compile(r"at=(?!1\.2)"))
-    before, address, replica = sentence(page), page.url, replica_of(context)
+    before, address, replica = sentence(page), page.url, read_cookie_replica(context)
     with page.expect_websocket(timeout=PATIENT):
         began = time.monotonic()
         hosted.kill(replica)
@@ -293,7 +295,7 @@ def test_a_browser_whose_replica_is_killed_stays_at_its_place_and_asks_the_other
     fill(page, "Temperature", "0.8")
     expect(page.locator(".stage .status")).to_contain_text("temperature 0.8", timeout=PATIENT)
     expect_seed(page, 41)
-    assert replica_of(context) != replica
+    assert read_cookie_replica(context) != replica
     other = context.new_page()
     other.goto(address)
     wait_live(other)
@@ -303,7 +305,7 @@ def test_a_browser_whose_replica_is_killed_stays_at_its_place_and_asks_the_other
 def test_a_run_that_was_asked_for_when_the_replica_died_can_be_asked_for_again(hosted, context):
     """The page is back at its link, which does not name that run yet."""
     page = open_live(context, hosted)
-    address, replica = page.url, replica_of(context)
+    address, replica = page.url, read_cookie_replica(context)
     fill(page, "Seed", "12")
     with page.expect_websocket(timeout=PATIENT):
         hosted.kill(replica)
@@ -311,4 +313,4 @@ def test_a_run_that_was_asked_for_when_the_replica_died_can_be_asked_for_again(h
     assert page.url == address
     fill(page, "Seed", "13")
     expect_seed(page, 13)
-    assert replica_of(context) != replica
+    assert read_cookie_replica(context) != replica

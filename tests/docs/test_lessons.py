@@ -30,7 +30,7 @@ LESSONS = sorted(DOCS.glob("how-to/lesson-*.md"))
 RECORDED = load_recorded_runs()
 
 
-def app_links(text: str) -> list[tuple[str, dict[str, str]]]:
+def list_app_links(text: str) -> list[tuple[str, dict[str, str]]]:
     """Page and parameters of every link into the app."""
     found = [urlsplit(address) for address in re.findall(r"\((http://localhost:8501/[^)]*)\)", text)]
     return [(one.path.strip("/") or FIRST, {key: values[0] for key, values in parse_qs(one.query).items()}) for one in found]
@@ -38,7 +38,7 @@ def app_links(text: str) -> list[tuple[str, dict[str, str]]]:
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_every_link_into_the_app_leads_to_a_page_and_a_situation(lesson):
-    found = app_links(lesson.read_text(encoding="utf-8"))
+    found = list_app_links(lesson.read_text(encoding="utf-8"))
     assert len(found) >= 8
     for page, query in found:
         assert page in PAGES and links.list_unknown_keys(query) == [], (page, query)

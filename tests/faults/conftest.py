@@ -80,13 +80,13 @@ def faulty(opening, tmp_path) -> Iterator[Callable[..., Faulty]]:
             folder = shutil.copytree(opening, tmp_path / "pair")
             if before is not None:
                 before(folder)
-            return ends.enter_context(serving(folder, faults, environment, ready))
+            return ends.enter_context(open_faulty_server(folder, faults, environment, ready))
 
         yield start
 
 
 @contextmanager
-def serving(folder: Path, faults: tuple[str, ...], environment: dict[str, str], ready: bool) -> Iterator[Faulty]:
+def open_faulty_server(folder: Path, faults: tuple[str, ...], environment: dict[str, str], ready: bool) -> Iterator[Faulty]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -99,7 +99,7 @@ def serving(folder: Path, faults: tuple[str, ...], environment: dict[str, str], 
     reading = threading.Thread(target=lambda: server.lines.extend(process.stdout), daemon=True)
     reading.start()
     try:
-        server.run_until(lambda: answers(server))
+        server.run_until(lambda: is_healthy(server))
         if ready:
             server.run_until(lambda: server.ready()["ready"])
         yield server
@@ -109,7 +109,7 @@ def serving(folder: Path, faults: tuple[str, ...], environment: dict[str, str], 
         reading.join(10)
 
 
-def answers(server: Faulty) -> bool:
+def is_healthy(server: Faulty) -> bool:
     try:
         with urllib.request.urlopen(f"{server.address}/healthz", timeout=20) as answer:
             return answer.status == 200

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 LINK = "prompt=a+bear&seed=41"
 
 
-async def slept(server: Faulty) -> tuple[Witness, Witness, Witness]:
+async def sleep_and_return(server: Faulty) -> tuple[Witness, Witness, Witness]:
     """A page before its browser slept, the same one after it woke, and one that is new."""
     before, after, fresh = (Witness(number, LINK) for number in range(3))
     async with before.open_tab(server.address):
@@ -32,13 +32,13 @@ async def slept(server: Faulty) -> tuple[Witness, Witness, Witness]:
 
 def test_a_page_that_slept_for_too_long_is_a_new_one_by_its_link_and_says_so_once(faulty):
     """As after an hour: nothing is kept, from the moment at which the socket is cut."""
-    before, after, fresh = asyncio.run(slept(faulty(SPECVIZ_AWAY_SECONDS="0")))
+    before, after, fresh = asyncio.run(sleep_and_return(faulty(SPECVIZ_AWAY_SECONDS="0")))
     assert after.session != before.session and after.toasts == [SESSION_GONE] and before.toasts == fresh.toasts == []
     assert after.stage["payload"]["status"] == before.stage["payload"]["status"]
     assert after.stage["payload"]["id"] != "" and after.exceptions == 0
 
 
 def test_a_page_that_is_back_in_time_is_the_same_one_with_what_it_had(faulty):
-    before, after, _ = asyncio.run(slept(faulty(SPECVIZ_AWAY_SECONDS="600")))
+    before, after, _ = asyncio.run(sleep_and_return(faulty(SPECVIZ_AWAY_SECONDS="600")))
     assert after.session == before.session and after.toasts == []
     assert after.stage["payload"] == before.stage["payload"]

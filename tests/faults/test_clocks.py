@@ -13,7 +13,7 @@ DATES = {
 }  # fmt: skip
 
 
-def wall_clocks(source: str) -> list[str]:
+def list_clock_calls(source: str) -> list[str]:
     """Calls in a file that ask what time it is: time.time(), datetime.now(), and the same names imported alone."""
     found = []
     for node in ast.walk(ast.parse(source)):
@@ -25,7 +25,7 @@ def wall_clocks(source: str) -> list[str]:
 
 
 def test_only_dates_of_measurements_come_from_the_clock_of_the_wall():
-    found = {str(path.relative_to(PACKAGE)): wall_clocks(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    found = {str(path.relative_to(PACKAGE)): list_clock_calls(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
     assert {name for name, calls in found.items() if calls} == DATES
 
 
@@ -33,4 +33,4 @@ def test_the_search_finds_each_way_to_ask():
     asked = (
         "import time\nfrom time import time_ns\nfrom datetime import datetime\nx = time.time(), datetime.now(), time.monotonic()"
     )
-    assert sorted(wall_clocks(asked)) == ["datetime.now", "time.time", "time_ns"]
+    assert sorted(list_clock_calls(asked)) == ["datetime.now", "time.time", "time_ns"]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 FILE = "A file of samples"
 
 
-async def works(server: Faulty, number: int = 1) -> Witness:
+async def use_everything(server: Faulty, number: int = 1) -> Witness:
     """A visitor who does everything that can fail: a live run, one more round, samples, an upload, two exports."""
     guest = Witness(number)
     async with guest.open_tab(server.address):
@@ -32,7 +32,7 @@ async def works(server: Faulty, number: int = 1) -> Witness:
 def test_without_a_disk_to_write_on_everything_works(faulty):
     """A home that is read-only and a disk that is full before the start: the server can write no byte into any file."""
     server = faulty("no-disk", HOME="/proc", SPECVIZ_MODE="hosted")
-    asyncio.run(works(server))
+    asyncio.run(use_everything(server))
     assert "Traceback" not in server.written
 
 
@@ -46,7 +46,7 @@ def test_a_clock_that_jumps_changes_nothing(faulty):
             for number in (signal.SIGUSR1, signal.SIGUSR2):
                 server.process.send_signal(number)
                 await guest.run_live() if number == signal.SIGUSR1 else await guest.request_round()
-                await works(server)
+                await use_everything(server)
         again = Witness(2, guest.query)
         async with again.open_tab(server.address, session=guest.session):
             await again.enter()
@@ -58,12 +58,12 @@ def test_a_clock_that_jumps_changes_nothing(faulty):
 
 def test_weights_that_are_cut_or_written_over_under_a_running_server_change_nothing(faulty):
     server = faulty(SPECVIZ_MODE="hosted")
-    before = asyncio.run(works(server))
+    before = asyncio.run(use_everything(server))
     for name in ("target", "draft"):
         file = server.folder / name / "model.safetensors"
         file.write_bytes(b"")
         (server.folder / name / "tokenizer.json").write_text("{")
-    after = asyncio.run(works(server))
+    after = asyncio.run(use_everything(server))
     assert [one.run.story for one in after.traces] == [one.run.story for one in before.traces]
 
 
@@ -73,7 +73,7 @@ def test_a_pair_that_is_damaged_before_the_start_is_a_sentence_and_recorded_page
 
     server = faulty(ready=False, before=damaged)
     server.run_until(lambda: "could not be loaded" in server.ready()["reason"])
-    said = asyncio.run(asks_live(server))
+    said = asyncio.run(request_live_run(server))
     assert "could not be loaded" in said and "Traceback" not in said
 
 
@@ -81,10 +81,10 @@ def test_without_torch_recorded_pages_stay_and_what_needs_it_says_so(faulty):
     server = faulty("no-torch", ready=False)
     server.run_until(lambda: "importing their libraries failed" in server.ready()["reason"])
     assert server.ready()["reason"].startswith("The models cannot run on this machine")
-    assert "importing their libraries failed" in asyncio.run(asks_live(server))
+    assert "importing their libraries failed" in asyncio.run(request_live_run(server))
 
 
-async def asks_live(server: Faulty) -> str:
+async def request_live_run(server: Faulty) -> str:
     """What a visitor reads who looks at the recorded run and asks for it live."""
     guest = Witness()
     async with guest.open_tab(server.address):

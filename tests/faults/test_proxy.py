@@ -47,7 +47,7 @@ pytestmark = [
 
 
 @contextmanager
-def proxied(server: Faulty, place: Path) -> Iterator[str]:
+def open_proxy(server: Faulty, place: Path) -> Iterator[str]:
     """nginx before the server, which cuts what is silent for 2 s. Below /silent stands one that never says anything."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         with socket.socket() as free:
@@ -57,19 +57,19 @@ def proxied(server: Faulty, place: Path) -> Iterator[str]:
         (place / "nginx.conf").write_text(CONFIGURATION.format(**names))
         proxy = subprocess.Popen([NGINX, "-p", place, "-c", place / "nginx.conf"], stderr=subprocess.DEVNULL)
         try:
-            server.run_until(lambda: listens(port))
+            server.run_until(lambda: is_listening(port))
             yield f"http://127.0.0.1:{port}"
         finally:
             proxy.terminate()
             proxy.wait(20)
 
 
-def listens(port: int) -> bool:
+def is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def cut(address: str) -> int:
+def request_silent(address: str) -> int:
     """Ask the one who is silent; the status with which the proxy gives up."""
     with pytest.raises(urllib.error.HTTPError) as given_up:
         urllib.request.urlopen(f"{address}/silent", timeout=60)
@@ -85,11 +85,11 @@ def test_a_page_on_which_nothing_happens_stays_open_by_the_servers_pings(faulty,
             await guest.enter()
             await guest.run_until(lambda: guest.has_live_run(rounds=1))
             for _ in range(2):  # as long as the proxy bears silence, twice
-                assert await asyncio.to_thread(cut, address) == 504
+                assert await asyncio.to_thread(request_silent, address) == 504
             assert not guest.reading.done()
             await guest.request_round()
 
-    with proxied(server, tmp_path) as address:
+    with open_proxy(server, tmp_path) as address:
         asyncio.run(idle(address))
 
 
@@ -109,5 +109,5 @@ def test_a_page_that_the_proxy_cut_is_the_same_one_with_what_it_had(faulty, tmp_
             assert again.session == guest.session and again.toasts == []
             assert again.stage["payload"] == guest.stage["payload"]
 
-    with proxied(server, tmp_path) as address:
+    with open_proxy(server, tmp_path) as address:
         asyncio.run(back(address))

@@ -26,7 +26,7 @@ def wait_for(condition, seconds: float = 30.0) -> float:
     return time.monotonic() - began
 
 
-def ticking(ticks: int, present: list | None = None, most: list | None = None):
+def build_ticking_job(ticks: int, present: list | None = None, most: list | None = None):
     """Work of so many ticks; counts who is at the machine at the same time."""
 
     def work(ticket):
@@ -64,7 +64,7 @@ def test_twenty_clients_share_two_places_and_all_come_to_their_end():
 
     def client():
         together.wait(30)
-        tickets.append(queue.submit(ticking(20, present, most)))
+        tickets.append(queue.submit(build_ticking_job(20, present, most)))
 
     clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
     [one.start() for one in clients]
@@ -76,7 +76,7 @@ def test_twenty_clients_share_two_places_and_all_come_to_their_end():
 
 def test_each_of_twenty_sees_a_place_of_its_own_in_the_queue():
     queue = FairQueue()
-    tickets = [queue.submit(ticking(1000)) for _ in range(CLIENTS)]
+    tickets = [queue.submit(build_ticking_job(1000)) for _ in range(CLIENTS)]
     wait_for(lambda: sum(ticket.state == "working" for ticket in tickets) == 2)
     assert [ticket.jobs_ahead for ticket in tickets[2:]] == list(range(CLIENTS - 2))
     [ticket.cancel() for ticket in tickets]
@@ -85,7 +85,7 @@ def test_each_of_twenty_sees_a_place_of_its_own_in_the_queue():
 
 def test_a_cancel_frees_the_place_within_a_second_and_the_next_one_gets_it():
     queue = FairQueue(time_slice=1e9)
-    tickets = [queue.submit(ticking(100_000)) for _ in range(CLIENTS)]
+    tickets = [queue.submit(build_ticking_job(100_000)) for _ in range(CLIENTS)]
     wait_for(lambda: tickets[1].state == "working")
     tickets[0].cancel()
     assert wait_for(lambda: tickets[2].state == "working") < 1.0
@@ -100,9 +100,9 @@ def test_a_cancel_frees_the_place_within_a_second_and_the_next_one_gets_it():
 def test_short_work_does_not_wait_for_long_work():
     """Two hold the machine for 'an hour'; the third needs 50 ms and gets them after a time slice."""
     queue = FairQueue(time_slice=0.1)
-    long = [queue.submit(ticking(360_000)) for _ in range(2)]
+    long = [queue.submit(build_ticking_job(360_000)) for _ in range(2)]
     wait_for(lambda: all(ticket.state == "working" for ticket in long))
-    short = queue.submit(ticking(5))
+    short = queue.submit(build_ticking_job(5))
     assert wait_for(lambda: short.state == "done") < 20.0
     assert all(ticket.is_open for ticket in long)
     [ticket.cancel() for ticket in long]
@@ -119,7 +119,7 @@ def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
     def work(ticket):
         raise error
 
-    broken, after = queue.submit(work), queue.submit(ticking(1))
+    broken, after = queue.submit(work), queue.submit(build_ticking_job(1))
     wait_for(lambda: not after.is_open)
     assert (broken.state, after.state) == ("failed", "done")
     assert broken.sentence.startswith(sentence)
@@ -127,18 +127,18 @@ def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
 
 def test_a_full_queue_refuses_jobs_with_a_sentence():
     queue = FairQueue(max_open=3)
-    tickets = [queue.submit(ticking(1000)) for _ in range(3)]
+    tickets = [queue.submit(build_ticking_job(1000)) for _ in range(3)]
     with pytest.raises(SpecvizError, match="3 requests are already waiting"):
-        queue.submit(ticking(1))
+        queue.submit(build_ticking_job(1))
     [ticket.cancel() for ticket in tickets]
     wait_for(lambda: not any(ticket.is_open for ticket in tickets))
-    assert wait_for(lambda: queue.submit(ticking(1)).result == 1 or True) < 5
+    assert wait_for(lambda: queue.submit(build_ticking_job(1)).result == 1 or True) < 5
 
 
 def test_work_of_a_closed_page_ends_by_itself(monkeypatch):
     monkeypatch.setattr(module, "ABANDONED_AFTER", 0.2)
     queue = FairQueue()
-    left, stays = queue.submit(ticking(100_000)), queue.submit(ticking(100_000))
+    left, stays = queue.submit(build_ticking_job(100_000)), queue.submit(build_ticking_job(100_000))
     for _ in range(40):
         stays.keep_alive()
         time.sleep(0.02)
@@ -148,7 +148,7 @@ def test_work_of_a_closed_page_ends_by_itself(monkeypatch):
 
 def test_time_left_follows_the_share_that_is_done():
     queue = FairQueue()
-    ticket = queue.submit(ticking(200))
+    ticket = queue.submit(build_ticking_job(200))
     assert ticket.seconds_left is None
     wait_for(lambda: ticket.share >= 0.5)
     assert 0.5 < ticket.seconds_left < 10.0, "2 s of work, half of it done; a busy machine may take longer"
@@ -177,7 +177,7 @@ def test_a_visitor_with_many_jobs_gets_no_more_than_one_with_one():
     def work(name):
         return lambda ticket: (order.append(name), time.sleep(0.02))
 
-    held = queue.submit(ticking(20), "somebody")
+    held = queue.submit(build_ticking_job(20), "somebody")
     many = [queue.submit(work("many"), "many") for _ in range(8)]
     one = queue.submit(work("one"), "one")
     assert (one.jobs_ahead, many[1].jobs_ahead) == (1, 2)
@@ -187,11 +187,11 @@ def test_a_visitor_with_many_jobs_gets_no_more_than_one_with_one():
 
 def test_short_work_goes_before_long_work_that_came_earlier_and_long_work_lets_it_in_at_a_tick():
     queue = FairQueue(places=1, time_slice=1e9, short=0.05)
-    long = queue.submit(ticking(100_000), "a")
+    long = queue.submit(build_ticking_job(100_000), "a")
     wait_for(lambda: long.seconds_worked > 0.1)
-    other = queue.submit(ticking(100_000), "b")
+    other = queue.submit(build_ticking_job(100_000), "b")
     wait_for(lambda: other.seconds_worked > 0.06)  # short at first, so it was let in; longer work by now
-    brief = queue.submit(ticking(2), "c")
+    brief = queue.submit(build_ticking_job(2), "c")
     assert wait_for(lambda: brief.state == "done") < 1.0, "with turns that never end, only giving way lets it in"
     assert long.is_open and other.is_open
     long.cancel(), other.cancel()
@@ -240,10 +240,10 @@ def test_a_stream_of_short_work_does_not_keep_long_work_out_for_ever(places, ove
 @pytest.mark.parametrize("places, time_slice", [(2, 1e9), (1, 0.1)])
 def test_work_that_waited_long_leaves_room_for_short_work(places, time_slice):
     queue = FairQueue(places, time_slice=time_slice, short=0.05, overdue=0.01)
-    long = [queue.submit(ticking(100_000), n) for n in range(6)]
+    long = [queue.submit(build_ticking_job(100_000), n) for n in range(6)]
     wait_for(lambda: sum(one.seconds_worked > 0.06 for one in long) >= places)
     for number in range(3):
-        brief = queue.submit(ticking(2), f"brief {number}")
+        brief = queue.submit(build_ticking_job(2), f"brief {number}")
         assert wait_for(lambda brief=brief: brief.state == "done") < 2.0, "all that waits is overdue, yet short work comes next"
     [ticket.cancel() for ticket in long]
 
@@ -251,10 +251,10 @@ def test_work_that_waited_long_leaves_room_for_short_work(places, time_slice):
 def test_few_jobs_have_started_at_a_time_and_brief_ones_are_not_held_back(monkeypatch):
     monkeypatch.setattr(module, "MAX_STARTED", 3)
     queue, most = FairQueue(places=1, time_slice=0.02, short=0.0), []
-    tickets = [queue.submit(ticking(30), n) for n in range(6)]
+    tickets = [queue.submit(build_ticking_job(30), n) for n in range(6)]
     wait_for(lambda: sum(one.has_started for one in tickets) == 3)
-    brief = queue.submit(ticking(2), "brief", is_brief=True)
-    held = queue.submit(ticking(2), "not known to be brief")
+    brief = queue.submit(build_ticking_job(2), "brief", is_brief=True)
+    held = queue.submit(build_ticking_job(2), "not known to be brief")
     wait_for(lambda: brief.state == "done")
     assert not held.has_started
 
@@ -268,9 +268,9 @@ def test_few_jobs_have_started_at_a_time_and_brief_ones_are_not_held_back(monkey
 
 def test_brief_work_goes_before_all_and_is_let_in_at_a_tick_even_by_short_work():
     queue = FairQueue(places=1, time_slice=1e9, short=1e9, overdue=0.0)
-    tickets = [queue.submit(ticking(100_000), n) for n in range(3)]
+    tickets = [queue.submit(build_ticking_job(100_000), n) for n in range(3)]
     wait_for(lambda: any(one.seconds_worked > 0.02 for one in tickets))
-    brief = queue.submit(ticking(2), "brief", is_brief=True)
+    brief = queue.submit(build_ticking_job(2), "brief", is_brief=True)
     assert wait_for(lambda: brief.state == "done") < 2.0, "none of the others ever has to give way to anything else"
     [ticket.cancel() for ticket in tickets]
 
@@ -278,17 +278,17 @@ def test_brief_work_goes_before_all_and_is_let_in_at_a_tick_even_by_short_work()
 def test_one_visitor_cannot_fill_the_queue(monkeypatch):
     monkeypatch.setattr(module, "MAX_PER_VISITOR", 3)
     queue = FairQueue()
-    tickets = [queue.submit(ticking(1000), "one") for _ in range(3)]
+    tickets = [queue.submit(build_ticking_job(1000), "one") for _ in range(3)]
     with pytest.raises(SpecvizError, match="3 of your requests are already waiting"):
-        queue.submit(ticking(1), "one")
-    tickets.append(queue.submit(ticking(1), "another"))
+        queue.submit(build_ticking_job(1), "one")
+    tickets.append(queue.submit(build_ticking_job(1), "another"))
     [ticket.cancel() for ticket in tickets]
 
 
 def test_a_waiting_job_has_no_thread_before_it_starts():
     queue = FairQueue(places=1, time_slice=1e9, short=1e9)
     before = threading.active_count()
-    tickets = [queue.submit(ticking(100_000), n) for n in range(20)]
+    tickets = [queue.submit(build_ticking_job(100_000), n) for n in range(20)]
     assert threading.active_count() <= before + 1
     [ticket.cancel() for ticket in tickets]
     assert all(ticket.ended.wait(1.0) for ticket in tickets)

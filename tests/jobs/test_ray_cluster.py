@@ -60,7 +60,7 @@ def address():
             cluster.shutdown()
 
 
-def drawn(pair, settings, executor=None, on_progress=lambda share: None):
+def draw_tokens(pair, settings, executor=None, on_progress=lambda share: None):
     plan = SamplingPlan(samples=SAMPLES, seconds=1.0)
     return Session(build_decoder("speculative", pair, settings), plan, executor=executor).draw(SHARED, on_progress).tokens
 
@@ -143,9 +143,9 @@ def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, 
                 killed.append(list_pids(executor)[0])
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = drawn(pair, settings, executor, kill)
+        found = draw_tokens(pair, settings, executor, kill)
         assert killed and killed[0] not in list_pids(executor)
-    assert len(found) == SAMPLES and np.array_equal(found, drawn(pair, settings))
+    assert len(found) == SAMPLES and np.array_equal(found, draw_tokens(pair, settings))
 
 
 def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):

@@ -59,13 +59,13 @@ def open_pool():
         assert all(worker.kills for worker in pool.workers[: len(pool.threads)]), "every worker that was started is ended"
 
 
-def tokens(pair, mode, executor=None, path=None, on_progress=lambda share: None):
+def draw_tokens(pair, mode, executor=None, path=None, on_progress=lambda share: None):
     saved = SavedSamples.open(path, {"mode": mode})
     plan = SamplingPlan(samples=SAMPLES, seconds=1e6)
     return Session(build_decoder("speculative", pair, SETTINGS), plan, saved, executor).draw(mode, on_progress).tokens
 
 
-def words(first: int, size: int) -> str:
+def name_shard(first: int, size: int) -> str:
     return str(ShardRange(first, min(size, SAMPLES - first)))
 
 
@@ -73,51 +73,53 @@ def words(first: int, size: int) -> str:
 @pytest.mark.parametrize("mode", [ENGINE, SHARED])
 def test_lost_and_reordered_shards_change_no_bit(pair, mode, open_pool):
     first, size = (8, 24) if mode == ENGINE else (0, 30)  # the pilot is drawn here
-    plan = FaultPlan({words(first, size): 3, words(first + 2 * size, size): 1, words(first + 4 * size, size): MAX_RETRIES})
-    assert np.array_equal(tokens(pair, mode, open_pool(plan)), tokens(pair, mode))
+    plan = FaultPlan(
+        {name_shard(first, size): 3, name_shard(first + 2 * size, size): 1, name_shard(first + 4 * size, size): MAX_RETRIES}
+    )
+    assert np.array_equal(draw_tokens(pair, mode, open_pool(plan)), draw_tokens(pair, mode))
     assert len(set(plan.done)) == len(plan.done) > 5, "each result was used once"
     assert set(plan.deaths.values()) == {0}, "all of them were lost as planned"
 
 
 @pytest.mark.usefixtures("small")
 def test_a_run_stopped_on_the_cluster_resumes_on_it_or_here_from_the_same_file(pair, tmp_path, open_pool):
-    whole, path = tokens(pair, ENGINE), tmp_path / "draws"
+    whole, path = draw_tokens(pair, ENGINE), tmp_path / "draws"
 
     def stop(share):
         if share > 0.5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tokens(pair, ENGINE, open_pool(FaultPlan(), workers=1), path, stop)
+        draw_tokens(pair, ENGINE, open_pool(FaultPlan(), workers=1), path, stop)
     kept = SavedSamples.open(path, {"mode": ENGINE}).parts[ENGINE]
     assert 8 < len(kept.tokens) < SAMPLES and np.array_equal(kept.tokens, whole[: len(kept.tokens)])
     copy = tmp_path / "copy"
     copy.write_bytes(path.read_bytes())
     plan = FaultPlan()
-    assert np.array_equal(tokens(pair, ENGINE, open_pool(plan), path), whole)
+    assert np.array_equal(draw_tokens(pair, ENGINE, open_pool(plan), path), whole)
     left = range(len(kept.tokens), SAMPLES, 24)
-    assert sorted(plan.done) == sorted(words(first, 24) for first in left), "what was saved is not drawn again"
-    assert np.array_equal(tokens(pair, ENGINE, None, copy), whole)
+    assert sorted(plan.done) == sorted(name_shard(first, 24) for first in left), "what was saved is not drawn again"
+    assert np.array_equal(draw_tokens(pair, ENGINE, None, copy), whole)
 
 
 @pytest.mark.usefixtures("small")
 def test_a_single_shard_is_drawn_here(pair, monkeypatch, open_pool):
     monkeypatch.setattr(session, "SHARD_SIZES", {SHARED: SAMPLES})
     plan = FaultPlan()
-    assert len(tokens(pair, SHARED, open_pool(plan))) == SAMPLES and plan.done == []
+    assert len(draw_tokens(pair, SHARED, open_pool(plan))) == SAMPLES and plan.done == []
 
 
 @pytest.mark.usefixtures("small")
 def test_progress_grows_to_one(pair, open_pool):
     told: list[float] = []
-    tokens(pair, ENGINE, open_pool(FaultPlan()), on_progress=told.append)
+    draw_tokens(pair, ENGINE, open_pool(FaultPlan()), on_progress=told.append)
     assert told == sorted(told) and told[-1] == 1.0 and len(told) > 4
 
 
 @pytest.mark.usefixtures("small")
 def test_a_shard_that_is_always_lost_ends_the_run_with_its_numbers(pair, open_pool):
     with pytest.raises(ClusterError, match=rf"Samples 30 to 59: lost {MAX_RETRIES + 1} times"):
-        tokens(pair, SHARED, open_pool(FaultPlan({words(30, 30): 10**6})))
+        draw_tokens(pair, SHARED, open_pool(FaultPlan({name_shard(30, 30): 10**6})))
 
 
 @pytest.mark.usefixtures("small")

@@ -41,7 +41,7 @@ def files_built_once(monkeypatch):
 
 
 @pytest.fixture
-def found() -> dict[str, bytes]:
+def site() -> dict[str, bytes]:
     return build_once(None)
 
 
@@ -59,10 +59,10 @@ class Links(HTMLParser):
         self.inline += [key for key, _ in attrs if key.startswith("on") or key == "style"]
 
 
-def test_a_site_has_its_pages_its_font_and_a_manifest_and_opens_with_one_round(found):
-    assert set(found) == {*NAMES, "index.html", FONT, "OFL.txt", MANIFEST}
-    assert found["index.html"] == found["one_round.html"]
-    assert set(json.loads(found[MANIFEST])["files"]) == set(found) - {MANIFEST}
+def test_a_site_has_its_pages_its_font_and_a_manifest_and_opens_with_one_round(site):
+    assert set(site) == {*NAMES, "index.html", FONT, "OFL.txt", MANIFEST}
+    assert site["index.html"] == site["one_round.html"]
+    assert set(json.loads(site[MANIFEST])["files"]) == set(site) - {MANIFEST}
 
 
 def test_pages_that_the_app_has_too_have_its_names_and_addresses():
@@ -70,36 +70,36 @@ def test_pages_that_the_app_has_too_have_its_names_and_addresses():
         assert PAGES[name] == APP[name].title and path in ("", name)
 
 
-def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(found):
+def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(site):
     for name, after in pairwise(OF_THE_APP):
-        (said,) = re.findall(r'<p class="onward">(.*?)</p>', found[f"{name}.html"].decode())
+        (said,) = re.findall(r'<p class="onward">(.*?)</p>', site[f"{name}.html"].decode())
         assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {next_page(name, SHARED).why}'
-    assert b'class="onward"' not in found["drafting_methods.html"] and b'class="onward"' not in found["glossary.html"]
+    assert b'class="onward"' not in site["drafting_methods.html"] and b'class="onward"' not in site["glossary.html"]
 
 
-def test_every_page_says_its_language_and_its_own_title(found):
-    titles = [re.search(r'<html lang="en">.*<title>(.*?) · specviz</title>', found[name].decode(), re.S)[1] for name in NAMES]
+def test_every_page_says_its_language_and_its_own_title(site):
+    titles = [re.search(r'<html lang="en">.*<title>(.*?) · specviz</title>', site[name].decode(), re.S)[1] for name in NAMES]
     assert [html.unescape(title) for title in titles] == list(PAGES.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_page_names_is_a_file_beside_it(found, name):
+def test_what_a_page_names_is_a_file_beside_it(site, name):
     """Relative addresses alone: so it works under any path. Papers and the licenses are links for people, not loaded."""
-    page = Links(found[name].decode())
+    page = Links(site[name].decode())
     assert page.inline == []
     near = [address for address in page.addresses if not address.startswith(("https://arxiv.org/", "data:"))]
-    assert {re.split(r"[?#]", address)[0] for address in near} <= {*found, ""}
+    assert {re.split(r"[?#]", address)[0] for address in near} <= {*site, ""}
     assert len(near) > len(PAGES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_first_load_is_small(found, name):
-    assert len(gzip.compress(found[name])) + len(found[FONT]) < FIRST_LOAD
+def test_the_first_load_is_small(site, name):
+    assert len(gzip.compress(site[name])) + len(site[FONT]) < FIRST_LOAD
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_page_allows_its_own_script_and_style_and_nothing_else(found, name):
-    text = found[name].decode()
+def test_a_page_allows_its_own_script_and_style_and_nothing_else(site, name):
+    text = site[name].decode()
     style, script = (
         re.search(r"<style>(.*?)</style>", text, re.S)[1],
         re.search(r'<script type="module">(.*?)</script>', text, re.S)[1],
@@ -115,8 +115,8 @@ def test_text_of_a_record_never_ends_the_element_that_holds_it():
     assert "<" not in pack_json(hostile) and json.loads(pack_json(hostile)) == hostile
 
 
-def test_every_term_and_every_paper_is_there(found):
-    words, papers = found["glossary.html"].decode(), found["sources.html"].decode()
+def test_every_term_and_every_paper_is_there(site):
+    words, papers = site["glossary.html"].decode(), site["sources.html"].decode()
     known = tomllib.loads((ASSETS / "sources.toml").read_text(encoding="utf-8"))["source"]
     assert all(html.escape(said) in words for pair in GLOSSARY.items() for said in pair)
     assert (
@@ -124,13 +124,13 @@ def test_every_term_and_every_paper_is_there(found):
     )
 
 
-def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_page(found):
-    assert all(b'class="live"' not in found[name] for name in NAMES)
+def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_page(site):
+    assert all(b'class="live"' not in site[name] for name in NAMES)
     live = build_once(LIVE)
     for name in PAGES:
         (address,) = re.findall(r'class="live" href="([^"]*)"', live[f"{name}.html"].decode())
         assert address == f"{LIVE}{OF_THE_APP.get(name, '')}"
-    assert f'"href":"{LIVE}?'.encode() in live["whole_text.html"] and b'"href"' not in found["whole_text.html"]
+    assert f'"href":"{LIVE}?'.encode() in live["whole_text.html"] and b'"href"' not in site["whole_text.html"]
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,10 @@ def test_a_name_in_an_address_is_text_in_the_page():
 
 
 @pytest.mark.usefixtures("files_built_once")
-def test_a_later_site_replaces_an_earlier_one_whole(tmp_path, found, capsys):
+def test_a_later_site_replaces_an_earlier_one_whole(tmp_path, site, capsys):
     out = tmp_path / "out"
     assert main(["site", str(out)]) == 0
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == found
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == site
     assert all(name in capsys.readouterr().out for name in NAMES[:1])
     assert main(["site", str(out), "--live", LIVE]) == 0
     assert LIVE.encode() in (out / "glossary.html").read_bytes()
@@ -211,7 +211,7 @@ def test_an_export_is_no_earlier_site(tmp_path):
 
 
 @pytest.mark.usefixtures("files_built_once")
-def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, found, monkeypatch):
+def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, site, monkeypatch):
     """The disk is full at the third file."""
     out, written = tmp_path / "out", []
     write_site(out)
@@ -226,5 +226,5 @@ def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, fo
     monkeypatch.setitem(building.write_folder.__globals__, "write_flushed", full)
     with pytest.raises(SettingsError, match="No space left"):
         write_site(out, LIVE)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == found
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == site
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -13,15 +13,15 @@ from tools.load.findings import ShownTrace, TraceContent, WaitingTimes, compute_
 from tools.load.server import ServerMemory, check_host
 
 
-def alone(link: str, rounds: int) -> TraceContent:
+def build_content(link: str, rounds: int) -> TraceContent:
     return TraceContent(f"digest of {link} {rounds}", f"tokens of {link} {rounds}")
 
 
-def shown(visitor: int, link: str, rounds: int = 2, run: TraceContent | None = None) -> ShownTrace:
-    return ShownTrace(visitor, link, rounds, run or alone(link, rounds))
+def build_shown_trace(visitor: int, link: str, rounds: int = 2, run: TraceContent | None = None) -> ShownTrace:
+    return ShownTrace(visitor, link, rounds, run or build_content(link, rounds))
 
 
-def log(memory=((0.0, 900.0), (301.0, 1000.0), (1800.0, 1099.0)), **more) -> soak.SoakLog:
+def build_log(memory=((0.0, 900.0), (301.0, 1000.0), (1800.0, 1099.0)), **more) -> soak.SoakLog:
     return soak.SoakLog(memory=[(at, ServerMemory(value + 10, value)) for at, value in memory], visits=3, **more)
 
 
@@ -49,39 +49,39 @@ def test_memory_is_first_read_when_the_server_is_warm_or_else_last():
 
 
 def test_a_probability_that_differs_in_its_last_digits_is_said_and_is_no_cross_talk():
-    close = shown(1, "seed=1", run=TraceContent("another digest", "tokens of seed=1 2"))
-    assert find_cross_talk([close, shown(2, "seed=2")], alone) == (
+    close = build_shown_trace(1, "seed=1", run=TraceContent("another digest", "tokens of seed=1 2"))
+    assert find_cross_talk([close, build_shown_trace(2, "seed=2")], build_content) == (
         [],
         ["Visitor 1 asked for 'seed=1', 2 rounds: the same run up to last digits."],
     )
-    said, held = soak.format_report(log(), 0, [], ["up to last digits"], 30)
+    said, held = soak.format_report(build_log(), 0, [], ["up to last digits"], 30)
     assert held and "- up to last digits" in said
 
 
 def test_two_traces_that_were_mixed_up_are_both_found_and_their_owners_named():
-    one, other = shown(1, "seed=1"), shown(2, "seed=2")
-    assert find_cross_talk([one, other, shown(3, "seed=1", 3)], alone) == ([], [])
-    mixed = [shown(1, "seed=1", run=other.run), shown(2, "seed=2", run=one.run)]
-    assert find_cross_talk(mixed, alone)[0] == [
+    one, other = build_shown_trace(1, "seed=1"), build_shown_trace(2, "seed=2")
+    assert find_cross_talk([one, other, build_shown_trace(3, "seed=1", 3)], build_content) == ([], [])
+    mixed = [build_shown_trace(1, "seed=1", run=other.run), build_shown_trace(2, "seed=2", run=one.run)]
+    assert find_cross_talk(mixed, build_content)[0] == [
         "Visitor 1 asked for 'seed=1', 2 rounds, and was shown the run of 'seed=2', 2 rounds.",
         "Visitor 2 asked for 'seed=2', 2 rounds, and was shown the run of 'seed=1', 2 rounds.",
     ]
 
 
 def test_a_trace_of_nobody_is_found():
-    assert find_cross_talk([shown(1, "seed=1", run=TraceContent("else", "else"))], alone)[0] == [
+    assert find_cross_talk([build_shown_trace(1, "seed=1", run=TraceContent("else", "else"))], build_content)[0] == [
         "Visitor 1 asked for 'seed=1', 2 rounds, and was shown a run that nobody asked for."
     ]
 
 
 def test_each_run_is_computed_once_however_many_saw_it():
     asked = []
-    find_cross_talk([shown(i, "seed=1") for i in range(5)], lambda *run: (asked.append(run), alone(*run))[1])
+    find_cross_talk([build_shown_trace(i, "seed=1") for i in range(5)], lambda *run: (asked.append(run), build_content(*run))[1])
     assert asked == [("seed=1", 2)]
 
 
 def test_a_soak_in_which_nothing_happened_holds():
-    said, held = soak.format_report(log(), 0, [], [], 30)
+    said, held = soak.format_report(build_log(), 0, [], [], 30)
     assert held and "Everything held." in said and "1099 MB PSS (+9.9%)" in said
 
 
@@ -96,12 +96,12 @@ def test_a_soak_in_which_nothing_happened_holds():
     ),
 )
 def test_a_soak_fails_for_each_thing_that_went_wrong(seen, tracebacks, mixed, sentence):
-    said, held = soak.format_report(log(**seen), tracebacks, mixed, [], 30)
+    said, held = soak.format_report(build_log(**seen), tracebacks, mixed, [], 30)
     assert not held and sentence in said
 
 
 def test_growth_does_not_fail_a_soak_that_ends_while_pages_are_still_met_for_the_first_time():
-    assert soak.format_report(log(memory=((0.0, 500.0), (60.0, 900.0))), 0, [], [], 1)[1]
+    assert soak.format_report(build_log(memory=((0.0, 500.0), (60.0, 900.0))), 0, [], [], 1)[1]
 
 
 @pytest.mark.parametrize("host", ("0.0.0.0", "192.168.1.5", "example.org", ""))

@@ -15,19 +15,23 @@ TREE = {
 }
 
 
-def asks(name: str) -> list[Requirement]:
+def parse_tree_requirements(name: str) -> list[Requirement]:
     return list(map(Requirement, TREE[name]))
 
 
 def test_what_is_needed_follows_extras_that_are_asked_for_and_no_others():
     direct = parse_requirements("# a remark\napp.lib>=2,<3  # another one\n\n")
-    assert collect_needed(direct, asks) == {"app-lib": {"web-server"}, "web-server": {"loop", "app-lib"}, "loop": set()}
+    assert collect_needed(direct, parse_tree_requirements) == {
+        "app-lib": {"web-server"},
+        "web-server": {"loop", "app-lib"},
+        "loop": set(),
+    }
 
 
 def test_only_what_is_needed_is_listed_with_its_needs_and_the_projects_version():
     components = [{"name": name, "bom-ref": f"{name}==1"} for name in ("App_Lib", "web.server", "loop", "tests")]
     bom = {"metadata": {"component": {"bom-ref": "root", "name": "specviz"}}, "components": components, "dependencies": []}
-    found = filter_runtime(bom, ["app-lib"], collect_needed(parse_requirements("app-lib"), asks), "0.3.0")
+    found = filter_runtime(bom, ["app-lib"], collect_needed(parse_requirements("app-lib"), parse_tree_requirements), "0.3.0")
     assert [one["name"] for one in found["components"]] == ["App_Lib", "web.server", "loop"]
     assert found["metadata"]["component"] == {"bom-ref": "root", "name": "specviz", "version": "0.3.0"}
     assert {one["ref"]: one["dependsOn"] for one in found["dependencies"]} == {

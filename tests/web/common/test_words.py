@@ -55,7 +55,7 @@ QUOTED = re.compile(r"“[^”]*”|<q>.*?</q>|<style>.*?</style>|`[^`]*`|https?
 
 
 @pytest.fixture(scope="module", params=list(frame.PAGES))
-def shown(request) -> tuple[str, Any]:
+def page_and_app(request) -> tuple[str, Any]:
     """A page's name and the page as it opens, which tests only read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PagesManager, "__init__", skip_first_run(PagesManager.__init__))
@@ -115,8 +115,8 @@ def list_wrong_words(page: str, text: str) -> list[str]:
     return found + [f"no leading zero: …{text[max(0, hit.start() - 40) : hit.end() + 20]}…" for hit in NUMBER.finditer(text)]
 
 
-def test_a_page_says_it_in_the_fields_words(shown):
-    page, app = shown
+def test_a_page_says_it_in_the_fields_words(page_and_app):
+    page, app = page_and_app
     assert not app.exception
     texts = list(iterate_texts(app))
     assert len(texts) > 40
@@ -150,8 +150,8 @@ def test_what_is_right_is_not_called_wrong(text):
     assert list_wrong_words("one_round", "Your guess") and not list_wrong_words("mistakes", "Your guess")
 
 
-def test_every_page_explains_its_terms_from_the_one_glossary(shown):
-    page, app = shown
+def test_every_page_explains_its_terms_from_the_one_glossary(page_and_app):
+    page, app = page_and_app
     (panel,) = [
         node
         for node in iterate_nodes(app._tree)

@@ -36,17 +36,17 @@ def ready(page_pair, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def shown() -> MethodComparison:
+def comparison() -> MethodComparison:
     return load_recorded_comparisons()["1"]
 
 
-def opened_page(query: dict[str, str]) -> dict:
+def open_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     rows = '"rows": len(given[0]["payload"]["rows"]), "chosen": given[0]["chosen"], "tree": len(given[1]["payload"]["nodes"])'
     return draw_first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
 
 
-def timed(times: dict[str, tuple[float, float]], runs: int = 6) -> MethodComparison:
+def build_comparison(times: dict[str, tuple[float, float]], runs: int = 6) -> MethodComparison:
     """A comparison of these methods, each with the interval of its ms per token."""
     rows = [
         MethodRow(key, "r", key != "typical", tokens=6, passes=3, ms=Estimate(sum(ends) / 2, *ends, runs))
@@ -59,7 +59,7 @@ TIMES = {"target": (1.9, 2.1), "draft": (1.0, 1.8), "lookahead": (2.2, 3.0), "ea
 
 
 def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
-    one = timed(TIMES)
+    one = build_comparison(TIMES)
     told = {row.key: figures.compare_with_target(row, one) for row in one.rows}
     assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "not told apart", "typical": "faster"}
     found = figures.compute_speed(one.row("draft"), one)
@@ -68,11 +68,13 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
         "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. Not told apart: EAGLE head."
         in figures.describe_comparison(one)
     )
-    assert {figures.compare_with_target(row, timed(TIMES, runs=1)) for row in one.rows} == {""}, "one run has no interval"
+    assert {figures.compare_with_target(row, build_comparison(TIMES, runs=1)) for row in one.rows} == {""}, (
+        "one run has no interval"
+    )
 
 
 def test_where_no_method_is_faster_the_verdict_says_so_and_a_lossy_one_is_never_the_fastest():
-    said = figures.describe_comparison(timed({key: ends for key, ends in TIMES.items() if key != "draft"}))
+    said = figures.describe_comparison(build_comparison({key: ends for key, ends in TIMES.items() if key != "draft"}))
     assert "No exact method is measurably faster than target only. The fastest, EAGLE head, is 0.80 (0.63 to 1.05)" in said
     assert "Typical" not in said
 
@@ -94,17 +96,17 @@ def test_the_verdict_agrees_with_the_chart(choice):
     assert len(others) > 5 and all(line["speed"]["at"] <= drawn["speed"]["at"] for line in others)
 
 
-def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(shown):
-    payload = build_overview(shown)
+def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(comparison):
+    payload = build_overview(comparison)
     assert (
         [line["key"] for line in payload["rows"]] == list(DRAFTING_METHODS) == [key for keys in FAMILIES.values() for key in keys]
     )
     scale = {tick["said"]: tick["at"] for tick in payload["ticks"]}
     assert scale["1"] == payload["unit"] and all(0.0 < at < 1.0 for at in scale.values())
-    most = max(row.per_pass for row in shown.rows)
-    for line, row in zip(payload["rows"], shown.rows, strict=True):
+    most = max(row.per_pass for row in comparison.rows)
+    for line, row in zip(payload["rows"], comparison.rows, strict=True):
         assert line["pass"] == {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}
-        found = figures.compute_speed(row, shown)
+        found = figures.compute_speed(row, comparison)
         assert float(line["cost"]) == pytest.approx(row.per_pass / found.value, abs=0.005), "speed is tokens over time"
         assert [line["speed"][name] / payload["unit"] for name in ("low", "at", "high")] == pytest.approx(
             [found.low, found.value, found.high]
@@ -118,17 +120,19 @@ def test_a_method_that_could_not_run_stands_in_the_chart_without_numbers():
     assert (line["tag"], line["pass"], line["speed"]) == ("left out", None, None)
 
 
-def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_and_temperature(shown):
+def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_and_temperature(comparison):
     plans = recorded_plans().values()
-    said, larger = figures.describe_sample_size(shown, plans), recorded_plans()["storybook 1"]
-    assert said.startswith(f"{shown.runs} runs of {shown.settings.max_new_tokens} tokens at gamma {shown.settings.gamma} are few")
-    for gamma in (shown.settings.gamma, int(larger.best.value)):
+    said, larger = figures.describe_sample_size(comparison, plans), recorded_plans()["storybook 1"]
+    assert said.startswith(
+        f"{comparison.runs} runs of {comparison.settings.max_new_tokens} tokens at gamma {comparison.settings.gamma} are few"
+    )
+    for gamma in (comparison.settings.gamma, int(larger.best.value)):
         factor = next(row.factor for row in larger.checked if row.gamma == gamma)
         assert f"{factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) with gamma {gamma}" in said
     assert "How fast" not in figures.describe_sample_size(load_recorded_comparisons()["top-p .9"], plans), (
         "nothing was recorded there at top-p 0.9"
     )
-    assert figures.describe_sample_size(replace(shown, runs=0), plans) == ""
+    assert figures.describe_sample_size(replace(comparison, runs=0), plans) == ""
 
 
 def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described():
@@ -139,14 +143,14 @@ def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described()
 
 
 def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measured():
-    seen = opened_page({})
+    seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(DRAFTING_METHODS), 2, 15)
     assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"] and seen["chosen"] == "tree-wide"
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = opened_page({"distribution": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
+    seen = open_page({"distribution": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
     assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", len(DRAFTING_METHODS))
     said = "\n".join(seen["text"])
     for part in ("link's distribution was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
@@ -180,18 +184,18 @@ def test_the_recorded_comparison_holds_every_row_under_every_choice():
             assert bool(row.reason) is (row.ms is None) is (row.trace is None)
 
 
-def test_the_recorded_exact_rows_follow_the_target_and_typical_acceptance_does_not(shown):
+def test_the_recorded_exact_rows_follow_the_target_and_typical_acceptance_does_not(comparison):
     """Each row's own bound holds 99 times in 100; 1.5 times it is never reached by sampling noise at 2,000 samples."""
-    for row in shown.rows:
+    for row in comparison.rows:
         if row.exact and not row.reason:
             assert row.first.tv < 1.5 * row.first.upper
-    typical = shown.row("typical")
+    typical = comparison.row("typical")
     assert typical.first.tv > 5 * typical.first.upper
     assert load_recorded_comparisons()["0"].row("typical").coincides
 
 
-def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(shown):
-    for one in (shown, load_recorded_comparisons()["0"]):
+def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(comparison):
+    for one in (comparison, load_recorded_comparisons()["0"]):
         for line, row in zip(figures.build_detail_rows(one), one.rows, strict=True):
             assert line["method"] == row.entry.name
             if row.reason:
@@ -202,19 +206,19 @@ def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(shown):
     assert figures.build_detail_rows(load_recorded_comparisons()["0"])[-1]["verdict"] == "lossy, same text here"
 
 
-def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_per_pass(shown):
-    said = figures.describe_comparison(shown)
+def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_per_pass(comparison):
+    said = figures.describe_comparison(comparison)
     assert "except Typical acceptance (it moves 0.41 of the first token’s probability)" in said
     assert "All methods write the target’s distribution here." in figures.describe_comparison(load_recorded_comparisons()["0"])
-    most = max((row for row in shown.rows if row.exact), key=lambda row: row.per_pass)
+    most = max((row for row in comparison.rows if row.exact), key=lambda row: row.per_pass)
 
     def timed(low: float, value: float, high: float) -> str:
         """The conclusion, had the method with the most tokens taken so many times as long as the target alone."""
-        alone = shown.row("target").ms.value
+        alone = comparison.row("target").ms.value
         ms = {"target": Estimate(alone, alone, alone, 6, "ms/token")}
         ms[most.key] = Estimate(value * alone, low * alone, high * alone, 6, "ms/token")
         return figures.describe_comparison(
-            replace(shown, rows=tuple(replace(row, ms=ms.get(row.key, row.ms)) for row in shown.rows))
+            replace(comparison, rows=tuple(replace(row, ms=ms.get(row.key, row.ms)) for row in comparison.rows))
         )
 
     begins = f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, "
@@ -223,8 +227,8 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
     assert begins not in timed(0.1, 0.2, 0.3), "there is no surprise in that"
 
 
-def test_the_adversarys_figure_shows_samples_distribution_and_band(shown):
-    first = shown.row("adversarial").first
+def test_the_adversarys_figure_shows_samples_distribution_and_band(comparison):
+    first = comparison.row("adversarial").first
     band, samples, exact = figures.plot_adversarial(first).data
     places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(samples.x) == [first.shares[cell] for cell in places]
@@ -242,15 +246,15 @@ def test_where_the_target_is_certain_the_words_say_so():
     assert "certain of" not in figures.describe_adversarial(replace(first, tv=0.1, counts=(1800, 200)))
 
 
-def test_a_decoder_far_from_the_target_is_not_called_the_same(shown):
-    first = replace(shown.row("adversarial").first, tv=0.3)
+def test_a_decoder_far_from_the_target_is_not_called_the_same(comparison):
+    first = replace(comparison.row("adversarial").first, tv=0.3)
     assert "99 times in 100" in figures.describe_adversarial(
         first
     ) and "within sampling noise" not in figures.describe_adversarial(first)
 
 
-def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
-    first = shown.row("typical").first
+def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(comparison):
+    first = comparison.row("typical").first
     written, exact = figures.plot_typical(first, "dark").data
     places = [cell for cell, raw in enumerate(first.labels) if raw][: figures.SHOWN]
     assert list(written.x) == [first.written[cell] for cell in places] and list(exact.x) == [first.probs[cell] for cell in places]
@@ -281,16 +285,16 @@ def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
 def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeypatch):
     monkeypatch.setattr(MethodsState, "PARTIAL_INTERVAL", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
-    state, ticket, shown = MethodsState(MethodsQuestion(build_first_settings(BASE))), FreeTicket(), []
+    state, ticket, comparison = MethodsState(MethodsQuestion(build_first_settings(BASE))), FreeTicket(), []
     state.ticket, put = Ticket(state.queue, work.compare_all_methods, None), state.store
 
     def seen(ticket, **found):
         put(ticket, **found)
-        shown.append(state.partial_result or state.shown_result)
+        comparison.append(state.partial_result or state.shown_result)
 
     monkeypatch.setattr(state, "store", seen)
     work.compare_all_methods(state, ticket, state.question)
-    *sampled, first, last = shown
+    *sampled, first, last = comparison
     assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))
     assert all(one.runs == 0 and all(row.ms is None for row in one.rows) for one in sampled)
     assert (first.runs, last.runs) == (1, 2) and last == state.shown_result and ticket.expected > 0.0
@@ -342,7 +346,7 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
         load_recorded_comparisons.cache_clear()
 
 
-def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
+def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(comparison):
     import csv
     import io
 
@@ -351,9 +355,9 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
     assert [row["row"] for row in rows] == list(DRAFTING_METHODS)
-    for line, row in zip(rows, shown.rows, strict=True):
+    for line, row in zip(rows, comparison.rows, strict=True):
         assert line["blank_because"] == row.reason and line["tokens_per_pass"] == ("" if row.reason else str(row.per_pass))
-    first = shown.row("typical").first
+    first = comparison.row("typical").first
     lines = [
         one
         for one in csv.DictReader(io.StringIO(package.file("first-tokens.csv").decode("utf-8-sig")))
@@ -376,10 +380,10 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     )
     said = package.facts
     assert said["commands"][0].startswith("python -m specviz record methods") and said["recorded"] is True
-    assert said["machine"] == shown.machine and "prompt=" in said["permalink"]
+    assert said["machine"] == comparison.machine and "prompt=" in said["permalink"]
 
 
-def test_the_exports_command_is_one_that_the_command_line_takes(shown):
+def test_the_exports_command_is_one_that_the_command_line_takes(comparison):
     import argparse
     import shlex
 
@@ -387,12 +391,12 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
 
     parser = argparse.ArgumentParser()
     record.add_arguments(parser)
-    found = parser.parse_args(shlex.split(export.build_methods_command(shown))[4:])
+    found = parser.parse_args(shlex.split(export.build_methods_command(comparison))[4:])
     assert (found.what, found.prompt, found.runs, found.samples) == (
         "methods",
-        shown.settings.prompt,
-        shown.runs,
-        shown.rows[0].first.n,
+        comparison.settings.prompt,
+        comparison.runs,
+        comparison.rows[0].first.n,
     )
 
 

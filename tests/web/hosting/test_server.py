@@ -90,21 +90,23 @@ def test_the_headers_are_the_outermost_so_that_what_the_door_turns_away_has_them
 
 
 @pytest.fixture
-def asked(serve):
+def send_get(serve):
     app = Starlette(routes=server.build_routes())
     return lambda path, address="127.0.0.1", **headers: TestClient(app, client=(address, 5000)).get(path, headers=headers)
 
 
-def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(asked, monkeypatch):
-    assert (asked("/healthz").status_code, asked("/healthz").text) == (200, "ok")
+def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(send_get, monkeypatch):
+    assert (send_get("/healthz").status_code, send_get("/healthz").text) == (200, "ok")
     queue = FairQueue(1)
     monkeypatch.setattr(health, "server_queue", lambda: queue)
     monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
-    assert asked("/readyz").status_code == 503 and asked("/readyz").json()["reason"] == "The pair of models is being loaded."
+    assert (
+        send_get("/readyz").status_code == 503 and send_get("/readyz").json()["reason"] == "The pair of models is being loaded."
+    )
     monkeypatch.setitem(health._state, "pair", "")
-    assert (asked("/readyz").status_code, asked("/readyz").json()) == (200, {"ready": True, "reason": ""})
+    assert (send_get("/readyz").status_code, send_get("/readyz").json()) == (200, {"ready": True, "reason": ""})
     queue.close(0.0, "")
-    assert asked("/readyz").status_code == 503 and asked("/readyz").json()["reason"] == "The server is about to stop."
+    assert send_get("/readyz").status_code == 503 and send_get("/readyz").json()["reason"] == "The server is about to stop."
 
 
 def test_a_pair_that_cannot_be_loaded_is_said_and_ends_nothing(monkeypatch):
@@ -127,13 +129,13 @@ def test_a_pair_that_cannot_be_loaded_is_said_and_ends_nothing(monkeypatch):
         ("off", "127.0.0.1", {}, 404),
     ],
 )
-def test_metrics_are_for_whom_the_operator_says(asked, serve, who, address, headers, status):
+def test_metrics_are_for_whom_the_operator_says(send_get, serve, who, address, headers, status):
     serve(metrics=who)
-    answer = asked("/metrics", address, **headers)
+    answer = send_get("/metrics", address, **headers)
     assert answer.status_code == status and ("specviz_queue_waiting" in answer.text) == (status == 200)
 
 
-def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_there(asked):
+def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_there(send_get):
     queue = FairQueue(1, on_end=metrics.count_ended_work)
 
     class Asked(PageState):
@@ -149,7 +151,7 @@ def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_the
         state.submit(work)
         assert state.ticket.ended.wait(10.0)
     wait_for(lambda: (value("done"), value("failed")) == (before[0] + 1, before[1] + 1))
-    assert SECRET not in asked("/metrics").text
+    assert SECRET not in send_get("/metrics").text
 
 
 def test_the_page_of_work_is_the_name_of_its_folder():

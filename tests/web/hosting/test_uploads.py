@@ -15,7 +15,7 @@ MB = 2**20
 
 
 @pytest.fixture
-def held(monkeypatch) -> dict[str, list[int]]:
+def file_sizes(monkeypatch) -> dict[str, list[int]]:
     """Sizes of the files that are here, by page."""
     found: dict[str, list[int]] = {}
     monkeypatch.setattr(uploads, "list_held_sizes", lambda session: found.get(session, []))
@@ -47,13 +47,13 @@ async def put(door: UploadLimitMiddleware, session: str = "a", method: str = "PU
     [[5 * MB] * MAX_LARGE_FILES, [1] * MAX_FILES, [5 * MB] * (MAX_LARGE_FILES - 1) + [1]],
     ids=["large", "many", "one more"],
 )
-def test_a_page_that_holds_enough_gets_a_sentence_and_others_are_not_concerned(held, sizes):
-    held["a"] = sizes
+def test_a_page_that_holds_enough_gets_a_sentence_and_others_are_not_concerned(file_sizes, sizes):
+    file_sizes["a"] = sizes
     door = UploadLimitMiddleware(None, ServerOptions(mode="hosted"))
     assert f"holds {len(sizes)} files" in door.explain_refusal("a") and not door.explain_refusal("b")
 
 
-def test_files_on_their_way_count(held):
+def test_files_on_their_way_count(file_sizes):
     async def story() -> None:
         inside = Inside()
         door = UploadLimitMiddleware(inside, ServerOptions(mode="hosted"))
@@ -69,7 +69,7 @@ def test_files_on_their_way_count(held):
     asyncio.run(story())
 
 
-def test_a_full_memory_takes_no_file_and_lets_one_be_removed(held, monkeypatch):
+def test_a_full_memory_takes_no_file_and_lets_one_be_removed(file_sizes, monkeypatch):
     monkeypatch.setattr(uploads, "measure_memory_mb", lambda: 3000.0)
     inside = Inside()
     door = UploadLimitMiddleware(inside, ServerOptions(mode="hosted"))

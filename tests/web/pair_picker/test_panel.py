@@ -336,7 +336,7 @@ def test_a_pair_is_named_by_what_tells_its_models_apart():
 
 
 @pytest.fixture
-def looked(hub, pair_folders, monkeypatch):
+def checked_state(hub, pair_folders, monkeypatch):
     """The panel's state after the check of a pair of the hub, nothing of which is here."""
     monkeypatch.setattr(model_loading, "wait_for_libraries", lambda ticket: None)
     for folder in pair_folders:
@@ -346,24 +346,33 @@ def looked(hub, pair_folders, monkeypatch):
     return state
 
 
-def test_a_pair_of_the_hub_is_checked_then_downloaded_and_then_usable(looked, hub):
-    assert looked.check.ready and looked.check.download_bytes > 0 and not looked.is_usable and hub.contents() == []
-    assert {line[""]: line["target"] for line in words.build_check_rows(looked.check)}["revision"].startswith("v1.0: ")
+def test_a_pair_of_the_hub_is_checked_then_downloaded_and_then_usable(checked_state, hub):
+    assert (
+        checked_state.check.ready
+        and checked_state.check.download_bytes > 0
+        and not checked_state.is_usable
+        and hub.contents() == []
+    )
+    assert {line[""]: line["target"] for line in words.build_check_rows(checked_state.check)}["revision"].startswith("v1.0: ")
     ticket = FreeTicket()
-    work.download_pair(looked, ticket, looked.question)
-    assert looked.is_usable and looked.check.download_bytes == 0 and ticket.shares[-1] == 1.0
-    assert {line[""]: line["draft"] for line in words.build_check_rows(looked.check)}["to download"].endswith("here")
+    work.download_pair(checked_state, ticket, checked_state.question)
+    assert checked_state.is_usable and checked_state.check.download_bytes == 0 and ticket.shares[-1] == 1.0
+    assert {line[""]: line["draft"] for line in words.build_check_rows(checked_state.check)}["to download"].endswith("here")
 
 
-def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_from_there(looked, hub):
-    whole, ticket = looked.check.download_bytes, FreeTicket(1)
+def test_a_download_that_is_stopped_says_that_what_arrived_is_kept_and_goes_on_from_there(checked_state, hub):
+    whole, ticket = checked_state.check.download_bytes, FreeTicket(1)
     hub.slow, hub.piece = 0.15, 1 << 14
     with pytest.raises(CancelledError):
-        work.download_pair(looked, ticket, looked.question)
-    assert "What has arrived is kept" in looked.notes[0] and not looked.is_usable and looked.check.download_bytes < whole
+        work.download_pair(checked_state, ticket, checked_state.question)
+    assert (
+        "What has arrived is kept" in checked_state.notes[0]
+        and not checked_state.is_usable
+        and checked_state.check.download_bytes < whole
+    )
     hub.slow, ticket = 0.0, FreeTicket()
-    work.download_pair(looked, ticket, looked.question)
-    assert looked.is_usable
+    work.download_pair(checked_state, ticket, checked_state.question)
+    assert checked_state.is_usable
 
 
 def test_a_check_that_is_stopped_leaves_the_panel_as_it_was(pair_folders, monkeypatch):

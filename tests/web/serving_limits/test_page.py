@@ -48,7 +48,7 @@ def ready(pair, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def shown() -> SetupComparison:
+def measured() -> SetupComparison:
     return load_recorded_setups()
 
 
@@ -83,40 +83,40 @@ def test_a_link_leads_to_what_it_was_made_from():
     assert (cut.temperature, cut.top_k, cut.gamma, cut.is_edited) == (1.0, None, 3, False)
 
 
-def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
-    assert [row.key for row in shown.rows] == list(SETUPS) and shown.settings == SetupsQuestion(Settings()).settings
-    for row in shown.rows:
+def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(measured):
+    assert [row.key for row in measured.rows] == list(SETUPS) and measured.settings == SetupsQuestion(Settings()).settings
+    for row in measured.rows:
         assert row.own.prefixes >= 100
         if row.entry.kind == EXACT:
             assert row.own.worst <= TOLERANCE, f"{row.key} changes its own distribution"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
-    assert set(shown.near_ties.comparisons) == set(COMPARISONS) and all(
-        len(one) >= 20 for one in shown.near_ties.comparisons.values()
+    assert set(measured.near_ties.comparisons) == set(COMPARISONS) and all(
+        len(one) >= 20 for one in measured.near_ties.comparisons.values()
     )
-    assert not shown.near_ties.summarize("fp32-blocks").differences, "draft tokens change nothing"
+    assert not measured.near_ties.summarize("fp32-blocks").differences, "draft tokens change nothing"
 
 
-def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
-    lines = figures.build_setup_table(shown)
-    for ((name, apart, mean, own, verdict), meaning), row in zip(lines, shown.rows, strict=True):
+def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(measured):
+    lines = figures.build_setup_table(measured)
+    for ((name, apart, mean, own, verdict), meaning), row in zip(lines, measured.rows, strict=True):
         assert (name, meaning, own) == (row.entry.name, row.entry.description, format_probability(row.own.worst))
         assert mean == format_probability(row.own.mean)
         assert apart == (format_probability(row.apart.value) if row.apart else "reference")
         assert verdict == f"{figures.get_sign(row)} {figures.WORDS[row.verdict]}"
     for noisy in (False, True):
-        one = replace(shown, spread=1.0 if noisy else 0.0)
+        one = replace(measured, spread=1.0 if noisy else 0.0)
         speeds = [line["speed-up with draft tokens"] for line in figures.build_speed_rows(one)]
         assert (set(speeds) == {figures.NOISY}) == noisy, "a speed that is no verdict is not shown as one"
         assert (
             "No speeds are given" in figures.describe_timing(one)
-        ) == noisy and f"gamma {shown.settings.gamma}" in figures.describe_timing(one)
-    said = figures.describe_setups(shown)
-    far = max((row for row in shown.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
-    worst = max((row for row in shown.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
+        ) == noisy and f"gamma {measured.settings.gamma}" in figures.describe_timing(one)
+    said = figures.describe_setups(measured)
+    far = max((row for row in measured.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
+    worst = max((row for row in measured.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
     assert f"{far.entry.name}, {format_probability(far.apart.value)}" in said and said.count(". ") == 1, "two sentences"
     assert f"up to {format_probability(worst.own.worst)} after a mistake ({worst.entry.name})" in said
-    blank = replace(shown, rows=tuple(type(row)(row.key, "none") for row in shown.rows))
+    blank = replace(measured, rows=tuple(type(row)(row.key, "none") for row in measured.rows))
     assert figures.describe_setups(blank) == "Nothing could be compared on this pair." and figures.build_setup_table(blank)[
         0
     ] == (
@@ -125,12 +125,12 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
     )
 
 
-def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
-    figure = figures.plot_distances(shown)
+def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(measured):
+    figure = figures.plot_distances(measured)
     named = {trace.name: trace for trace in figure.data if trace.name}
     worst = named["draft tokens: mean to largest"]
-    assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
-    assert list(named["the setup: mean"].x) == [row.apart.value for row in shown.rows if row.apart]
+    assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in measured.rows]
+    assert list(named["the setup: mean"].x) == [row.apart.value for row in measured.rows if row.apart]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "change (TV)")
 
 
@@ -216,12 +216,12 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
 def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, monkeypatch):
     monkeypatch.setattr(SetupsState, "PARTIAL_INTERVAL", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
-    visit, ticket, shown = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue()), FreeTicket(), []
+    visit, ticket, measured = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue()), FreeTicket(), []
     visit.ticket, put = Ticket(visit.queue, work.measure_setups, None), visit.store
 
     def seen(ticket, **found):
         put(ticket, **found)
-        shown.append(visit.partial_result or visit.shown_result)
+        measured.append(visit.partial_result or visit.shown_result)
 
     def stopped(share=None, doing=None):
         if "run 2 of 2" in (doing or ""):
@@ -231,7 +231,7 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     ticket.tick = stopped
     with pytest.raises(CancelledError):
         work.measure_setups(visit, ticket, visit.question)
-    *checked, tied, first = shown
+    *checked, tied, first = measured
     assert [len(one.rows) for one in checked] == list(range(1, len(SETUPS) + 1))
     assert all(row.own is not None or row.reason for row in checked[-1].rows) and not checked[-1].near_ties.comparisons
     assert (
@@ -263,7 +263,7 @@ def test_a_text_too_long_is_a_sentence_on_the_page(ready):
     assert "prompt must be at most" in visit.notices[0] and visit.results == {}
 
 
-def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(shown):
+def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(measured):
     visit = SetupsState(SetupsQuestion(Settings()), FairQueue())
     package = export.build_offer(visit).build()
     assert {"setups.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
@@ -272,10 +272,10 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     rows = package.file("rows.csv")
     assert rows == package.file("rows.csv") and len(rows.splitlines()) == 1 + len(SETUPS)
     assert sum(line.endswith(b"False") for line in package.file("greedy.csv").splitlines()) == sum(
-        len(shown.near_ties.summarize(key).differences) for key in shown.near_ties.comparisons
+        len(measured.near_ties.summarize(key).differences) for key in measured.near_ties.comparisons
     )
-    words = export.build_setups_command(shown).split()
-    assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(shown.texts) in words
+    words = export.build_setups_command(measured).split()
+    assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(measured.texts) in words
 
 
 def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
@@ -293,12 +293,12 @@ def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
     assert ties.build_story(replace(seen, pairings=(same,))) is None and ties.build_story(None) is None, "no texts part"
 
 
-def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(shown):
-    said = view.describe_speed_page(shown)
+def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(measured):
+    said = view.describe_speed_page(measured)
     plan = view.recorded_plans()["storybook 1"]
-    (row,) = [row for row in plan.checked if row.gamma == shown.settings.gamma]
+    (row,) = [row for row in plan.checked if row.gamma == measured.settings.gamma]
     assert row.factor.format() in said and "the same models, temperature and gamma" in said
-    assert view.describe_speed_page(replace(shown, settings=replace(shown.settings, pair="a|b"))) == ""
+    assert view.describe_speed_page(replace(measured, settings=replace(measured.settings, pair="a|b"))) == ""
 
 
 def test_the_cells_of_a_plain_table_are_text():

@@ -40,17 +40,17 @@ def ready(page_pair, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def shown():
+def recorded_plan():
     return load_recorded_plans()["storybook 1"]
 
 
-def opened_page(query: dict[str, str]) -> dict:
+def open_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     return draw_first_paint("speed", query)
 
 
-def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
-    seen = opened_page({})
+def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(recorded_plan):
+    seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], load_example_text())
     assert seen["figures"] == 5 and "Predict for this text" in seen["buttons"]
     assert any(
@@ -81,18 +81,21 @@ def test_plans_come_back_and_damage_is_refused():
             load_plans(damaged)
 
 
-def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
-    figure = figures.plot_tokens(shown)
+def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(recorded_plan):
+    figure = figures.plot_tokens(recorded_plan)
     named = {trace.name: trace for trace in figure.data}
-    assert list(named["predicted"].y) == [row.tokens.value for row in shown.rows]
-    assert list(named[figures.PER_POSITION].y) == [row.hazards for row in shown.rows]
-    assert list(named["one alpha"].y) == [row.independent for row in shown.rows]
-    assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
+    assert list(named["predicted"].y) == [row.tokens.value for row in recorded_plan.rows]
+    assert list(named[figures.PER_POSITION].y) == [row.hazards for row in recorded_plan.rows]
+    assert list(named["one alpha"].y) == [row.independent for row in recorded_plan.rows]
+    assert list(named["measured"].y) == [row.tokens.value for row in recorded_plan.checked]
     band = named["middle 95%"]
-    assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
+    assert list(band.y) == [
+        *(row.tokens.high for row in recorded_plan.rows),
+        *(row.tokens.low for row in recorded_plan.rows[::-1]),
+    ]
     assert figure.layout.yaxis.title.text == "tokens per target pass"
-    worst = max(abs(row.gaps["accepted draft tokens"].value) for row in shown.checked)
-    assert f"is within {worst:.1%} of the measurement" in figures.describe_tokens(shown)
+    worst = max(abs(row.gaps["accepted draft tokens"].value) for row in recorded_plan.checked)
+    assert f"is within {worst:.1%} of the measurement" in figures.describe_tokens(recorded_plan)
     assert "equals the measurement" in figures.describe_tokens(load_recorded_plans()["ngram 0"])
 
 
@@ -193,18 +196,18 @@ def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decima
 
 
 @pytest.mark.parametrize("gamma", range(1, 17))
-def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every_gamma(shown, gamma):
-    said = timeline_figures.explain_pass_cost(gamma, shown, "Storybook")
+def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every_gamma(recorded_plan, gamma):
+    said = timeline_figures.explain_pass_cost(gamma, recorded_plan, "Storybook")
     if gamma > PLAN_GAMMAS[-1]:
         assert said.endswith(f"Above {PLAN_GAMMAS[-1]} draft tokens nothing was timed.")
         return
-    row, took = shown.row(gamma), shown.costs.compute_part("target", gamma)
+    row, took = recorded_plan.row(gamma), recorded_plan.costs.compute_part("target", gamma)
     assert f"it takes {took:.2f} times as long as one token of target-only sampling, not {gamma + 1} times" in said
     assert f"Storybook with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost" in said
-    dear = replace(shown.costs, parts=shown.costs.parts | {"target": tuple(gamma * 10 for gamma in range(1, 10))})
-    assert "reading the weights" not in timeline_figures.explain_pass_cost(gamma, replace(shown, costs=dear), "Storybook"), (
-        "no reason for what is not so"
-    )
+    dear = replace(recorded_plan.costs, parts=recorded_plan.costs.parts | {"target": tuple(gamma * 10 for gamma in range(1, 10))})
+    assert "reading the weights" not in timeline_figures.explain_pass_cost(
+        gamma, replace(recorded_plan, costs=dear), "Storybook"
+    ), "no reason for what is not so"
     assert timeline_figures.explain_pass_cost(1, None, "").endswith("draft token as 1.")
 
 
@@ -229,16 +232,21 @@ def test_each_way_to_the_speed_up_is_its_tokens_over_its_cost(key):
     assert uncertain == (not plan.is_conclusive)
 
 
-def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_of_both(shown):
+def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_of_both(recorded_plan):
     found = load_batches()
     gamma, here = found.find_best("storybook 1", 1)
-    said = batch_figures.compare_with_plan(found, "storybook 1", shown)
-    assert f"gamma {gamma} this chart says {here.value:.2f}, the prediction above {shown.row(gamma).factor.value:.2f}" in said
-    assert f"{found.round_cost(1, gamma):.2f} target passes" in said and f"{shown.costs.compute_cost(gamma):.2f}, at" in said
+    said = batch_figures.compare_with_plan(found, "storybook 1", recorded_plan)
+    assert (
+        f"gamma {gamma} this chart says {here.value:.2f}, the prediction above {recorded_plan.row(gamma).factor.value:.2f}"
+        in said
+    )
+    assert (
+        f"{found.round_cost(1, gamma):.2f} target passes" in said and f"{recorded_plan.costs.compute_cost(gamma):.2f}, at" in said
+    )
     assert (
         batch_figures.compare_with_plan(found, "storybook 1", None)
         == ""
-        == batch_figures.compare_with_plan(found, "storybook 1", replace(shown, costs=None))
+        == batch_figures.compare_with_plan(found, "storybook 1", replace(recorded_plan, costs=None))
     )
 
 
@@ -325,7 +333,7 @@ def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
     assert "at least 20 tokens long" in state.notices[0] and state.results == {}
 
 
-def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):
+def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(recorded_plan):
     state = SpeedState(SpeedQuestion(load_example_text()), FairQueue())
     package = export.build_offer(state).build()
     figures_ = (
@@ -343,7 +351,7 @@ def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(
     assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
         PLAN_GAMMAS
     )
-    words = export.build_plan_command(shown).split()
+    words = export.build_plan_command(recorded_plan).split()
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
 
 

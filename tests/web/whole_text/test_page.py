@@ -41,7 +41,7 @@ def ready(page_pair, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def shown() -> Passage:
+def recorded_passage() -> Passage:
     return load_recorded_passages()["temperature 0.8"]
 
 
@@ -111,8 +111,8 @@ def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
     assert set(load_surveys("storybook")) == set(DISTRIBUTIONS) and load_surveys("a|b") == {}
 
 
-def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
-    assert build_opening_settings(Settings.from_record(cache.load_recording().settings)) == shown.settings
+def test_the_page_opens_with_the_run_that_one_round_opens_with(recorded_passage):
+    assert build_opening_settings(Settings.from_record(cache.load_recording().settings)) == recorded_passage.settings
 
 
 def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
@@ -120,16 +120,16 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
     state.submit(lambda state, ticket: None)
     state.wait_for_partial(60.0)
     assert not state.is_busy, "the work ended without showing anything"
-    shown = threading.Event()
+    recorded_passage = threading.Event()
 
     def streams(state, ticket):
         state.store_partial(ticket, lambda: "first tokens")
-        shown.wait(30.0)
+        recorded_passage.wait(30.0)
 
     state.submit(streams)
     state.wait_for_partial(60.0)
     assert state.partial_result == "first tokens"
-    shown.set()
+    recorded_passage.set()
 
 
 def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
@@ -189,26 +189,32 @@ def test_sentences_with_a_token_of_the_text_are_no_markdown():
     assert html.escape_markdown(":red[x] <b> $y$ *z*", html.ALL_SIGNS) == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
 
 
-def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
+def test_an_export_holds_every_token_and_the_pictures_numbers(recorded_passage):
     from specviz.web.whole_text.export import build_shown_package
 
-    package = build_shown_package(shown, recorded=True)
+    package = build_shown_package(recorded_passage, recorded=True)
 
     def table(name: str) -> list[dict]:
         return list(csv.DictReader(io.StringIO(package.file(name).decode("utf-8-sig"))))
 
     tokens = table("tokens.csv")
-    assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [one.origin for one in shown.speculative.tokens]
-    assert [float(row["beta"]) for row in table("places.csv")] == list(shown.read.beta)
+    assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [
+        one.origin for one in recorded_passage.speculative.tokens
+    ]
+    assert [float(row["beta"]) for row in table("places.csv")] == list(recorded_passage.read.beta)
     assert {row["texts"] for row in table("lorenz.csv")} == {
         "this text",
         *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS),
     }
-    assert sum(int(row["tokens"]) for row in table("kinds.csv")) == load_recorded_profile(shown.settings).count
+    assert sum(int(row["tokens"]) for row in table("kinds.csv")) == load_recorded_profile(recorded_passage.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
-    assert package.file("kinds.svg").startswith(b"<?xml") and words.describe_speed(shown) in package.captions[0]
+    assert package.file("kinds.svg").startswith(b"<?xml") and words.describe_speed(recorded_passage) in package.captions[0]
     facts = package.facts
-    assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.runs
+    assert (
+        facts["machine"] == recorded_passage.machine
+        and facts["recorded"] is True
+        and len(facts["rates"]["target"]) == recorded_passage.runs
+    )
     assert facts["commands"][0].startswith("python -m specviz decode") and facts["permalink"].startswith("whole_text?")
 
 
