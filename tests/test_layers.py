@@ -4,6 +4,7 @@ The same layers are in docs/explanation/architecture.md.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def find_layer(name: str) -> int:
     return next(number for number, names in enumerate(LAYERS) if name in names)
 
 
+@cache
 def list_imports(source: str) -> list[str]:
     """Every module that a source imports, inside functions too; ``from a import b`` gives a and a.b."""
     names = []

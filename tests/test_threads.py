@@ -18,7 +18,7 @@ from specviz.decoding.engine import build_randomness
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.models.pairs.loading import load_pair
-from specviz.process import SPIN_COUNT, count_usable_cores
+from specviz.process import count_usable_cores
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.threads import PassThreads, count_max_threads, limit_threads, preserve_thread_count
@@ -179,22 +179,6 @@ def test_workers_and_the_jobs_of_the_app_have_their_share(machine, monkeypatch):
     monkeypatch.setattr(warmup, "threads_per_job", lambda: 4)
     warmup.share_cores()
     assert machine.count == count_max_threads() == 4
-
-
-def test_a_command_measures_and_bounds_the_spin(pair_folders):
-    """In a fresh process: the number that PyTorch starts with is not taken for the user's choice."""
-    code = """
-import os, sys, torch
-from specviz import threads
-from specviz.__main__ import main
-measure, made, default = threads.ThreadChoice.measure, [], torch.get_num_threads()
-threads.ThreadChoice.measure = lambda *given: (made.append(1), measure(*given))
-code = main(["decode", "--prompt", "the river", "--pair", sys.argv[1], "--max-new-tokens", "8", "--device", "cpu"])
-print(code, os.environ["GOMP_SPINCOUNT"], threads.count_max_threads() == default, default == 1 or len(made) > 0)
-"""
-    command = [sys.executable, "-c", code, "|".join(map(str, pair_folders))]
-    done = subprocess.run(command, env=own_environment(), capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1:] == [f"0 {SPIN_COUNT} True True"], done.stderr
 
 
 def test_a_program_that_decodes_has_its_number_back_afterward(machine):

@@ -1,14 +1,17 @@
-"""The library without the extra ``app``: no Streamlit, no Plotly, no matplotlib."""
+"""The library in a process of its own, without the extra ``app``: no Streamlit, no Plotly, no matplotlib."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from specviz.process import SPIN_COUNT
+from specviz.threads import SET_BY_USER
 from tests.test_layers import SESSION_FILES, list_module_files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,8 +34,20 @@ def needs_app(name: str) -> bool:
 
 
 USE = """
-import contextlib, importlib, io, json, warnings, specviz
+import contextlib, importlib, io, json, os, torch, warnings
+from specviz import threads
+from specviz.__main__ import main
 target, draft, folder, *names = sys.argv[1:]
+measure, probes, default = threads.ThreadChoice.measure, [], torch.get_num_threads()
+threads.ThreadChoice.measure = lambda *given: (probes.append(1), measure(*given))
+with contextlib.redirect_stdout(io.StringIO()):
+    code = main(["decode", "--prompt", "the river", "--pair", f"{target}|{draft}", "--max-new-tokens", "8", "--device", "cpu"])
+command = {"code": code, "spin": os.environ["GOMP_SPINCOUNT"], "default": default, "most": threads.count_max_threads(), "probes": len(probes)}
+torch.set_num_threads(1)
+
+import specviz
+from specviz.evidence import tests
+tests.MOST = 200  # texts of which two samples are compared
 pair = specviz.Pair.from_pretrained(target, draft, device="cpu")
 found = {
     "text": pair.decode("the river", max_new_tokens=8).text,
@@ -44,8 +59,7 @@ report = pair.verify("the river", samples=1000, mode="shared-distributions", max
 with warnings.catch_warnings(record=True) as raised:
     warnings.simplefilter("always")
     report.save(folder)
-found |= {"verdict": report.verdict, "warnings": [str(one.message) for one in raised if one.category is UserWarning]}
-from specviz.__main__ import main
+found |= {"command": command, "verdict": report.verdict, "warnings": [str(one.message) for one in raised if one.category is UserWarning]}
 with contextlib.redirect_stdout(io.StringIO()):
     found["check"] = main(["check", folder + "/report.json"])
 found["refused"] = []
@@ -66,9 +80,17 @@ def used(pair_folders, tmp_path_factory):
     assert {"specviz.interface", "specviz.export.report", "specviz.figures.charts", "specviz.web.speed.plan_figures"} <= {*names}
     folder = tmp_path_factory.mktemp("without") / "certificate"
     command = [sys.executable, "-c", BLOCKED + USE, *map(str, pair_folders), str(folder), *names]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    environment = {name: value for name, value in os.environ.items() if name not in (*SET_BY_USER, "GOMP_SPINCOUNT")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), folder
+
+
+def test_a_command_measures_threads_and_bounds_the_spin(used):
+    """The number that PyTorch starts with is not taken for the user's choice."""
+    command = used[0]["command"]
+    assert (command["code"], command["spin"], command["most"]) == (0, str(SPIN_COUNT), command["default"])
+    assert command["default"] == 1 or command["probes"] > 0
 
 
 def test_a_pair_decodes_traces_plans_and_verifies(used):
