@@ -119,4 +119,4 @@ def test_a_mistake_passes_where_its_settings_hide_it(row, warper):
     """Without cuts raw and warped are one distribution, and at T = 0 all is certain: so what fails above is the mistake itself."""
     one = decoder(warper)
     published(row)(one)
-    assert one.checked(12).is_within()
+    assert one.checked(6).is_within()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from scipy import stats
 
-from specviz.decoding.engine import decode
+from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.evidence.enumeration import (
     Enumerator,
     compute_text_tv,
@@ -199,16 +199,14 @@ def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
     "wrapper", (lambda randomness: randomness, ByPurposeAlone, OneForAll), ids=("right", "by purpose", "one")
 )
 def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
-    """3,000 continuations of ``decode`` with real random numbers against the enumerated distribution, chi-square at 1e-4 with cells below 5 expected
+    """3,000 continuations of the engine with real random numbers against the enumerated distribution, chi-square at 1e-4 with cells below 5 expected
     pooled: a false alarm once in 10,000 choices of the seed, and texts of probability 0 are never written."""
     target, draft = worlds(9)
     proposer, settings, n = DraftModel(draft, 2), Settings(max_new_tokens=3), 3000
     probs = enumerate_output(target, proposer, TokenRule(), PROMPT, 3, randomness=wrapper)
     assert sum(probs.values()) == pytest.approx(1, abs=1e-12)
-    drawn = Counter()
-    for draw in range(n):
-        rounds = decode(target, proposer, TokenRule(), wrapper(PhiloxRandomness(7)), settings, PROMPT, draw=draw)
-        drawn[tuple(token for round_ in rounds for token in round_.committed)] += 1
+    shard = Shard(target, proposer, TokenRule(), wrapper(PhiloxRandomness(7)), settings, PROMPT, count=n)
+    drawn = Counter(map(tuple, sample_with_engine(shard).tokens.tolist()))
     assert {*drawn} <= {text for text, mass in probs.items() if mass > 0}
     large = [text for text, mass in probs.items() if mass * n >= 5]
     counts, masses = [drawn[text] for text in large], [probs[text] for text in large]

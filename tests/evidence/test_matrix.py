@@ -260,6 +260,23 @@ def named(cell) -> tuple:
     return cell.line, cell.rule, cell.column, cell.verdict, cell.right, cell.n, cell.seen, cell.lost
 
 
+class LastFirst:
+    """An executor whose cells come in the opposite order."""
+
+    def run_all(self, task, items):
+        evaluate = task.prepare()
+        return ((item, evaluate(item, lambda share: None)) for item in reversed(items))
+
+
+def test_cells_that_come_in_any_order_make_the_same_matrix(pair_folders, pair):
+    settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
+    only, seen = ("several", "k-seq"), []
+    shared = evaluate_matrix(pair, settings, TV, only, lambda share, name: seen.append((share, name)), LastFirst())
+    assert shared == evaluate_matrix(pair, settings, TV, only) and len(shared.cells) == 3
+    assert [share for share, _ in seen] == sorted(share for share, _ in seen) and seen[-1] == (1.0, "several, k-seq, T = 0")
+
+
+@pytest.mark.slow  # tests/jobs/test_workers.py kills workers of another task
 def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_folders, pair):
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
     only, seen, killed = ("draft", "several"), [], []

@@ -108,7 +108,12 @@ OF_FORTY = ("R1", "R3", "R4", "R5", "R6", "R8", "R10", "R16", "R18", "R20", "R21
 LONGER = ("R7", "R11", "gate", "kept-rest", "no-bonus")
 
 
-@pytest.mark.parametrize("name", OF_FORTY + LONGER)
+QUICK = ("R5", "R6", "pass-temperature")  # the others' number is enumerated in test_bugs_power.py
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OF_FORTY + LONGER]
+)
 def test_as_many_of_forty_tables_show_it_in_fractions(name):
     """Off at all, in fractions: unequal. In twelfths for every prefix, V = 3."""
     off = 0

@@ -20,7 +20,7 @@ SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
 @pytest.mark.parametrize("name", ["speculative", "R5"])
 def test_page_and_command_give_the_same_cells_and_statistics(pair, name):
     """The page's samples come in three clicks and are tested at 100 and 1,000; the command tests 1,000 once."""
-    command = Session(build_decoder(name, pair, SETTINGS), SamplingPlan("shared-distributions", 1000))
+    command = Session(build_decoder(name, pair, SETTINGS), SamplingPlan("shared-distributions", 1000, reference=0))
     command.draw(SHARED)
     once = command.test(SHARED)
 

@@ -73,7 +73,8 @@ def run(round_: Round, length: int, wanted: int | None = None) -> Callable[[Chan
 
 def norm(masses: Iterable[Fraction]) -> Distribution:
     masses = tuple(masses)
-    return tuple(mass / sum(masses) for mass in masses)
+    total = sum(masses)
+    return tuple(mass / total for mass in masses)
 
 
 def residual(p: Distribution, q: Distribution) -> Distribution | None:
