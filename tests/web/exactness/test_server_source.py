@@ -11,11 +11,13 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import SERVER, SOURCES, ExactnessQuestion, ExactnessState, list_sources
+from tests.audit.conftest import short_preflight, small_audits  # noqa: F401 fixtures
 from tests.audit.of_pair import of_pair
 from tests.audit.server import serving
-from tests.audit.test_command import bent, few_hot_draws  # noqa: F401 a fixture
+from tests.audit.test_command import bent
 from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
 
+pytestmark = pytest.mark.usefixtures("short_preflight")
 BASE = Settings(prompt="Once upon", max_new_tokens=2)
 
 
