@@ -2,7 +2,8 @@
 
 Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, and transformers' assisted generation
 (same draft, same gamma, its confidence stop switched off; left out where the tokenizers differ, because there it drafts in another
-way). The baseline is the faster of the first two.
+way). On CUDA also the target alone compiled and recorded as a graph, and ``generate()`` with a static cache, which transformers
+compiles. The baseline is the fastest of those that do not speculate.
 
 Costs are measured on passes of their own at the same cache length, between the contestants' texts. With another proposer or rule than the
 draft's chain and the token rule, rounds differ, and costs are means over the rounds of the runs, without each run's first round,
@@ -19,7 +20,9 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from torch.utils._triton import has_triton
 
+from specviz.decoding.device.choice import COMPILED
 from specviz.evidence.analytic.fresh import build_model_inputs
 from specviz.evidence.assisted import NAME as ASSISTED
 from specviz.evidence.assisted import generation_options, make_assistant
@@ -41,6 +44,8 @@ PLAIN = Settings()
 PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
 TOKENS_A_SECOND = "tokens/s"
 CONTESTANTS = ("target only", "generate", "speculative", ASSISTED)
+COMPILED_BASELINES = ("target only, compiled", "generate, compiled")  # contestants on CUDA, where torch can compile
+BASELINES = ("target only", "generate", *COMPILED_BASELINES)  # those that do not speculate
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Cal
         found = measure_costs(pair, *vary(prompt, run))
         costs.extend([found] * (run > 0))
 
-    names = [name for name in CONTESTANTS if name != ASSISTED or not isinstance(pair, MappedPair)]
+    names = list_contestants(pair)
     clock = Clock({name: partial(write_text, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
     on_item = log_each_run(runs, lambda line: log(f"temperature {settings.temperature:g}: {line}"))
     clock.run_until(runs, on_item, add_costs)
@@ -114,6 +119,12 @@ def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Cal
     written = [[token for round_ in made for token in round_.committed] for made in clock.get_kept("speculative")[: len(PROMPTS)]]
     texts = [(pair.encode(prompt), tokens) for prompt, tokens in zip(PROMPTS.values(), written, strict=True)]
     return replace(result, draftable=measure_draftable_mass(pair, settings, texts))
+
+
+def list_contestants(pair: LoadedPair) -> list[str]:
+    """Names of the contestants that a pair allows on its device."""
+    compiled = COMPILED_BASELINES if pair.target.device.type == "cuda" and has_triton() else ()
+    return [name for name in (*CONTESTANTS, *compiled) if name != ASSISTED or not isinstance(pair, MappedPair)]
 
 
 def log_each_run(runs: int, log: Callable[[str], None]) -> Callable[[float, int, Any], None]:
@@ -131,8 +142,8 @@ def log_each_run(runs: int, log: Callable[[str], None]) -> Callable[[float, int,
 def _build_result(settings: Settings, clock: Clock[str], costs: RoundCosts) -> BenchResult:
     rounds = [round_ for made in clock.get_kept("speculative") for round_ in made]
     tokens = settings.max_new_tokens * len(PROMPTS)
-    rates = {name: clock.compute_rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS if name in clock.contestants}
-    baseline = max(("target only", "generate"), key=lambda name: rates[name].value)
+    rates = {name: clock.compute_rate(name, tokens, TOKENS_A_SECOND) for name in clock.contestants}
+    baseline = max((name for name in BASELINES if name in rates), key=lambda name: rates[name].value)
     ratio = {"speculative / baseline": clock.compute_ratio(baseline, "speculative")}
     if ASSISTED in rates:
         ratio |= {
@@ -200,4 +211,6 @@ _DECODERS: dict[str, Callable] = {
     "generate": generate_text,
     "speculative": lambda *arguments: list(decode_speculatively(*arguments)),
     ASSISTED: _generate_assisted,
+    "target only, compiled": lambda *arguments: list(decode_target_only(*arguments, engine=COMPILED)),
+    "generate, compiled": partial(generate_text, cache_implementation="static"),
 }

@@ -7,7 +7,6 @@ With ``dry`` all parts run small on the CPU.
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import multiprocessing
@@ -17,9 +16,10 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -35,8 +35,11 @@ from specviz.decoding.device.choice import COMPILED, DEVICE, REFERENCE
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.methods import build_rule
+from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
+from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.matrix import list_lines
+from specviz.evidence.session import SamplingPlan, Session
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.attachments.heads import HEADS
 from specviz.models.cache.decoder import CachedModel
@@ -261,6 +264,10 @@ def bench_pair(context: PartContext) -> None:
                     "generate": partial(generate, make=generate_text),
                     "assisted": partial(generate, make=_generate_assisted),
                 }
+                if not context.dry:
+                    contestants["generate, compiled"] = partial(
+                        generate, make=partial(generate_text, cache_implementation="static")
+                    )
             clock = Clock(contestants, items=lambda run: tuple(PROMPTS.values()), synchronize=partial(wait, context))
             while clock.runs < runs - 1 and (clock.runs < 2 or context.has_time(8)):
                 clock.run_until(clock.runs + 1)
@@ -299,7 +306,7 @@ def time_replays(context: PartContext, pair: LoadedPair) -> dict[str, float]:
 
 def is_baseline(name: str) -> bool:
     """Whether a contestant of ``bench_pair`` does not speculate."""
-    return name.startswith("target only") or name == "generate"
+    return name.startswith(("target only", "generate"))
 
 
 def estimate_record(found: Any) -> list[float]:
@@ -506,6 +513,22 @@ def count_kernels(context: PartContext) -> None:
             context.save(storybook_target_replay_ms=time_calls(context, alone.program._replay, 50))
 
 
+def measure_batches(context: PartContext) -> None:
+    """One and five tokens of 64 rows at the 8B shape, recorded, and compiled and recorded; and which kernels take the time."""
+    model, rows = build_shape(context, "8B"), 2 if context.dry else 64
+    found: dict[str, float] = {}
+    for compiles in (False, True)[: 1 if context.dry else 2]:
+        for tokens in (1, 5):
+            label = f"{rows} x {tokens}{', compiled' if compiles else ''}"
+            with context.guard(label, 12 if compiles else 4) as is_on:
+                if is_on:
+                    built = TimedPass.build(context, model, rows, tokens, compiles)
+                    found[label] = built.time(context, 8)
+                    context.save(ms=found)
+                    if not context.dry:
+                        context.save(kernels=context.record.get("kernels", {}) | {label: profile(built.replay)})
+
+
 def profile(call: Callable[[], object]) -> dict[str, Any]:
     """Kernels of a call: how many, their milliseconds, and the first twelve by time."""
     call()
@@ -584,29 +607,64 @@ def _repeat(way: Callable[[], Tensor], packet: Tensor) -> Tensor:
 
 
 def run_verify(context: PartContext) -> None:
-    """``verify`` on the device: a verdict in float32 and in bfloat16, with samples per second."""
+    """``verify`` on the device, in float32 and in bfloat16: verdicts, and seconds of each stage."""
     cases = (("float32", 2_000, 0.2),) if context.dry else (("float32", 1_000_000, 0.005), ("bfloat16", 200_000, 0.01))
     for dtype, samples, least in cases:
         with context.guard(dtype, 8) as is_on:
             if is_on:
-                began = time.perf_counter()
-                code, text = call_command(
-                    "verify", "--device", context.device, "--dtype", dtype, "--samples", str(samples), "--min-tv", str(least),
-                    "--seconds", "1" if context.dry else "8", "--format", "json",
-                )  # fmt: skip
-                report = json.loads(text) if code in (0, 1, 3) and text.strip() else {"output": text[-500:]}
-                kept = {name: report[name] for name in ("verdict", "tests", "n", "output") if name in report}
-                context.save(**{dtype: {"exit_code": code, "seconds": time.perf_counter() - began, "report": kept}})
+                context.save(**{dtype: verify_pair(context, dtype, samples, least)})
 
 
-def call_command(*words: str) -> tuple[int, str]:
-    """A command of the project in this process: its exit code and what it printed."""
-    from specviz.__main__ import main
+def verify_pair(context: PartContext, dtype: str, samples: int, least: float) -> dict[str, Any]:
+    """Verdict, p-values and seconds by stage of a session as ``verify`` has it."""
+    decoder = build_decoder("speculative", load_storybook(context, dtype), Settings(max_new_tokens=3))
+    session = Session(decoder, SamplingPlan("both", samples, least, 1.0 if context.dry else 6.0))
+    seconds: dict[str, float] = {}
 
-    out, errors = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(errors):
-        code = main([*words])
-    return code, out.getvalue() or errors.getvalue()
+    def measure(stage: str, work: Callable[[], Any]) -> Any:
+        wait(context)
+        began = time.perf_counter()
+        result = work()
+        wait(context)
+        seconds[stage] = time.perf_counter() - began
+        return result
+
+    measure("warm-up: 2,000 samples", lambda: decoder.sample(SHARED, 0, 2_000))
+    measure("opening", session._open)
+    found = {}
+    for mode in session.modes:
+        drawn = measure(f"{mode}: drawing", partial(session.draw, mode))
+        report = measure(f"{mode}: testing", partial(session.test, mode))
+        found[mode] = {
+            "verdict": report.verdict,
+            "samples": len(drawn),
+            "p_values": {test.name: test.p_value for test in report.tests},
+            "borderline": report.borderline,
+        }
+    measure("report", session.report)
+    return {"modes": found, "stage_seconds": seconds, "seconds": sum(seconds.values())}
+
+
+def measure_live_rounds(context: PartContext) -> None:
+    """Milliseconds of a round whose whole distributions are kept for a page, by engine; and of a page's click on the next round."""
+    pair = load_storybook(context, "float32")
+    base = Settings(prompt=PROMPTS["opening"], max_new_tokens=16 if context.dry else 64)
+    for engine in (REFERENCE, DEVICE, "auto"):
+        with context.guard(engine, 5) as is_on:
+            if is_on:
+                settings, ends = replace(base, engine=engine), []
+                warm = record_run(pair, settings)  # records, and probes
+                record_run(pair, settings, on_round=lambda round_, ends=ends: ends.append(time.perf_counter()))
+                clicks = []
+                for count in range(2, min(8, len(warm.rounds))):
+                    began = time.perf_counter()
+                    record_run(pair, settings, rounds=count, earlier=warm.rounds[: count - 1])
+                    clicks.append(time.perf_counter() - began)
+                context.save(**{engine: {
+                    "engine": warm.models["engine"],
+                    "round_ms": 1e3 * statistics.median(after - before for before, after in pairwise(ends)),
+                    "click_ms": 1e3 * statistics.median(clicks),
+                }})  # fmt: skip
 
 
 def sample_by_rounds(context: PartContext) -> None:
@@ -680,27 +738,11 @@ def compare_methods(context: PartContext) -> None:
     context.save(equal=same, total=total, different=different)
 
 
-def generate_with_static_cache(context: PartContext) -> None:
-    """``generate()`` with a static cache, which the library compiles on a GPU: tokens per second after warm-up."""
-    from specviz.speed.bench import generate_text
-
-    dtype = "float32" if context.dry else "bfloat16"
-    pair = load_storybook(context, dtype)
-    settings = Settings(prompt=PROMPTS["opening"], max_new_tokens=4 if context.dry else 64)
-    ids, seconds = pair.encode(settings.prompt), []
-    for number in range(2 if context.dry else 6):
-        wait(context)
-        began = time.perf_counter()
-        generate_text(pair, replace(settings, seed=number), ids, cache_implementation="static")
-        wait(context)
-        seconds.append(time.perf_counter() - began)
-        rate = settings.max_new_tokens / statistics.median(seconds[2:] or seconds)
-        context.save(dtype=dtype, text_seconds=seconds, tokens_per_second=rate)
-
-
 PARTS = {  # in the order of importance
     "machine": Part(measure_machine, 30),
     "bench": Part(bench_pair, 150),
+    "live rounds": Part(measure_live_rounds, 25),
+    "batches": Part(measure_batches, 60),
     "engines": Part(compare_engines, 45),
     "kernels": Part(count_kernels, 20),
     "passes": Part(measure_passes, 150),
@@ -708,7 +750,6 @@ PARTS = {  # in the order of importance
     "rounds of many rows": Part(sample_by_rounds, 45),
     "verify": Part(run_verify, 60),
     "methods": Part(compare_methods, 60),
-    "generate static": Part(generate_with_static_cache, 45),
 }
 GRACE = 25.0  # seconds after a part's time limit before its process is killed
 DRY_SECONDS = 20
@@ -839,7 +880,7 @@ def format_gpu(record: dict[str, Any]) -> str:
         rows += ["", name]
         for key, values in found.items():
             rows.append(f"  {key}: {json.dumps(values)}")
-    for name in ("attention", "rounds of many rows", "verify", "methods", "generate static", "kernels"):
+    for name in ("attention", "rounds of many rows", "verify", "live rounds", "batches", "methods", "kernels"):
         if name in parts:
             rows += ["", name, f"  {json.dumps({k: v for k, v in parts[name].items() if k != 'status'}, default=str)[:3000]}"]
     return "\n".join(rows)
