@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from specviz.decoding.device import capture
-from specviz.decoding.device.capture import MAX_KEPT, ProgramStore
+from specviz.decoding.device.capture import MAX_KEPT, READ_CHUNK, ProgramStore
 from specviz.decoding.engine import advance_prefix, build_first_prefix, step
 from specviz.errors import ModelError
+from specviz.models.cache.fixed import FixedModel
 from specviz.settings import Settings
 from tests import fake_device
 from tests.decoding.test_device_round import EOS, SHAPES, assert_same, close_pair, openings, runs, steps_of
@@ -37,6 +38,18 @@ def test_a_replay_is_the_references_round(name: str, length: int) -> None:
         del device
     assert count > 2 * length
     assert len(fake_device.recordings) == 1
+
+
+@pytest.mark.parametrize("length", [1, 2, READ_CHUNK - 1, READ_CHUNK, READ_CHUNK + 26])
+def test_a_text_is_read_by_recorded_calls(length: int) -> None:
+    """Of a single row; what a call writes behind the text's end changes nothing."""
+    settings, prompt = Settings(max_new_tokens=20), tuple(1 + place % 9 for place in range(length))
+    reference, device = steps_of(close_pair(), settings, "chain, token", rows=1, records=True)
+    assert len(fake_device.recordings) == 2, "a round and a chunk of text"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FixedModel, "read", None)
+        for _, one, other in runs(reference, device, openings(settings, prompt, rows=1)):
+            assert_same(one, other, 1e-11)
 
 
 def test_another_prompt_length_or_seed_records_nothing() -> None:

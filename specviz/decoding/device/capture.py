@@ -9,7 +9,7 @@ kind at the same time gets one of its own.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock, RLock
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch import Tensor
 from specviz.errors import ModelError
 
 WARM_UPS = 3  # calls before the recording, in which libraries allocate their workspaces and kernels are compiled
+READ_CHUNK = 64  # tokens of a text that one recorded call reads: a prompt of usual length, and hardly dearer than one token
 MAX_KEPT = 8  # recordings of one target model
 RECOMPILE_LIMIT = 64  # shapes of pass, over all pairs of the process, for which torch compiles one function
 _STORE = "_specviz_programs"  # attribute of a target model
@@ -64,6 +65,7 @@ class RoundProgram:
 
     def __init__(self, kernel: Any, packet: np.ndarray, compiler: dict[str, Any] | None, records: bool):
         self.kernel, self.is_recorded, self.is_compiled = kernel, records, bool(compiler)
+        self._read_replay: Callable[[], None] | None = None
         try:
             if compiler:
                 torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
@@ -73,6 +75,9 @@ class RoundProgram:
             with _recording, torch.inference_mode():
                 self._packet = torch.from_numpy(packet).to(kernel.device)
                 self._replay, self._result = record_graph(kernel.round, self._packet)
+                if kernel.can_read:
+                    self._chunk = torch.zeros(1, 1 + READ_CHUNK, dtype=torch.int64, device=kernel.device)
+                    self._read_replay, _ = record_graph(kernel.read_chunk, self._chunk)
         except Exception as error:  # a compiler and a driver raise errors of many unrelated types
             first = (str(error).strip().splitlines() or [""])[0][:200]
             raise ModelError(
@@ -93,6 +98,19 @@ class RoundProgram:
         if work_meanwhile:
             work_meanwhile()
         return self._result.cpu().numpy()
+
+    @torch.inference_mode()
+    def read(self, ids: Sequence[int]) -> bool:
+        """Read a text into the caches of the only row. False where that is not recorded, or the text is too long for it."""
+        if self._read_replay is None or -(-len(ids) // READ_CHUNK) * READ_CHUNK > self.kernel.ids.shape[1]:
+            return False
+        for begin in range(0, len(ids), READ_CHUNK):
+            part = ids[begin : begin + READ_CHUNK]
+            chunk = np.zeros((1, 1 + READ_CHUNK), dtype=np.int64)
+            chunk[0, 0], chunk[0, 1 : 1 + len(part)] = begin, part
+            self._chunk.copy_(torch.from_numpy(chunk))
+            self._read_replay()
+        return True
 
 
 class ProgramStore:

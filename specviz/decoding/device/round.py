@@ -28,7 +28,7 @@ from specviz.decoding.device.batched_rules import (
     apply_token_rule,
     gather_node_probabilities,
 )
-from specviz.decoding.device.capture import ProgramStore, RoundProgram
+from specviz.decoding.device.capture import READ_CHUNK, ProgramStore, RoundProgram
 from specviz.decoding.device.fixed_shape import FixedShape, build_shape
 from specviz.decoding.engine import record_round, step, truncate_outcome
 from specviz.errors import ModelError
@@ -217,6 +217,8 @@ class DeviceSteps:
         return places
 
     def _load(self, place: int, ids: tuple[int, ...]) -> None:
+        if len(self._slots) == 1 and self.program.read(ids):
+            return
         donor = next((other for other, slot in enumerate(self._slots) if slot.ids[: len(ids)] == ids), None)
         for model in filter(None, (self.kernel.draft, self.kernel.target)):  # the target's number of threads stays
             if donor is None:
@@ -360,7 +362,7 @@ class RoundKernel:
         self.reached = torch.cat([torch.full_like(depths[:1], -1), depths[: shape.levels[-1][0] if nodes else 0] + 1])
         every = torch.arange(nodes, device=device)
         first = torch.zeros(1, dtype=torch.int64, device=device)
-        self.opening = PassTokens.chain(2, device)
+        self.opening, self.reading = PassTokens.chain(2, device), PassTokens.chain(READ_CHUNK, device)
         self.scoring = PassTokens(
             torch.cat([first, every + 1]), torch.cat([first, depths + 1]), seen, torch.cat([first, depths + 1])
         )
@@ -368,6 +370,23 @@ class RoundKernel:
             PassTokens(every[list(level)], depths[list(level)], seen[1:, 1:][list(level)], depths) for level in shape.levels[:-1]
         ]
         self.steps = torch.arange(len(shape.levels) + 1, device=device)
+
+    @property
+    def can_read(self) -> bool:
+        """Whether ``read_chunk`` reads texts: of a single row, into caches of the models' own."""
+        return len(self.ids) == 1 and all(isinstance(one, FixedModel) for one in (self.draft, self.target) if one is not None)
+
+    def read_chunk(self, packet: Tensor) -> Tensor:
+        """Read ``READ_CHUNK`` tokens of the only row's text into both caches and the text.
+
+        packet: (1, 1 + READ_CHUNK) int64, the first column and the tokens. What stands behind a text's end is overwritten later.
+        """
+        begin, tokens = packet[:, 0], packet[:, 1:]
+        for model in (self.draft, self.target):
+            if isinstance(model, FixedModel):
+                model.read_chunk(tokens, begin, self.reading)
+        self.ids.scatter_(1, begin[:, None] + self.reading.columns, tokens)
+        return begin + 0
 
     def compile(self, compiler: dict[str, Any]) -> None:
         """Compile the parts of a round: those of the models' passes, drawing, and the decision."""

@@ -183,6 +183,15 @@ class FixedModel:
         for layer, found in zip(self._cache.layers, self._read(ids).layers, strict=True):
             layer.keys[row, :, : len(ids)], layer.values[row, :, : len(ids)] = found.keys[0], found.values[0]
 
+    def read_chunk(self, tokens: Tensor, begin: Tensor, fed: PassTokens) -> None:
+        """Read tokens of a text into every row, in a pass whose shapes are fixed, so that it can be recorded. Arguments as for ``probs``."""
+        table = self._find_table(fed)
+        if self._pass is None:
+            type(self)._run_library(self, tokens, begin, fed, table)
+            return
+        hidden, inputs = type(self)._prepare(self, tokens, begin, fed, table)  # as written: compiling for it does not pay
+        self._pass.run_layers(hidden, inputs, [layer.stored for layer in self._cache.layers], is_compiled=False)
+
     @torch.inference_mode()
     def copy(self, source: int, row: int) -> None:
         """Give a row all columns of another."""
