@@ -49,7 +49,7 @@ def mine(pair_folders) -> specviz.Pair:
     return specviz.Pair.from_pretrained(*pair_folders, device="cpu")
 
 
-def told(capsys, *options: str) -> str:
+def run_command(capsys, *options: str) -> str:
     assert main([*options]) == 0
     return capsys.readouterr().out
 
@@ -67,7 +67,7 @@ def test_settings_are_an_argument_too_and_options_win(mine):
 def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(mine, pair_folders, capsys):
     places = "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"
     words = "decode", *places, "--prompt", "Once upon", "--gamma", "3", "--max-new-tokens", "20", "--seed", "1"
-    printed = specviz.Trace.from_json(told(capsys, *words, "--format", "json"))
+    printed = specviz.Trace.from_json(run_command(capsys, *words, "--format", "json"))
     options = {"gamma": 3, "max_new_tokens": 20, "seed": 1}
     assert mine.trace("Once upon", **options) == printed
     made = mine.decode("Once upon", **options)
@@ -90,7 +90,7 @@ def test_a_verification_is_a_certificate_that_check_redraws(mine, tmp_path, caps
     assert found.samples == found.record["answers"][0]["n"] == SMALL["samples"]
     folder = found.save(tmp_path / "evidence")
     assert json.loads((folder / "report.json").read_text()) == json.loads(json.dumps(found.to_record()))
-    assert "Nothing was altered" in told(capsys, "check", str(folder / "report.json"))
+    assert "Nothing was altered" in run_command(capsys, "check", str(folder / "report.json"))
 
 
 def test_a_published_mistake_is_rejected(mine):

@@ -8,6 +8,7 @@ import pytest
 
 from specviz.evidence import tests as evidence_tests
 from specviz.models.pairs import loading
+from specviz.speed import bench, generation
 
 LOADED = cache(loading.load_pair)
 
@@ -21,3 +22,10 @@ def pairs_are_read_once(monkeypatch):
 def short_permutations(monkeypatch):
     """Two samples are compared by their first 400 texts: that test is one of nine, and tests/statistics has its power."""
     monkeypatch.setattr(evidence_tests, "MOST", 400)
+
+
+@pytest.fixture
+def one_bench_prompt(monkeypatch):
+    """The bench decodes after one prompt."""
+    for module in (bench, generation):
+        monkeypatch.setattr(module, "PROMPTS", {"one": "Once upon a time"})

@@ -124,7 +124,10 @@ def test_decode_prints_the_prompt_and_apart_from_it_what_was_written(places, cap
 
 
 def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, capsys):
-    """In both modes, with the cached decoder's distribution at each prefix; R5 draws the replacement from p."""
+    """In both modes, with the cached decoder's distribution at each prefix.
+
+    R5 draws the replacement from p; a total variation of 0.10 of the target's distribution, with a p-value near 1e-12 in 5,000 samples.
+    """
     short = [
         "verify",
         *places,
@@ -133,16 +136,16 @@ def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, cap
         "--max-new-tokens",
         "2",
         "--min-tv",
-        "0.2",
+        "0.3",
         "--format",
         "json",
         "--samples",
-        "5000",
+        "2000",
     ]
-    assert main([*short, "--seconds", "1"]) == 0
+    assert main([*short, "--seconds", "0.3"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [one["verdict"] for one in report["answers"]] == ["consistent"] * 2 and report["analytic_tv"] < TOLERANCE
-    assert main([*short, "--mode", "shared-distributions", "--decoder", "R5"]) == 1
+    assert main([*short, "--mode", "shared-distributions", "--decoder", "R5", "--samples", "5000"]) == 1
 
 
 def test_shared_distributions_and_the_engine_draw_the_same_tokens(encoder_decoders):

@@ -22,15 +22,15 @@ def places(tmp_path_factory):
     return ["--target", target, "--draft", draft, "--device", "cpu"]
 
 
-def told(capsys, *options: str) -> str:
+def run_command(capsys, *options: str) -> str:
     assert main([*options]) in (0, 3)
     return capsys.readouterr().out
 
 
 def test_decode_says_what_share_could_be_proposed(places, capsys):
     options = "decode", *places, "--prompt", "the river", "--max-new-tokens", "12"
-    assert SAID in told(capsys, *options)
-    tokens = json.loads(told(capsys, *options, "--format", "json"))["models"]["draft"]["tokens"]
+    assert SAID in run_command(capsys, *options)
+    tokens = json.loads(run_command(capsys, *options, "--format", "json"))["models"]["draft"]["tokens"]
     assert 0.0 < tokens["draftable"] <= 1.0
 
 
@@ -38,21 +38,22 @@ def test_plan_says_it_of_the_targets_own_texts(places, capsys, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT[0] * 5)
     small = "--texts", "4", "--opening", "8", "--max-new-tokens", "8", "--gammas", "1-2", "--tokens-only"
     options = "plan", *places, "--text", str(tmp_path / "text.txt"), *small
-    assert SAID in told(capsys, *options)
-    plan = json.loads(told(capsys, *options, "--format", "json"))
+    assert SAID in run_command(capsys, *options)
+    plan = json.loads(run_command(capsys, *options, "--format", "json"))
     assert 0.0 < plan["models"]["draft"]["tokens"]["draftable"] <= 1.0
 
 
+@pytest.mark.usefixtures("one_bench_prompt")
 def test_bench_times_all_but_assisted_generation(places, capsys):
-    found = json.loads(told(capsys, "bench", *places, "--runs", "1", "--max-new-tokens", "8", "--format", "json"))
+    found = json.loads(run_command(capsys, "bench", *places, "--runs", "1", "--max-new-tokens", "8", "--format", "json"))
     for result in found["results"]:
         assert {*result["rates"]} == {"target only", "generate", "speculative"}
         assert 0.0 < result["draftable"] <= 1.0
 
 
 def test_verify_finds_the_samples_consistent(places, capsys):
-    small = "--samples", "4000", "--max-new-tokens", "2", "--min-tv", "0.2", "--mode", "shared-distributions"
-    shown = told(capsys, "verify", *places, "--prompt", "the river", *small)
+    small = "--samples", "1500", "--max-new-tokens", "2", "--min-tv", "0.3", "--mode", "shared-distributions"
+    shown = run_command(capsys, "verify", *places, "--prompt", "the river", *small)
     assert "Consistent with the target's distribution" in shown and "of the draft's 300 tokens" in shown
 
 
@@ -62,5 +63,5 @@ def test_assisted_generation_is_refused_with_what_works(places, capsys):
 
 
 def test_the_stage_says_it_once_above_its_rounds(places, capsys):
-    trace = Trace.from_json(told(capsys, "decode", *places, "--prompt", "the river", "--format", "json"))
+    trace = Trace.from_json(run_command(capsys, "decode", *places, "--prompt", "the river", "--format", "json"))
     assert OneRoundState(trace).notices.count(describe_draftable(trace.models)) == 1

@@ -21,7 +21,6 @@ from specviz.proposers import source_texts
 from specviz.proposers.adaptive import DRAFT_LENGTH_POLICIES
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import DRAFTING_FIELDS, SIBLINGS, Settings
-from specviz.speed import bench as bench_module
 from specviz.trace import Trace
 from specviz.verification.registry import RULES
 from tests.certified import remembered_permutations
@@ -219,8 +218,8 @@ def test_the_command_of_an_export_names_proposer_and_rule(name):
 # bench ---------------------------------------------------------------------------------------------------------------------------
 
 
-def test_bench_times_the_proposer_and_rule_that_are_named(folders, capsys, monkeypatch):
-    monkeypatch.setattr(bench_module, "PROMPTS", {"one": "Once upon a time"})
+@pytest.mark.usefixtures("one_bench_prompt")
+def test_bench_times_the_proposer_and_rule_that_are_named(folders, capsys):
     short = ["--runs", "1", "--max-new-tokens", "8", "--proposer", "tree", "--tree", "2-1", "--rule", "token"]
     assert main(["bench", *folders, *short, "--format", "json"]) == 3  # one run is no verdict
     record = json.loads(capsys.readouterr().out)

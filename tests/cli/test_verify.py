@@ -28,7 +28,7 @@ def verify(folders, *more: str) -> int:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, capsys, tmp_path):
-    code = verify(folders, "--max-new-tokens", "2", "--samples", "20000", "--min-tv", "0.1", "--seconds", "1", "--format", "json",
+    code = verify(folders, "--max-new-tokens", "2", "--samples", "4000", "--min-tv", "0.2", "--seconds", "0.3", "--format", "json",
                   "--out", str(tmp_path / "new"))  # fmt: skip
     report = json.loads(capsys.readouterr().out)
     assert code == 0 and report["verdict"] == "consistent"
@@ -138,7 +138,7 @@ def test_transformers_own_speculation_is_a_source_too(folders, capsys):
 def test_a_published_mistake_is_drawn_by_its_id_under_its_own_settings(folders, capsys):
     """R5 draws replacements from p. Enumerated on the pair, its distance is far above 0.1. The id may be in lower case."""
     code = verify(
-        folders, "--decoder", "r5", "--samples", "20000", "--min-tv", "0.1", "--mode", "shared-distributions", "--format", "json"
+        folders, "--decoder", "r5", "--samples", "4000", "--min-tv", "0.2", "--mode", "shared-distributions", "--format", "json"
     )
     record = json.loads(capsys.readouterr().out)
     wanted = BUGS["R5"].settings
