@@ -121,11 +121,9 @@ def _describe_computed_speeds(comparison: ComputedComparison) -> str:
     """The fastest exact methods by another machine's costs."""
     timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison) is not None]
     timed.sort(key=lambda row: _get_speed(row, comparison).value, reverse=True)
-    fastest = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}" for row in timed[:FEW])
-    return (
-        f"Computed from both: tokens per target pass of this pair, costs of {comparison.cost_model.title}. Fastest, in times target only: "
-        f"{fastest}."
-    )
+    first, *others = ((row.entry.name, f"{_get_speed(row, comparison).value:.2f}") for row in timed[:FEW])
+    fastest = "; ".join([f"{first[0]}, {first[1]} times as fast as target only", *(f"{name}, {speed}" for name, speed in others)])
+    return f"Computed from both: tokens per target pass of this pair, costs of {comparison.cost_model.title}. Fastest: {fastest}."
 
 
 def explain_large_trees(comparison: MethodComparison, measured: MethodComparison) -> str:

@@ -75,7 +75,14 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
         })  # fmt: skip
     ticks = [{"at": TICK_STEP * count / end, "said": f"{TICK_STEP * count:g}"} for count in range(1, round(end / TICK_STEP))]
     marks = TEXTS["marks_computed" if any(is_computed(row, comparison) for row in comparison.rows) else "marks"]
-    return {"rows": rows, "ticks": ticks, "unit": 1.0 / end, "key": TEXTS["drawings"], "marks": marks, "size": [132, 44]}
+    return {
+        "rows": rows,
+        "ticks": ticks,
+        "unit": 1.0 / end,
+        "key": f"{TEXTS['drawings']} {TEXTS['ranks']}",
+        "marks": marks,
+        "size": [132, 44],
+    }
 
 
 def build_tag(row: MethodRow) -> str:

@@ -75,7 +75,7 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
     else:
         plans = () if state.has_own_result or state.partial_result else recorded_plans().values()
         more = figures.describe_sample_size(comparison, plans)
-    place.caption(escape_markdown(f"{more} {TEXTS['ranks']}"))
+    place.caption(escape_markdown(more))
     data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
     show_notes(

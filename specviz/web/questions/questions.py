@@ -291,7 +291,6 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
     tokens = round(1 + tree.nodes)
     numbers = {
         "gamma": comparison.settings.gamma,
-        "temperature": f"{comparison.settings.temperature:g}",
         "shares": _describe_shares(tree.first, "with the tree"),
         "tree_tokens": f"{tree.per_pass:.2f}",
         "chain_tokens": f"{chain.per_pass:.2f}",
@@ -318,7 +317,6 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
     pictures = {
         "samples": _build_samples("with the tree", tree.first),
         "both": build_comparison(f"{title}: measured, and on the H200 computed", here | there, "tree, H200", line),
-        "there": build_comparison(f"{title}, computed", there, "tree, H200", line),
         "times": _build_times(comparison, {"chain": chain.ms, "tree": tree.ms}, "tree"),
     }
     return numbers, pictures
