@@ -295,6 +295,7 @@ seen: specviz.Trace = pair.trace("a")
 """
 
 
+@pytest.mark.slow  # mypy reads the standard library's stubs anew
 def test_type_checkers_see_the_arguments_the_callback_and_the_results(tmp_path):
     """The package says with py.typed that its types count; without it a checker takes everything of it for Any.
 

@@ -93,7 +93,7 @@ def test_a_random_number_outside_its_range_is_refused_with_a_sentence(u):
 
 
 def test_a_random_number_before_the_text_is_refused_with_a_sentence():
-    with pytest.raises(SettingsError, match=r"random number position must be from 0 .* got -1"):
+    with pytest.raises(SettingsError, match=r"random number position must be 0 .* or more, got -1"):
         EditedRandomness(PhiloxRandomness(0), {(-1, Purpose.ACCEPT): 0.5})
 
 
