@@ -1,8 +1,10 @@
-"""What a class has found as charts for print, slides and pages: the same records as on the wall, drawn with Plotly."""
+"""What a class has found as charts for print and slides: the same records as on the wall, drawn with Plotly.
+
+The wall is HTML (wall.py): its sizes follow the projector's width, and it is drawn anew each second without a script.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from specviz.classroom.records import RACE_METHODS
@@ -10,7 +12,7 @@ from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
-from specviz.web.classroom.wall import MAX_CHOICES, MIN_BIN, POSITIONS
+from specviz.web.classroom.wall import MAX_CHOICES, MIN_BIN, count_predictions
 
 LARGEST, LEAST = 26.0, 7.0  # pixels of the largest and the smallest dot
 ROW = 46  # pixels of a row of bars
@@ -19,12 +21,12 @@ HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 7}
 
 def plot_calibration(calibration: Calibration, kind: str = "light") -> go.Figure:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. ``kind``: light or dark page."""
-    dots = sorted(Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in calibration.points).items())
-    most = max(n for _, n in dots)
+    dots = count_predictions(calibration)
+    most = max(dots.values())
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": getattr(MEANINGS["target"], kind), "width": 2.5},
                        name="predicted = min(1, p/q)", hoverinfo="skip")  # fmt: skip
-    for first, ((said, truth), n) in enumerate(dots):
+    for first, ((said, truth), n) in enumerate(dots.items()):
         size = max(LEAST, LARGEST * (n / most) ** 0.5)
         figure.add_scatter(x=[said], y=[truth], mode="markers", marker={"size": size, "color": GRAY[kind], "opacity": 0.7}, name="predictions",
                            legendgroup="predictions", showlegend=not first, hovertext=f"{n} said {said:.0%}", hoverinfo="text")  # fmt: skip

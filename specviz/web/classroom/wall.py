@@ -84,11 +84,16 @@ def draw_situation(content: Mapping[str, Any]) -> str:
     )
 
 
+def count_predictions(calibration: Calibration) -> dict[tuple[float, float], int]:
+    """How many predictions a dot stands for: (predicted, min(1, p/q)), the first rounded to POSITIONS places, in order."""
+    return dict(sorted(Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in calibration.points).items()))
+
+
 def draw_calibration(calibration: Calibration) -> str:
     """What the class said, to the right, and min(1, p/q), upwards; larger where more said so. Who is right stands on the diagonal."""
-    dots = Counter((round(said * POSITIONS) / POSITIONS, truth) for said, truth in calibration.points)
+    dots = count_predictions(calibration)
     most = max(dots.values())
-    inside = [_build_dot("said", said, truth, MAX_DOT * (n / most) ** 0.5) for (said, truth), n in sorted(dots.items())]
+    inside = [_build_dot("said", said, truth, MAX_DOT * (n / most) ** 0.5) for (said, truth), n in dots.items()]
     inside += [_build_dot("came", middle, share, 30) for middle, n, share in calibration.bins if n >= MIN_BIN]
     came = [("came", f"share accepted, of {MIN_BIN} or more")] if any(n >= MIN_BIN for _, n, _ in calibration.bins) else []
     key = _build_key(("said", "predictions"), *came, ("line", "predicted = min(1, p/q)"))

@@ -134,6 +134,16 @@ def test_the_class_s_pictures_are_exported_and_votes_only_once_they_are_shown(pa
     assert len(package.captions) == len(drawn)
 
 
+def test_the_desk_offers_certificate_pictures_and_worksheet(rooms, room, phone, teacher):
+    teacher(do="begin", kind="sample", task=1)
+    phone().draw(0, 100)
+    app = open_page(steer=room.teacher_code)
+    app.session_state["export-fold-classroom"] = True
+    labels = [one.label for one in app.run().get("download_button")]
+    assert not app.exception
+    assert labels == ["report.json of task 1", "Everything, one zip", "Worksheet (PDF)", "Its answers (PDF)"]
+
+
 def test_a_link_of_a_room_that_is_gone_says_so_and_offers_a_new_one(rooms):
     app = open_page(steer="x" * 16)
     assert TEXTS["gone"] in read_page(app) and [one for one in app.button if one.key == "classroom-open"]

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.names import PairPlaces
 from specviz.web.common import pairs, session
+from specviz.web.drafting_methods import state as methods_state
 from specviz.web.drafting_methods import work as methods_work
 from specviz.web.jobs import cache, warmup
 from specviz.web.mistakes import work as mistakes_work
@@ -47,6 +48,7 @@ def quick(monkeypatch):
         text_work: {"RUNS": 1},
         mistakes_work: {"TEXTS": 4},
         methods_work: {"RUNS": 1, "SAMPLES": 20},
+        methods_state: {"LENGTH": 12},
         setups_work: {"TEXTS": 1, "LENGTH": 6, "POSITIONS": 4, "RUNS": 1, "TOKENS": 6, "GREEDY": 8},
     }
     for module, values in sizes.items():
