@@ -60,24 +60,25 @@ class CollectionCounts:
     """What the answers showed besides samples.
 
     Attributes:
-        stripped: Of these, samples whose last token the server counted and did not give.
-        uncounted: Samples whose number of tokens is unknown.
-        alone: Requests of one sample that were sent because of it, and had as many tokens as they should.
+        ended: Samples that ended by themselves.
+        without_end: Of these, samples whose last token the server counted and did not give.
+        without_count: Samples whose number of tokens is unknown.
+        single_requests: Requests of one sample that were sent because of it, and had as many tokens as they should.
         drafted: Draft tokens; None where the server does not show them.
         accepted: Accepted draft tokens; None where the server does not show them.
     """
 
     requests: int = 0
     ended: int = 0
-    stripped: int = 0
-    uncounted: int = 0
-    alone: int = 0
+    without_end: int = field(default=0, metadata=record_key("stripped"))
+    without_count: int = field(default=0, metadata=record_key("uncounted"))
+    single_requests: int = field(default=0, metadata=record_key("alone"))
     drafted: int | None = None
     accepted: int | None = None
-    retried: int = 0
-    refused: int = 0
-    broken: int = 0
-    late: int = 0
+    retries: int = field(default=0, metadata=record_key("retried"))
+    error_answers: int = field(default=0, metadata=record_key("refused"))
+    connection_errors: int = field(default=0, metadata=record_key("broken"))
+    timeouts: int = field(default=0, metadata=record_key("late"))
     seconds: float = 0.0
 
     def add_drafted(self, drafted: float | None, accepted: float | None) -> None:
@@ -99,13 +100,13 @@ class CollectionRecord:
     request: dict[str, Any]
     seed: int
     arm: int
-    asked: int
+    requested: int = field(metadata=record_key("asked"))
     concurrency: int = field(metadata=record_key("at_once"))
     choices: int
     checks: list[dict[str, Any]] = field(metadata=record_key("traps"))
-    began: str
+    start: str = field(metadata=record_key("began"))
     identity: list[str] = field(default_factory=list)
-    ended: str = ""
+    end: str = field(default="", metadata=record_key("ended"))
     samples: int = 0
     counts: CollectionCounts = field(default_factory=CollectionCounts, metadata=record_key("seen"))
     refusals: list[str] = field(default_factory=list)
@@ -119,9 +120,14 @@ class CollectionRecord:
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> CollectionRecord:
         """Read the JSON of a record, also of an earlier version that counted less."""
-        names = {one.metadata.get("key", one.name): one.name for one in fields(cls)}
-        values = {names[key]: value for key, value in record.items()}
-        return cls(**values | {"counts": CollectionCounts(**values["counts"])})
+        values = _rename_keys(cls, record)
+        return cls(**values | {"counts": CollectionCounts(**_rename_keys(CollectionCounts, values["counts"]))})
+
+
+def _rename_keys(kind: type[Any], record: dict[str, Any]) -> dict[str, Any]:
+    """The values of a record under the names of the dataclass's fields."""
+    names = {one.metadata.get("key", one.name): one.name for one in fields(kind)}
+    return {names[key]: value for key, value in record.items()}
 
 
 def record_path(path: Path) -> Path:
@@ -230,11 +236,11 @@ class _CollectionRun:
             request=dict(self.profile.build_body(self.sampling, self.size.first_seed, self.size.choices)),
             seed=self.size.seed,
             arm=self.size.arm,
-            asked=self.size.samples,
+            requested=self.size.samples,
             concurrency=self.size.concurrency,
             choices=self.size.choices,
             checks=[asdict(check) for check in job.checks],
-            began=before.began if before else _format_now(),
+            start=before.start if before else _format_now(),
             identity=before.identity if before else [],
             samples=self.lines,
             counts=self.counts,
@@ -246,7 +252,7 @@ class _CollectionRun:
 
     def list_failures(self) -> list[tuple[str, int]]:
         """What went wrong on the way, as the endpoint has counted it so far."""
-        return [(name, value) for name, value in asdict(self.endpoint.counted).items() if hasattr(self.counts, name)]
+        return list(asdict(self.endpoint.counts).items())
 
     def __enter__(self) -> _CollectionRun:
         _save_record(self.path, self.record)
@@ -261,7 +267,7 @@ class _CollectionRun:
             os.fsync(self.file.fileno())
         with suppress(OSError):
             self.file.close()
-        self.record.samples, self.record.ended = self.lines, _format_now()
+        self.record.samples, self.record.end = self.lines, _format_now()
         for name, value in self.list_failures():
             setattr(self.counts, name, self.earlier[name] + value)
         _save_record(self.path, self.record)
@@ -327,7 +333,7 @@ class _CollectionRun:
         counts, room = self.counts, min(self.size.samples - self.lines, len(answer.samples))
         if not has_token_count(answer, self.sampling):
             self._request_single_samples()
-            counts.uncounted += room
+            counts.without_count += room
         for place, sample in enumerate(answer.samples[:room]):
             self.file.write(_format_line(self.sampling, sample, seed + place))
         self.lines += room
@@ -335,7 +341,7 @@ class _CollectionRun:
         counts.requests, counts.ended = counts.requests + 1, counts.ended + ended
         tokens = sum_counts([None if one.tokens is None else len(one.tokens) for one in answer.samples])
         if ended and tokens is not None and answer.completion_tokens == tokens + ended:
-            counts.stripped += ended
+            counts.without_end += ended
         counts.add_drafted(answer.drafted, answer.accepted)
 
     def _request_single_samples(self) -> None:
@@ -348,7 +354,7 @@ class _CollectionRun:
             answer = self.profile.request(self.endpoint, self.sampling, first + number)
             refuse_short(answer, self.sampling)
             is_whole = has_token_count(answer, self.sampling) and [one.stop for one in answer.samples] == ["length"]
-            self.counts.alone += is_whole
+            self.counts.single_requests += is_whole
 
     def check_identity(self) -> None:
         """Check that the same server answers. Raises EndpointError if not."""

@@ -7,7 +7,7 @@ likeliest one is named if it beats a correct decoder by far, and a goodness-of-f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any
@@ -38,6 +38,7 @@ from specviz.evidence.bugs.registry import drop_warpers
 from specviz.evidence.scores import group_by_prefix
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
+from specviz.records import record_key, to_json_fields
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, format_count, format_p_value
 from specviz.statistics.goodness import conditional_chi_square
@@ -82,18 +83,18 @@ class Diagnosis:
     samples: int
     prefixes: int
     compared: int
-    parting: FirstDifference | None
+    first_difference: FirstDifference | None = field(metadata=record_key("parting"))
     matches: tuple[BugMatch, ...]
     named: tuple[str, ...]
     sentence: str
 
     def to_record(self) -> dict[str, Any]:
-        return asdict(self)
+        return to_json_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
 class _ScoredBug:
-    one: KnownBug
+    bug: KnownBug
     schedule: DraftSchedule
     score: float  # log likelihood ratio (nats) against a correct decoder, less a penalty for parameters that were fitted
 
@@ -159,7 +160,7 @@ def score_bugs(
         on_progress(number / len(ways))
     for is_greedy, _ in DRAFT_KINDS:
         if mine := heats[is_greedy]:
-            found += _refine_temperature([one for one in found if one.one in mine], table, settings)
+            found += _refine_temperature([one for one in found if one.bug in mine], table, settings)
             found += [_fit_mixture(mine, table, plan) for plan in plans]
     return found
 
@@ -172,15 +173,15 @@ def compute_log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray)
 
 def _refine_temperature(found: Sequence[_ScoredBug], table: PrefixTable, settings: Settings) -> Iterator[_ScoredBug]:
     """The best temperature of a grid, improved between its neighbors."""
-    found = [one for one in found if one.one.factor in FACTORS]
+    found = [one for one in found if one.bug.factor in FACTORS]
     best = max(found, key=lambda one: one.score)
     exact = table.gather(table.p)
-    scores = {one.one.factor: one.score for one in found if one.schedule == best.schedule and one.one.factor is not None}
+    scores = {one.bug.factor: one.score for one in found if one.schedule == best.schedule and one.bug.factor is not None}
     for _ in range(HALVINGS):
         grid = sorted(scores)
         place = grid.index(max(scores, key=lambda factor: scores[factor]))
         for low, high in pairwise(grid[max(0, place - 1) : place + 2]):
-            one = build_pass_temperature(best.one.greedy, middle := sqrt(low * high), settings.temperature)
+            one = build_pass_temperature(best.bug.greedy, middle := sqrt(low * high), settings.temperature)
             ratio = compute_log_ratio(
                 compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, best.schedule)[0],
                 exact,
@@ -230,11 +231,11 @@ def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Calla
     """The diagnosis: where the samples part, the best variant of each mistake, and a sentence. text: ids -> text."""
     best: dict[str, list[_ScoredBug]] = {}
     for one in sorted(found, key=lambda one: -one.score):
-        best.setdefault(one.one.mistake, []).append(one)
+        best.setdefault(one.bug.mistake, []).append(one)
     counts = torch.stack([table.count_tokens(prefix) for prefix in range(len(table.prefixes))])
     variants = list(best.values())[:MAX_MATCHES]
     plain = [
-        ones for ones in variants if ones[0].one.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
+        ones for ones in variants if ones[0].bug.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
     ]
     variants = plain + [
         ones for ones in variants if ones not in plain
@@ -260,7 +261,7 @@ def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Calla
 
 def _build_match(variants: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor, tested: bool) -> BugMatch:
     """The best variant of one mistake. variants: all of them, best first; tested: whether to test its fit."""
-    scored, one = variants[0], variants[0].one
+    scored, one = variants[0], variants[0].bug
     _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, scored.schedule)
     probs = compute_next_token(one, table, scored.schedule, states)
     name = PUBLISHED_BUGS[one.mistake].name if one.mistake in PUBLISHED_BUGS else "plain sampling under other settings"
@@ -285,15 +286,15 @@ def compute_goodness_of_fit(probs: Tensor, counts: Tensor) -> float | None:
 
 def _describe_variant(variants: Sequence[_ScoredBug]) -> str:
     """What the samples tell of the draft and of the rounds: only what no other variant of the mistake explains about as well."""
-    best, parts = variants[0], [variants[0].one.words]
+    best, parts = variants[0], [variants[0].bug.words]
 
     def is_determined(what: Callable[[_ScoredBug], object]) -> bool:
         others = [one for one in variants if what(one) != what(best)]
         return bool(others) and all(best.score - one.score >= MIN_LOG_RATIO for one in others)
 
-    if best.one.mistake != SETTINGS:
-        if is_determined(lambda one: one.one.greedy):
-            parts.append("the draft takes its likeliest token" if best.one.greedy else "the draft draws its tokens")
+    if best.bug.mistake != SETTINGS:
+        if is_determined(lambda one: one.bug.greedy):
+            parts.append("the draft takes its likeliest token" if best.bug.greedy else "the draft draws its tokens")
         if is_determined(lambda one: one.schedule.gamma):
             parts.append(f"{format_count(best.schedule.gamma, 'draft token')} per round")
         if best.schedule.lead and is_determined(lambda one: one.schedule.lead):

@@ -84,13 +84,12 @@ class HttpReply:
 
 @dataclass(slots=True)
 class RequestCounts:
-    """How often something went wrong on the way, of all questions."""
+    """How often something went wrong on the way, of all requests. error_answers: with an error of the server or 429."""
 
-    asked: int = 0
-    retried: int = 0
-    refused: int = 0
-    broken: int = 0
-    late: int = 0
+    retries: int = 0
+    error_answers: int = 0
+    connection_errors: int = 0
+    timeouts: int = 0
 
 
 class Endpoint:
@@ -101,7 +100,7 @@ class Endpoint:
         key: Sent as a bearer token; never shown, never stored.
         timeout: Seconds that a whole answer may take.
         rate: Most questions with a body per second, None: as many as there are.
-        stopped: Set by whoever wants nothing more: waiting ends, and ``Gone`` is raised.
+        stopped: Set by whoever wants nothing more: waiting ends, and ``RequestCancelledError`` is raised.
     """
 
     def __init__(self, url: str, key: str = "", concurrency: int = 8, timeout: float = ANSWER_TIMEOUT, rate: float | None = None):
@@ -109,7 +108,7 @@ class Endpoint:
             raise SettingsError("rate", rate, "above 0 requests per second")
         self.url, self.timeout, self.rate, self._next = normalize_url(url), timeout, rate, 0.0
         self.root = self.url.removesuffix(API_PREFIX)
-        self.stopped, self.counted, self._lock = threading.Event(), RequestCounts(), threading.Lock()
+        self.stopped, self.counts, self._lock = threading.Event(), RequestCounts(), threading.Lock()
         headers = {"Accept": JSON, "Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._client = httpx2.Client(
             headers=headers,
@@ -154,8 +153,6 @@ class Endpoint:
     ) -> HttpReply:
         """An answer whose status is 200. Raises EndpointError as ``request_json``."""
         where, said, late, timeout = self._format_address(path), "", 0, min(self.timeout, timeout or self.timeout)
-        with self._lock:
-            self.counted.asked += 1
         for number in range(max_tries):
             wait = min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF)
             status = 0
@@ -165,13 +162,13 @@ class Endpoint:
                 found = self._send_once(path, body, timeout)
             except httpx2.TimeoutException as error:
                 late += 1
-                self._count("late")
+                self._count("timeouts")
                 connected = not isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout)
                 said = f"did not answer within {timeout if connected else min(CONNECT_TIMEOUT, timeout):g} s"
                 if late >= MAX_TIMEOUTS:
                     raise EndpointError(f"{where} {said}, {late} times.") from error
             except httpx2.HTTPError as error:  # refused, reset, dropped while idle, or no HTTP at all
-                self._count("broken")
+                self._count("connection_errors")
                 said = f"could not be reached or broke the connection ({_sanitize(str(error)) or type(error).__name__})"
                 wait = (
                     0.0
@@ -187,10 +184,10 @@ class Endpoint:
                 said = f"answered with status {status}{_read_error_message(found)}"
                 if status not in RETRIED_STATUSES:
                     raise EndpointError(f"{where} {_format_refusal(found, said)}.", status)
-                self._count("refused")
+                self._count("error_answers")
                 wait = min(max(wait, _read_retry_after(found)), MAX_RETRY_AFTER)
             if number + 1 < max_tries:
-                self._count("retried")
+                self._count("retries")
                 if self.stopped.wait(wait):
                     raise RequestCancelledError("The work was stopped.")
         times = f", {max_tries} times in a row" if max_tries > 1 else ""
@@ -242,7 +239,7 @@ class Endpoint:
 
     def _count(self, what: str) -> None:
         with self._lock:
-            setattr(self.counted, what, getattr(self.counted, what) + 1)
+            setattr(self.counts, what, getattr(self.counts, what) + 1)
 
 
 class RequestCancelledError(EndpointError):

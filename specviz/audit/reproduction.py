@@ -115,7 +115,7 @@ class Reproduction:
 
 
 def plan_reproduction(
-    parting: FirstDifference,
+    difference: FirstDifference,
     prompt: str,
     prompt_ids: Sequence[int],
     samples: Sequence[int],
@@ -124,37 +124,37 @@ def plan_reproduction(
     """The token after the first prefix that differs that needs the fewest samples.
 
     Args:
-        parting: The first difference.
+        difference: The first one.
         prompt: The text that the samples continue.
         prompt_ids: Its token ids; empty where two servers are compared.
         samples: Number of samples that were tested, of each server.
         requests: One server, which is compared with weights, or two, which get requests in turn, with seeds of their own.
     """
-    count = count_needed if parting.m is None else count_needed_of_each
-    shift = min((*parting.gains, *parting.loses), key=lambda one: (count(one), one.token))
-    reached = [n for n in (parting.n, parting.m) if n is not None]
+    count = count_needed if difference.m is None else count_needed_of_each
+    shift = min((*difference.gains, *difference.loses), key=lambda one: (count(one), one.token))
+    reached = [n for n in (difference.n, difference.m) if n is not None]
     reaching = count(shift)
     total = count_samples_to_reach(reaching, min(n / tested for n, tested in zip(reached, samples, strict=True)))
     values: dict[str, object] = {
-        "prefix": list(parting.prefix),
-        "token": repr(shift.text) if parting.whole else shift.token,
+        "prefix": list(difference.prefix),
+        "token": repr(shift.text) if difference.whole else shift.token,
         "samples": total,
-        "position": len(parting.prefix),
-        "after": len(parting.prefix) + 1,
+        "position": len(difference.prefix),
+        "after": len(difference.prefix) + 1,
         "exact": shift.exact,
         "level": ALPHA,
     }
     servers = [{"address": one.address, "headers": one.headers, "body": one.body, "wrote": one.wrote} for one in requests]
-    if parting.m is None:
+    if difference.m is None:
         script = SCRIPTS["one_server"].format(**values, **servers[0])
     else:
         script = SCRIPTS["two_servers"].format(**values, servers="\n".join(SCRIPTS["server"].format(**one) for one in servers))
     found = Reproduction(
         prompt=prompt,
         prompt_ids=tuple(prompt_ids),
-        prefix=parting.text,
-        prefix_ids=parting.prefix,
-        position=parting.position,
+        prefix=difference.text,
+        prefix_ids=difference.prefix,
+        position=difference.position,
         token=shift.token,
         text=shift.text,
         exact=shift.exact,
@@ -162,15 +162,15 @@ def plan_reproduction(
         reaching=reaching,
         samples=total,
         script=script,
-        whole=parting.whole,
+        whole=difference.whole,
     )
-    if parting.m is None:
+    if difference.m is None:
         return found
     counts = (
-        TokenCounts(one.token, one.text, round(one.seen * parting.n), round(one.exact * parting.m))
-        for one in (*parting.gains, *parting.loses)
+        TokenCounts(one.token, one.text, round(one.seen * difference.n), round(one.exact * difference.m))
+        for one in (*difference.gains, *difference.loses)
     )
-    return replace(found, counts=tuple(counts), n=parting.n, m=parting.m)
+    return replace(found, counts=tuple(counts), n=difference.n, m=difference.m)
 
 
 def count_samples_to_reach(reaching: int, share: float) -> int:

@@ -81,7 +81,7 @@ def build_verdict(
         SettingsError: For samples of another distribution.
     """
     settings = replace(settings, prompt=file.prompt, seed=seed)
-    texts = precision = found = again = where = parted = None
+    texts = precision = diagnosis = reproduction = where = difference = None
     sizes: Sequence[int] = ()
     if pair is not None:
         plan = partial(TestPlan.for_distance, tv=tv)
@@ -92,34 +92,34 @@ def build_verdict(
         reading = scale_progress(on_progress, 0.5, 0.7, "another precision")
         precision = compare_precisions(file, settings, plan, pair, report, reading)
         if report["verdict"] == "rejected" and file.tokens:
-            found = _diagnose_rejection(file, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
-            parted, sizes = found.parting, [found.samples]
+            diagnosis = _diagnose_rejection(file, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
+            difference, sizes = diagnosis.first_difference, [diagnosis.samples]
         elif report["verdict"] == "rejected":
-            one = report["answers"][0]
-            parted = find_text_difference(one["cells"], min(test["adjusted_p"] for test in one["tests"]), pair.decode)
-            sizes = [one["n"]]
+            answer = report["answers"][0]
+            p_value = min(test["adjusted_p"] for test in answer["tests"])
+            difference, sizes = find_text_difference(answer["cells"], p_value, pair.decode), [answer["n"]]
     elif against is not None:
         report = compare_files(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
         sizes = len(file.samples), len(against.samples)
-        parted = find_first_difference_of_two(file.samples, against.samples) if report["verdict"] == "rejected" else None
+        difference = find_first_difference_of_two(file.samples, against.samples) if report["verdict"] == "rejected" else None
     else:
         raise EvidenceError(
             "There is nothing to compare the samples with: give local weights with --target, or a second server with --against."
         )
     if report["verdict"] == "rejected":
-        where = parted.describe("on the second server" if pair is None else "exact") if parted else NO_SINGLE_PREFIX
-        if parted and len(requests) >= len(sizes):
+        where = difference.describe("on the second server" if pair is None else "exact") if difference else NO_SINGLE_PREFIX
+        if difference and len(requests) >= len(sizes):
             ids = () if pair is None else pair.encode(file.prompt)
-            made = plan_reproduction(parted, file.prompt, ids, sizes, requests)
-            again = asdict(made) | {"sentence": made.sentence}
+            made = plan_reproduction(difference, file.prompt, ids, sizes, requests)
+            reproduction = asdict(made) | {"sentence": made.sentence}
     audit = {
         "command": shlex.join(map(str, command)),
         "speculation": describe_speculation(drafted),
         "precision": precision,
         "texts": texts,
         "where": where,
-        "diagnosis": found and found.to_record(),
-        "reproduction": again,
+        "diagnosis": diagnosis and diagnosis.to_record(),
+        "reproduction": reproduction,
     }
     on_progress(1.0, "done")
     return seal({**report, "audit": to_plain(audit)})
@@ -129,18 +129,18 @@ def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
     """Whether speculation was seen at work, as a verdict of its own. drafted: of each server."""
     if all(drafted) and len(drafted) > 1:
         return {"drafted": True, "verdict": SPECULATION_SEEN[True][0], "sentence": BOTH_SPECULATE}
-    one = True if True in drafted else None if None in drafted else False
-    said = SPECULATION_SEEN[one][1]
-    if one and len(drafted) > 1:
-        said = f"Speculation was seen at work on the {'first' if drafted[0] else 'second'} server alone."
-    return {"drafted": one, "verdict": SPECULATION_SEEN[one][0], "sentence": said}
+    drafts = True if True in drafted else None if None in drafted else False
+    sentence = SPECULATION_SEEN[drafts][1]
+    if drafts and len(drafted) > 1:
+        sentence = f"Speculation was seen at work on the {'first' if drafted[0] else 'second'} server alone."
+    return {"drafted": drafts, "verdict": SPECULATION_SEEN[drafts][0], "sentence": sentence}
 
 
-def _diagnose_rejection(on: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
+def _diagnose_rejection(file: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
     """How rejected samples are wrong."""
-    samples = convert_to_samples(on, settings, pair.vocabulary, pair.eos_token_ids)
-    asked = on.settings.get("max_tokens")
-    total = asked if isinstance(asked, int) and asked >= settings.max_new_tokens else settings.max_new_tokens
+    samples = convert_to_samples(file, settings, pair.vocabulary, pair.eos_token_ids)
+    requested = file.settings.get("max_tokens")
+    total = requested if isinstance(requested, int) and requested >= settings.max_new_tokens else settings.max_new_tokens
     places = parse_pair_name(pair.name)
     drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
     return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, on_progress)
@@ -177,7 +177,7 @@ def _measure_distance(
 
 
 def compare_precisions(
-    on: SampleFile,
+    file: SampleFile,
     settings: Settings,
     plan: Callable[[int, int], TestPlan],
     pair: LoadedPair,
@@ -191,25 +191,25 @@ def compare_precisions(
     ids, answer = pair.encode(settings.prompt), read_test_report(report["answers"][0])
     assert answer is not None, "a test against weights has cells"
     partition = answer.partition
-    if not on.tokens:  # cells of texts are no tree of prefixes
+    if not file.tokens:  # cells of texts are no tree of prefixes
         partition = build_partition(
             pair.open(settings)[0], ids, settings.max_new_tokens, CELLS[1], 5.0 / answer.plan.n, pair.eos_token_ids
         )
-    found = _measure_distance(pair, other, settings, ids, partition)
+    distance = _measure_distance(pair, other, settings, ids, partition)
     on_progress(0.5)
-    said = f"Precision alone: {found.other} lies within a total variation of {found.tv:.2g} of {found.reference} on these cells."
+    sentence = f"Precision alone: {distance.other} lies within a total variation of {distance.tv:.2g} of {distance.reference} on these cells."
     verdict = None
-    if report["verdict"] == "rejected" and found.tv > ROUNDING_TV:
-        test = report_against_weights if on.tokens else run_text_tests
-        result = test(on, settings, plan, other, scale_progress(on_progress, 0.5, 1.0))
+    if report["verdict"] == "rejected" and distance.tv > ROUNDING_TV:
+        test = report_against_weights if file.tokens else run_text_tests
+        result = test(file, settings, plan, other, scale_progress(on_progress, 0.5, 1.0))
         verdict = (result[0] if isinstance(result, tuple) else result)["verdict"]
         explains = verdict != "rejected"
-        said += (
-            f" The samples are not rejected in {found.other}, so rounding may be all that differs: give --dtype {found.other} if the server uses it."
+        sentence += (
+            f" The samples are not rejected in {distance.other}, so rounding may be all that differs: give --dtype {distance.other} if the server uses it."
             if explains
-            else f" The samples are rejected in {found.other} too: rounding does not explain them."
+            else f" The samples are rejected in {distance.other} too: rounding does not explain them."
         )
-    return asdict(found) | {"verdict_in_other": verdict, "sentence": said}
+    return asdict(distance) | {"verdict_in_other": verdict, "sentence": sentence}
 
 
 def to_plain(value: Any) -> Any:
@@ -226,22 +226,22 @@ def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
     """
     lines, servers = [], audit.get("servers", ())
     for number, server in enumerate(servers):
-        said = [trap["sentence"] for trap in server["traps"] if trap["stops"]]
+        sentences = [trap["sentence"] for trap in server["traps"] if trap["stops"]]
         if stripped := server["seen"]["stripped"]:
-            said.append(
+            sentences.append(
                 f"The end token was left out of {format_count(stripped, 'sample')}; it was added from the reason for stopping."
             )
         if uncounted := server["seen"].get("uncounted"):
-            said.append(_describe_uncounted(uncounted, server["seen"].get("alone") or 0))
+            sentences.append(_describe_uncounted(uncounted, server["seen"].get("alone") or 0))
         whose = ("First server: ", "Second server: ")[number] if len(servers) > 1 else ""
-        lines += [whose + sentence for sentence in said]
+        lines += [whose + sentence for sentence in sentences]
     return lines
 
 
-def _describe_uncounted(samples: int, alone: int) -> str:
-    if alone:
+def _describe_uncounted(samples: int, single_requests: int) -> str:
+    if single_requests:
         return (
-            f"How many tokens {format_count(samples, 'sample')} have is told by no count; {format_count(alone, 'request')} of one sample each had as many "
+            f"No count says how many tokens {format_count(samples, 'sample')} have; {format_count(single_requests, 'request')} of one sample each had as many "
             "as were asked for."
         )
     return f"Whether {format_count(samples, 'sample')} have as many tokens as were asked for could not be seen: the server gives neither ids nor a count."

@@ -65,6 +65,9 @@ def test_a_file_is_what_verify_reads_and_each_seed_is_used_once(dialect, tmp_pat
     assert file.tokens == (dialect in ("vllm", "sglang", "llama.cpp"))
     assert seeds(path) == [compute_first_seed(7, 0) + number for number in range(40)]
     assert read_record(path) == record and "secret" not in record_path(path).read_text()
+    stored = json.loads(record_path(path).read_text())
+    assert {"manner", "asked", "at_once", "traps", "began", "ended", "seen"} <= stored.keys(), "records keep their names"
+    assert {"stripped", "uncounted", "alone", "retried", "refused", "broken", "late"} <= stored["seen"].keys()
 
 
 def test_answers_stand_in_the_order_of_the_questions_though_they_come_in_another(tmp_path):
@@ -277,7 +280,7 @@ def test_a_count_that_is_no_count_of_all_samples_is_no_fault_and_is_told(usage, 
     """The chain ends a text with a probability of 2e-5 per token, so all samples are whole."""
     with serving(dialect="generic", usage=usage) as server:
         counts = gathered(server, tmp_path / "s.jsonl", choices=4).counts
-    assert (counts.uncounted, counts.alone) == {"total": (0, 0), "first": (40, 4), "none": (40, 0)}[usage]
+    assert (counts.without_count, counts.single_requests) == {"total": (0, 0), "first": (40, 4), "none": (40, 0)}[usage]
     used = [body["seed"] for body in server.seen.bodies]
     assert len(used) == len(set(used)), "single samples have seeds of their own"
 
@@ -303,9 +306,9 @@ def test_a_server_that_fails_half_of_the_time_gives_the_same_file(choices, tmp_p
         gathered(server, tmp_path / "good.jsonl", choices=choices)
     with serving(fails=lambda number: 500 if number % 2 else 0) as server:
         record = gathered(server, tmp_path / "fails.jsonl", choices=choices)
-    assert record.counts.refused >= 10 and record.counts.retried >= 10
+    assert record.counts.error_answers >= 10 and record.counts.retries >= 10
     with serving(cut=lambda number: number % 3 == 0) as server:
-        assert gathered(server, tmp_path / "cut.jsonl", choices=choices).counts.broken >= 5
+        assert gathered(server, tmp_path / "cut.jsonl", choices=choices).counts.connection_errors >= 5
     good = (tmp_path / "good.jsonl").read_bytes()
     assert (tmp_path / "fails.jsonl").read_bytes() == good == (tmp_path / "cut.jsonl").read_bytes()
     assert len(set(seeds(tmp_path / "good.jsonl"))) == 40
@@ -346,7 +349,7 @@ def test_an_end_token_that_the_server_keeps_to_itself_is_counted(tmp_path):
         record = gathered(server, tmp_path / "s.jsonl")
     file = read_samples(tmp_path / "s.jsonl")
     ended = file.stop_reasons.count("stop")
-    assert record.counts.stripped == record.counts.ended == ended > 0
+    assert record.counts.without_end == record.counts.ended == ended > 0
 
 
 def test_the_seeds_of_two_files_and_of_the_probes_never_meet():

@@ -55,8 +55,10 @@ def test_a_mistake_on_two_networks_is_named(name, pair):
     assert found.named == (name,)
     assert found.matches[0].mistake == name and found.matches[0].log10_ratio > 40
     assert f"Looks like {name}," in found.sentence and "against a correct decoder" in found.sentence
-    assert found.parting.position == 1 and found.parting.prefix == () and found.parting.p_value < 1e-3
-    assert all(one.seen > one.exact for one in found.parting.gains) and all(one.seen < one.exact for one in found.parting.loses)
+    assert found.first_difference.position == 1 and found.first_difference.prefix == () and found.first_difference.p_value < 1e-3
+    assert all(one.seen > one.exact for one in found.first_difference.gains) and all(
+        one.seen < one.exact for one in found.first_difference.loses
+    )
 
 
 @pytest.mark.parametrize("name", ("target", "speculative"))
@@ -64,7 +66,7 @@ def test_a_correct_decoder_is_named_as_nothing(name, pair):
     settings = settings_of(pair)
     found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.max_new_tokens)
     assert found.named == () and found.sentence.startswith("None of the known mistakes explains these samples.")
-    assert found.parting is None
+    assert found.first_difference is None
 
 
 @pytest.mark.parametrize("greedy", (False, True))
@@ -79,7 +81,7 @@ def test_a_server_that_drafts_from_the_second_token_on_parts_at_the_second_token
     """As servers do whose first token comes from reading the prompt."""
     _, _, found = on_table(after_one_token(OPEN, "pass-temperature", IDS, SETTINGS, 6000))
     assert found.named == ("pass-temperature",) and "drafting begins at the second token" in found.matches[0].words
-    assert found.parting.position == 2 and len(found.parting.prefix) == 1
+    assert found.first_difference.position == 2 and len(found.first_difference.prefix) == 1
 
 
 def test_a_temperature_between_those_of_the_grid_is_found():
@@ -142,7 +144,7 @@ def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
         rows.append(ids)
     _, _, found = on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"))
     assert found.named == ("pass-temperature",) and f"{MIXED}: 0 (" in found.matches[0].words
-    assert "the draft takes its likeliest token" in found.matches[0].words and found.parting.position == 2
+    assert "the draft takes its likeliest token" in found.matches[0].words and found.first_difference.position == 2
 
 
 def test_plain_sampling_at_another_temperature_is_no_mistake_of_speculation():
@@ -166,7 +168,7 @@ def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
     samples.tokens[::3, 0] = rare
     _, _, found = on_table(samples)
     assert found.named == () and "None of the known mistakes" in found.sentence
-    assert found.parting.position == 1 and found.parting.gains[0].token == rare
+    assert found.first_difference.position == 1 and found.first_difference.gains[0].token == rare
 
 
 def test_the_exact_distribution_explains_nothing_and_the_frequencies_themselves_everything():
