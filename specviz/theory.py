@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-def expected_tokens(alpha: float, gamma: int) -> float:
+def compute_expected_tokens(alpha: float, gamma: int) -> float:
     """Tokens per target pass if every draft token is accepted independently with probability alpha: (1 - a^(g+1)) / (1 - a).
 
     Leviathan et al. 2023, equation 1. alpha in [0, 1], gamma >= 0; the result lies between 1 and gamma + 1.
@@ -21,7 +21,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     return float(np.sum(np.power(float(alpha), np.arange(gamma + 1))))
 
 
-def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
+def compute_hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
     """Tokens per target pass: 1 + sum over j <= gamma of h_1 ... h_j, with h_i = P(token i accepted, given those before it are).
 
     ``hazards`` has at least gamma numbers. True if all rounds are alike; where rounds start may still depend on gamma, and then
@@ -31,26 +31,26 @@ def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
     return 1.0 + float(np.sum(np.cumprod(np.asarray(hazards[:gamma], dtype=float))))
 
 
-def wall_clock_factor(alpha: float, gamma: int, c: float) -> float:
+def compute_wall_clock_factor(alpha: float, gamma: int, c: float) -> float:
     """Speed-up over target-only sampling if a pass over the draft costs no more than over one token: tokens / (gamma c + 1).
 
     Leviathan et al. 2023, Theorem 3.8. c: time of one draft step over that of one target pass, >= 0.
     """
-    return expected_tokens(alpha, gamma) / (gamma * c + 1.0)
+    return compute_expected_tokens(alpha, gamma) / (gamma * c + 1.0)
 
 
-def factor_grid(alphas: np.ndarray, costs: np.ndarray, gamma: int) -> np.ndarray:
-    """wall_clock_factor at every alpha (A,) and every c (C,): (A, C)."""
+def compute_factor_grid(alphas: np.ndarray, costs: np.ndarray, gamma: int) -> np.ndarray:
+    """``compute_wall_clock_factor`` at every alpha (A,) and every c (C,): (A, C)."""
     tokens = np.power(np.asarray(alphas, dtype=float)[:, None], np.arange(gamma + 1)).sum(1)
     return tokens[:, None] / (gamma * np.asarray(costs, dtype=float)[None, :] + 1.0)
 
 
-def highest_cost(alpha: float, gamma: int, reached: float = 1.0) -> float:
-    """The highest cost c with which gamma draft tokens reach the speed-up ``reached``: wall_clock_factor solved for c.
+def compute_highest_cost(alpha: float, gamma: int, reached: float = 1.0) -> float:
+    """The highest cost c with which gamma draft tokens reach the speed-up ``reached``: that equation solved for c.
 
     gamma >= 1, reached > 0. The result is below 0 if not even a draft that costs nothing reaches the speed-up.
     """
-    return (expected_tokens(alpha, gamma) / reached - 1.0) / gamma
+    return (compute_expected_tokens(alpha, gamma) / reached - 1.0) / gamma
 
 
 def is_worthwhile(alpha: float, c: float) -> bool:
@@ -58,7 +58,7 @@ def is_worthwhile(alpha: float, c: float) -> bool:
     return alpha > c
 
 
-def operation_factor(tokens: float, gamma: int, c_hat: float) -> float:
+def compute_operation_factor(tokens: float, gamma: int, c_hat: float) -> float:
     """Arithmetic operations of rounds of ``tokens`` tokens, over those of target-only sampling: (g c_hat + g + 1) / tokens.
 
     Leviathan et al. 2023, Theorem 3.11, where tokens are the independent formula's. c_hat: operations of a draft step over those
@@ -90,12 +90,12 @@ class LinearCost:
         return cls(*np.linalg.lstsq(design, np.ones_like(y), rcond=None)[0].tolist())
 
 
-def speed_factor(tokens: float, seconds: float, target_only: float) -> float:
+def compute_speed_factor(tokens: float, seconds: float, target_only: float) -> float:
     """Speed-up of rounds of ``tokens`` tokens in ``seconds`` over target-only sampling at ``target_only`` seconds per token."""
     return tokens * target_only / seconds
 
 
-def best_gamma(factors: Mapping[int, float]) -> int:
+def find_best_gamma(factors: Mapping[int, float]) -> int:
     """The gamma with the largest factor, the smallest among equals; 0 (target-only) if none exceeds 1."""
     best = max(sorted(factors), key=lambda gamma: factors[gamma])
     return best if factors[best] > 1.0 else 0

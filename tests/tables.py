@@ -21,7 +21,7 @@ from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.draw import draw_tokens
 from specviz.verification.rule import Rule
-from specviz.verification.token import TokenRule, residual
+from specviz.verification.token import TokenRule, compute_residual
 from tests.oracle.token_rule import Distribution, Table
 
 DRAFTS = ("random", "uniform", "one-hot", "disjoint", "equal")
@@ -284,7 +284,7 @@ def by_interval(uniform: tuple[Purpose, int], round_: Round) -> list[tuple[float
     probs = round_.full.p[round_.proposals[node].parent + 1]
     for index, decision in enumerate(round_.proposals[: node + 1]):
         if decision.parent == round_.proposals[node].parent:
-            probs = residual(probs, round_.full.q[index])
+            probs = compute_residual(probs, round_.full.q[index])
     return _intervals(probs)
 
 

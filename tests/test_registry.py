@@ -20,7 +20,7 @@ from specviz.randomness import Prefix
 from specviz.registry import Registry
 from specviz.settings import Settings
 from specviz.statistics.registry import STATISTICS, load_extra_statistics
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.registry import RULES
 from specviz.verification.warpers import WARPERS, find_warpers
 from tests.certified import remembered_permutations
@@ -150,7 +150,7 @@ def test_verify_runs_on_it_and_a_statistic_of_another_package_is_among_its_tests
 def test_a_warper_of_another_package_takes_part_in_every_distribution(package, pair):
     plain, flat = (Settings(warpers=text) for text in ("", "flatten=0.5"))
     ids = pair.encode("Once")
-    p, q = (pair.open(one)[0].distributions([Prefix(ids, 0, 4)], empty_tree(1))[0, 0] for one in (plain, flat))
+    p, q = (pair.open(one)[0].distributions([Prefix(ids, 0, 4)], build_empty_tree(1))[0, 0] for one in (plain, flat))
     wanted = p.sqrt() / p.sqrt().sum()
     assert float((q - wanted).abs().max()) < 1e-12
 

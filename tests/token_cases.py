@@ -14,7 +14,7 @@ import torch
 
 from specviz.evidence.four_rules import compare_four_rules
 from specviz.verification.block import compute_block_weights
-from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
+from specviz.verification.token import EmptyResidualError, compute_acceptance_probability, compute_residual
 from specviz.web.one_token.payload import GRID, PRESETS
 from tests.written_cases import round_to_grid
 
@@ -35,10 +35,10 @@ def distributions() -> list[tuple[list[float], list[float]]]:
 
 def expected(p: list[float], q: list[float]) -> dict[str, Any]:
     """What the production threshold and residual, and the four rules, make of a pair."""
-    accepted = [b * acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    accepted = [b * compute_acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     beta = sum(accepted)
     try:
-        share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+        share = compute_residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
     except EmptyResidualError:
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]

@@ -41,7 +41,7 @@ from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import record_key, to_json_fields
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, format_count, format_p_value
-from specviz.statistics.goodness import conditional_chi_square
+from specviz.statistics.goodness import compute_conditional_chi_square
 
 CORRECT_SHARE = 1e-3  # every mistake is mixed with this much of the correct decoder, so that one stray sample refutes none
 MIN_PROBABILITY = 1e-300  # in place of a probability of 0
@@ -281,7 +281,7 @@ def compute_goodness_of_fit(probs: Tensor, counts: Tensor) -> float | None:
     if bool(((probs <= 0.0) & (counts > 0.0)).any()):
         return 0.0
     groups = list(group_by_prefix(counts, probs / probs.sum(-1, keepdim=True)))
-    return conditional_chi_square(groups).p_value if groups else None
+    return compute_conditional_chi_square(groups).p_value if groups else None
 
 
 def _describe_variant(variants: Sequence[_ScoredBug]) -> str:

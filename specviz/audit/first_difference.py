@@ -12,7 +12,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.sample_files import Sample
 from specviz.evidence.scores import group_by_prefix
 from specviz.statistics.finding import ALPHA, format_p_value
-from specviz.statistics.goodness import chi_square
+from specviz.statistics.goodness import compute_chi_square
 from specviz.statistics.power import adjust_p_values
 from specviz.statistics.twosample import homogeneity_test
 
@@ -78,7 +78,7 @@ def find_first_difference(table: PrefixTable, counts: Any, text: Callable[[Seque
             tested.append(_PrefixTest(prefix, 0.0, float("inf")))
             continue
         for cells, masses in group_by_prefix(seen[None], p[None]):
-            found = chi_square(cells, masses)
+            found = compute_chi_square(cells, masses)
             tested.append(_PrefixTest(prefix, found.p_value, found.statistic))
     if (first := _find_first_prefix(tested)) is None:
         return None

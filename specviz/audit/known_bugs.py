@@ -22,7 +22,7 @@ from specviz.evidence.bugs.components import change_temperature, concentrate_on_
 from specviz.evidence.bugs.registry import LEAST, SIBLINGS
 from specviz.evidence.bugs.rules import ListResidualRule
 from specviz.settings import Settings
-from specviz.verification.token import EmptyResidualError, residual
+from specviz.verification.token import EmptyResidualError, compute_residual
 from specviz.verification.typical import compute_typical_bound
 from specviz.verification.warp import warp
 
@@ -315,7 +315,7 @@ def _compute_acceptance(p: Tensor, q: Tensor) -> Tensor:
 
 def _compute_residual(p: Tensor, q: Tensor) -> Tensor:
     """The production residual; p itself in rows where nothing is ever rejected."""
-    return residual(p, q.masked_fill((p <= q).all(-1, keepdim=True), 0.0))
+    return compute_residual(p, q.masked_fill((p <= q).all(-1, keepdim=True), 0.0))
 
 
 # Samples -----------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specviz.decoding.samples import NONE, Samples, find_distinct_rows
 from specviz.models.base import LanguageModel
-from specviz.models.paths import distributions_after
+from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 
 MAX_SAMPLES = 20_000  # samples that are read
@@ -137,7 +137,7 @@ def compute_distributions(
     found = []
     for place in range(len(prefixes[-1]) + 1):
         paths = [prefix for prefix in prefixes if len(prefix) == place]
-        for _, probs in distributions_after(model, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
+        for _, probs in iterate_distributions_after(model, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
             found.append(probs / probs.sum(-1, keepdim=True))
             on_progress(sum(map(len, found)) / len(prefixes))
     return torch.cat(found)

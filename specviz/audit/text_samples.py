@@ -25,7 +25,7 @@ from specviz.evidence.sample_files import FEWEST, SampleFile, refuse_other_setti
 from specviz.evidence.tests import CELLS, TestPlan, TestReport, run_joint_tests
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.pair import LoadedPair
-from specviz.models.paths import distributions_after
+from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import format_count
@@ -134,7 +134,9 @@ def find_likely_sequences(
     for place in range(length):
         grown: dict[tuple[int, ...], float] = {}
         paths = sorted(open_)
-        for where, probs in distributions_after(target, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
+        for where, probs in iterate_distributions_after(
+            target, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)
+        ):
             for path, row in zip(paths[where], probs, strict=True):
                 for token in torch.nonzero(row * open_[path] >= least)[:, 0].tolist():
                     grown[(*path, token)] = open_[path] * float(row[token])
@@ -211,7 +213,9 @@ def sum_over_tokenizations(
     for place in range(length):
         grown: dict[tuple[int, ...], tuple[float, list[WritingState]]] = {}
         paths, last = sorted(open_), place == length - 1
-        for where, probs in distributions_after(target, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
+        for where, probs in iterate_distributions_after(
+            target, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)
+        ):
             for path, row in zip(paths[where], probs, strict=True):
                 mass, here = open_[path]
                 fresh: dict[int, list[WritingState]] = defaultdict(list)

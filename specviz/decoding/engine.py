@@ -20,7 +20,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.trace import Distribution, Ending, Outcome, Round
-from specviz.verification.draft_tree import DraftTree, node_depths
+from specviz.verification.draft_tree import DraftTree, compute_node_depths
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 from specviz.verification.views import view_round
@@ -170,7 +170,7 @@ def build_first_prefix(prompt: Sequence[int], settings: Settings, context: int |
 
 def advance_prefix(row: Prefix, round_: Round) -> Prefix:
     """The prefix after a round."""
-    levels = 1 + max(node_depths(tuple(one.parent for one in round_.proposals)), default=-1)
+    levels = 1 + max(compute_node_depths(tuple(one.parent for one in round_.proposals)), default=-1)
     added, past = round_.committed, (*row.past, (levels, len(round_.accepted_path)))
     return replace(row, ids=row.ids + added, start=row.start + len(added), remaining=row.remaining - len(added), past=past)
 

@@ -22,7 +22,7 @@ from specviz.decoding.engine import advance_prefix, build_first_prefix
 from specviz.decoding.samples import COLUMNS, NONE, Samples, count_events, group_rows
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
-from specviz.models.paths import distributions_after
+from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
@@ -30,7 +30,7 @@ from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draw import draw_in_rows, draw_many
 from specviz.verification.rule import Rule
-from specviz.verification.token import EmptyResidualError, TokenRule, accepts, unscaled_residual
+from specviz.verification.token import EmptyResidualError, TokenRule, accepts, compute_unscaled_residual
 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 RowRound = tuple[Prefix, Round, Prefix | None]  # a row, its round, and the row after it; None where it has ended
@@ -198,7 +198,7 @@ class SharedSampler:
         nothing = np.zeros((1, 0), dtype=np.int64)
         drafts = [self.proposer.draft, getattr(self.proposer, "claimed", None)] if self.levels[0] else []
         for source in filter(None, [self.target, *drafts]):
-            next(distributions_after(source, self.prompt, nothing))
+            next(iterate_distributions_after(source, self.prompt, nothing))
 
     def _fill_position(self, place: int) -> Iterator[float]:
         """Write token number ``place`` of every open sample that lacks it; yields the fraction that is done."""
@@ -210,7 +210,7 @@ class SharedSampler:
         randomness, drafting = self._take_randomness(place, which)
         left = paths[self.state.done :]
         drafts, claims = self._iterate_drafts(left) if drafting.any() else (None, None)
-        for _, p in distributions_after(self.target, self.prompt, left, stays=True) if len(left) else ():
+        for _, p in iterate_distributions_after(self.target, self.prompt, left, stays=True) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
             bounds = ends[self.state.done : self.state.done + len(p) + 1]
@@ -228,8 +228,8 @@ class SharedSampler:
     def _iterate_drafts(self, paths: np.ndarray) -> tuple[Iterator[Any], Iterator[Any] | None]:
         """The distributions that draft tokens are drawn from, and those that a mutant claims for them; None if the same."""
         claimed = getattr(self.proposer, "claimed", None)
-        drafts = distributions_after(self.proposer.draft, self.prompt, paths, stays=True)
-        return drafts, distributions_after(claimed, self.prompt, paths, stays=True) if claimed else None
+        drafts = iterate_distributions_after(self.proposer.draft, self.prompt, paths, stays=True)
+        return drafts, iterate_distributions_after(claimed, self.prompt, paths, stays=True) if claimed else None
 
     def _take_randomness(self, place: int, which: np.ndarray) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
         """The random numbers of these n samples here, (n,) float64 by purpose, and whether their rounds test a draft token here."""
@@ -345,7 +345,7 @@ def _apply_token_rule(
         rejected = index[~accepts(u[Purpose.ACCEPT][index], p[here, draft_tokens], q[here, draft_tokens])]
         if len(rejected):
             texts, line = find_texts(rejected)
-            left, total = unscaled_residual(p[texts], q[texts])
+            left, total = compute_unscaled_residual(p[texts], q[texts])
             is_replaced = (total[:, 0] > 0.0)[line]  # else p equals q up to rounding: the draft token is accepted
             replacements = draw_in_rows(left.div_(total), line, u[Purpose.RESIDUAL][rejected])
             tokens[rejected] = torch.where(is_replaced, replacements, tokens[rejected])

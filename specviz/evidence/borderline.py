@@ -13,7 +13,7 @@ import numpy as np
 from specviz.decoding.sampler import Distributions, Shard, SharedSampler, next_tokens
 from specviz.progress import ignore_progress
 from specviz.randomness import Purpose
-from specviz.verification.overlap import overlap
+from specviz.verification.overlap import compute_overlap
 
 NEAR = 2e-6  # between the passes of the shipped pair, distributions differ by at most 1.6e-6
 
@@ -75,4 +75,4 @@ def compute_residual_window(distributions: Distributions) -> np.ndarray:
     p, _, q = distributions
     if q is None:
         return np.full(len(p), NEAR)
-    return (NEAR / (1.0 - overlap(p, q)).clamp(min=NEAR)).clamp(max=1.0).cpu().numpy()
+    return (NEAR / (1.0 - compute_overlap(p, q)).clamp(min=NEAR)).clamp(max=1.0).cpu().numpy()

@@ -37,7 +37,7 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.models.pairs.names import expand_path, parse_pair_name
-from specviz.models.paths import distributions_after
+from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback
 from specviz.records import read_json
 from specviz.settings import GAMMA_MAX, Settings
@@ -420,7 +420,7 @@ def recompute_masses(
     for length in sorted({len(name) for name in partition.names} - {0}):
         above = sorted({name[:-1] for name in partition.names if len(name) == length})
         distributions: dict[Beginning, torch.Tensor] = {}
-        for where, rows in distributions_after(target, prompt, np.array(above, dtype=np.int64).reshape(len(above), -1)):
+        for where, rows in iterate_distributions_after(target, prompt, np.array(above, dtype=np.int64).reshape(len(above), -1)):
             distributions |= {above[where.start + offset]: row for offset, row in enumerate(rows)}
         own |= {
             name: own[name[:-1]] * float(distributions[name[:-1]][name[-1]]) for name in partition.names if len(name) == length

@@ -37,7 +37,7 @@ from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.comparison_log import listen_to_comparisons
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.rule import Rule
 
 Text = tuple[int, ...]
@@ -271,7 +271,7 @@ def enumerate_target(
     open_: dict[Text, float] = {(): 1.0}
     for place in range(length):
         rows = [Prefix((*prompt, *text), place, length - place) for text in open_]
-        distributions = target.distributions(rows, empty_tree(len(rows)))[:, 0].tolist()
+        distributions = target.distributions(rows, build_empty_tree(len(rows)))[:, 0].tolist()
         grown = {
             (*text, x): mass * m
             for (text, mass), probs in zip(open_.items(), distributions, strict=True)

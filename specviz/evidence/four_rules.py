@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from specviz.verification.block import compute_block_weights
-from specviz.verification.token import EmptyResidualError, acceptance_probability, residual
+from specviz.verification.token import EmptyResidualError, compute_acceptance_probability, compute_residual
 
 Probs = list[float]
 
@@ -42,7 +42,7 @@ TwoTokenRule = Callable[[Probs, Probs], Callable[[int, int], PairOutcome]]
 
 def build_token_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """Each draft token by itself: min(1, p/q), then the residual. Leviathan et al. 2023, Algorithm 1."""
-    accept = [acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    accept = [compute_acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     left = _compute_residual(p, q)
     return lambda a, b: PairOutcome(_combine_acceptance(accept[a], accept[b]), left, left)
 
@@ -76,7 +76,9 @@ def build_compare_outcomes(p: Probs, q: Probs) -> Callable[[int, int], PairOutco
 
     def way(a: int, b: int) -> PairOutcome:
         lefts = [_compute_residual(p, _build_one_hot(x, len(p))) for x in (a, b)]
-        return PairOutcome(_combine_acceptance(acceptance_probability(p[a], 1.0), acceptance_probability(p[b], 1.0)), *lefts)
+        return PairOutcome(
+            _combine_acceptance(compute_acceptance_probability(p[a], 1.0), compute_acceptance_probability(p[b], 1.0)), *lefts
+        )
 
     return way
 
@@ -106,10 +108,10 @@ def account_for_tokens(p: Sequence[float], q: Sequence[float]) -> dict[str, list
     distribution.
     """
     p, q = list(p), list(q)
-    accepted = [b * acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    accepted = [b * compute_acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     beta = sum(accepted)
     try:
-        share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+        share = compute_residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
     except EmptyResidualError:  # nothing is ever rejected
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
@@ -149,6 +151,6 @@ def _build_one_hot(token: int, size: int) -> Probs:
 def _compute_residual(p: Probs, q: Probs) -> Probs:
     """The production residual; where p equals q nothing is ever rejected, and any distribution will do."""
     try:
-        return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+        return compute_residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
     except EmptyResidualError:
         return p

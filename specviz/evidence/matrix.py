@@ -40,7 +40,7 @@ from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.renumbered import renumber_draft
-from specviz.models.paths import distributions_after
+from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Proposer
 from specviz.proposers.registry import PROPOSERS
@@ -472,7 +472,7 @@ def compute_unwritten_mass(target: LanguageModel, ids: Sequence[int], rule: Loss
             break
         paths = np.array(sorted(open_), dtype=np.int64).reshape(len(open_), place)
         grown: dict[tuple[int, ...], float] = {}
-        for where, distributions in distributions_after(target, ids, paths):
+        for where, distributions in iterate_distributions_after(target, ids, paths):
             for path, probs in zip(map(tuple, paths[where].tolist()), distributions, strict=True):
                 never = rule.find_impossible_tokens(probs)
                 lost += open_[path] * float(probs[never].sum())

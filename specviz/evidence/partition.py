@@ -13,7 +13,7 @@ import torch
 
 from specviz.decoding.samples import Samples
 from specviz.models.base import LanguageModel
-from specviz.models.paths import distributions_after
+from specviz.models.paths import iterate_distributions_after
 
 Beginning = tuple[int, ...]
 NextTokens = dict[Beginning, tuple[torch.Tensor, torch.Tensor]]  # probabilities of the next token, largest first, and their ids
@@ -121,7 +121,7 @@ class _GrowingCell:
         """Split off the most probable remaining token as a new cell; None if it or the remainder would be too light."""
         if self.queue is None:
             if self.name not in known:
-                (_, probs), *_ = distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
+                (_, probs), *_ = iterate_distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
                 known[self.name] = torch.sort(probs[0], descending=True, stable=True)
             masses, ids = known[self.name]
             enough = int((masses * self.own >= least).sum())

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specviz.decoding.samples import NONE, Samples, group_rows
 from specviz.models.base import LanguageModel
-from specviz.models.paths import distributions_after
+from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
 
 LEAST = 5.0  # expected count of a cell of a conditional test
@@ -65,8 +65,8 @@ def score_samples(
             break
         paths, order, ends = group_rows(samples.tokens[who, :place])
         who = who[order]
-        drafts = distributions_after(draft, prompt, paths, stays=True) if draft is not None else None
-        for where, p in distributions_after(target, prompt, paths, stays=True):
+        drafts = iterate_distributions_after(draft, prompt, paths, stays=True) if draft is not None else None
+        for where, p in iterate_distributions_after(target, prompt, paths, stays=True):
             q = next(drafts)[1] if drafts else None
             mine = who[ends[where.start] : ends[where.stop]]
             sizes = np.diff(ends[where.start : where.stop + 1])

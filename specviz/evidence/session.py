@@ -30,7 +30,7 @@ from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
-from specviz.statistics.goodness import chi_square
+from specviz.statistics.goodness import compute_chi_square
 
 SHARD_SIZES = {SHARED: 2_000_000, ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
 ONE_BY_ONE = 16  # the same for decoders that draw one text at a time
@@ -452,4 +452,4 @@ def compute_seed_p_values(
     probs = cells.masses / cells.masses.sum()
     for number in range(seeds):
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
-        yield chi_square(cells.count_samples(draw(own)), probs).p_value
+        yield compute_chi_square(cells.count_samples(draw(own)), probs).p_value

@@ -18,7 +18,7 @@ from specviz.evidence.scores import Scores, score_samples
 from specviz.models.base import LanguageModel
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value
-from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
+from specviz.statistics.goodness import compute_chi_square, compute_conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
 from specviz.statistics.power import (
     adjust_p_values,
@@ -279,7 +279,7 @@ def run_joint_tests(
     ``extra``: names of the registered ones to run; None: all.
     """
     probs = partition.masses / partition.masses.sum()
-    tests: tuple[Finding, ...] = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
+    tests: tuple[Finding, ...] = compute_chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
     if not partition.can_show_difference:
         tests = tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
     others = (one for one in load_extra_statistics() if extra is None or one.name in extra)
@@ -302,7 +302,7 @@ def _run_sample_tests(
     """The tests that need every sample."""
     level = plan.level
     if groups := [group for place in scores.groups for group in place]:
-        yield conditional_chi_square(groups, name=CONDITIONAL, alpha=level)
+        yield compute_conditional_chi_square(groups, name=CONDITIONAL, alpha=level)
     written = samples.tokens[:, : plan.length] != NONE
     if not np.isnan(scores.favored_mass).all():
         for place in range(plan.length):

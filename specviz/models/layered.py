@@ -21,7 +21,7 @@ from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.threads import PassThreads
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree, build_empty_tree
 
 
 class LowerLayers(CachedModel):
@@ -47,7 +47,7 @@ class LowerLayers(CachedModel):
         """
         if tree.is_chain:
             longer = [row.with_draft_tokens(tokens) for row, tokens in zip(rows, tree.tokens, strict=True)]
-            super().logits(longer, empty_tree(len(rows)))
+            super().logits(longer, build_empty_tree(len(rows)))
         else:
             super().logits(rows, tree)
         lead, nodes, wanted = max(last), tree.widest, []

@@ -18,7 +18,7 @@ from specviz.models.cache.fixed import PassTokens
 from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, build_token_tree, empty_tree, list_node_texts
+from specviz.verification.draft_tree import DraftTree, build_empty_tree, build_token_tree, list_node_texts
 
 BATCH = 64  # contexts in one pass
 MEMORY_MAX = 400_000_000  # bytes of distributions that are held; above this the memory is emptied
@@ -116,7 +116,7 @@ class MemoizedModel:
     def _read(self, contexts: list[Context]) -> Tensor:
         """(n, V): their distributions, from one pass."""
         rows = [Prefix(ids, 0, 1, number) for number, ids in enumerate(contexts)]
-        return self.source.distributions(rows, empty_tree(len(rows)))[:, 0]
+        return self.source.distributions(rows, build_empty_tree(len(rows)))[:, 0]
 
     def _learn(self, fresh: list[Context]) -> None:
         begin = len(self._places)

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
-from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, build_token_tree
 
 KEPT = 1024  # distributions that ``MemoizedPaths`` keeps: 32 MB at a vocabulary of 4096
 NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
 GPU_NODES = 8  # times as many nodes in one pass on a GPU, where the number of passes decides
 
 
-def distributions_after(
+def iterate_distributions_after(
     source: LanguageModel, prompt: Sequence[int], paths: np.ndarray, nodes: int = NODES, *, stays: bool = False
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the distributions of the token after ``prompt + path``, one pass of at most ``nodes`` nodes at a time.
@@ -33,7 +33,7 @@ def distributions_after(
         return
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
-        found = source.distributions([row], empty_tree(1))[:, 0]
+        found = source.distributions([row], build_empty_tree(1))[:, 0]
         yield slice(0, 1), found if stays else found.cpu()
         return
     size = nodes * GPU_NODES if _is_on_gpu(source) else nodes
@@ -67,7 +67,7 @@ class MemoizedPaths:
     def iterate_distributions(
         self, prompt: Sequence[int], paths: np.ndarray, nodes: int, stays: bool = False
     ) -> Iterator[tuple[slice, Tensor]]:
-        """As ``distributions_after``, in the same slices: two models read side by side give the same paths."""
+        """As ``iterate_distributions_after``, in the same slices: two models read side by side give the same paths."""
         begin, size = 0, nodes * GPU_NODES if _is_on_gpu(self.source) else nodes
         while begin < len(paths):
             end = begin + (len(_build_tree(paths, begin, size)[2]) if paths.shape[1] else 1)
@@ -75,7 +75,7 @@ class MemoizedPaths:
             fresh = [place for place, path in enumerate(asked) if path not in self.known]
             found = {path: self.known[path] for path in asked if path in self.known}
             for where, read in (
-                distributions_after(self.source, prompt, paths[begin:end][fresh], nodes, stays=stays) if fresh else ()
+                iterate_distributions_after(self.source, prompt, paths[begin:end][fresh], nodes, stays=stays) if fresh else ()
             ):
                 found |= {asked[place]: one for place, one in zip(fresh[where], read, strict=True)}
             yield slice(begin, end), torch.stack([found[path] for path in asked])

@@ -20,8 +20,8 @@ from specviz.models.base import LanguageModel
 from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, count_levels, draw_children
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import GAMMA_MAX, Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
-from specviz.verification.overlap import overlap
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
+from specviz.verification.overlap import compute_overlap
 from specviz.verification.warp import warp
 
 SHARPNESS, LEAST = 0.2, 0.3  # the entropy bound: its constant, and the value below which drafting stops
@@ -119,7 +119,7 @@ class CeilingPolicy(LengthPolicy):
         result = []
         for index, (chain, probs) in enumerate(zip(chains, distributions, strict=True)):
             accepted = [min(1.0, float(p[index, n, token]) / float(chain.q[n][token])) for n, token in enumerate(chain.tokens)]
-            result.append(math.prod(accepted) * float(overlap(p[index, len(chain.tokens)], probs)) >= ACCEPTANCE_MIN)
+            result.append(math.prod(accepted) * float(compute_overlap(p[index, len(chain.tokens)], probs)) >= ACCEPTANCE_MIN)
         return result
 
 
@@ -157,7 +157,7 @@ class AdaptiveDraft:
         live = [chain for chain in chains if chain.levels]
         while live:
             longer = [chain.row.with_draft_tokens(tuple(chain.tokens)) for chain in live]
-            seen = self.draft.distributions(longer, empty_tree(len(live)))[:, 0]
+            seen = self.draft.distributions(longer, build_empty_tree(len(live)))[:, 0]
             q = seen if self.settings is None else warp(seen.log(), self.settings)
             live = self._draw(live, seen, q, randomness)
         return assemble_tree(chains, self.name, counts_fixed=True)

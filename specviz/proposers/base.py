@@ -7,7 +7,7 @@ from typing import Protocol
 
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix, Randomness
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree, build_empty_tree
 
 
 class Proposer(Protocol):
@@ -48,7 +48,7 @@ class HiddenStateProposer:
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         able = [index for index, row in enumerate(rows) if len(row.ids) > 1]
-        made = self.tree.propose([rows[index] for index in able], randomness) if able else empty_tree(0)
+        made = self.tree.propose([rows[index] for index in able], randomness) if able else build_empty_tree(0)
         place = {index: number for number, index in enumerate(able)}
 
         def spread(values: tuple, nothing: object) -> tuple:

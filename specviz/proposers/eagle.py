@@ -26,11 +26,11 @@ def drafts_chain(settings: Settings) -> bool:
     return not settings.tree and settings.tree_budget is None
 
 
-def _eagle_form(settings: Settings) -> DraftForm:
+def _describe_eagle(settings: Settings) -> DraftForm:
     return DraftForm() if drafts_chain(settings) else describe_tree(settings)
 
 
-@register_proposer("eagle", title="EAGLE head", form=_eagle_form, reads=("gamma", "tree", "siblings", "tree_budget", "eagle"))
+@register_proposer("eagle", title="EAGLE head", form=_describe_eagle, reads=("gamma", "tree", "siblings", "tree_budget", "eagle"))
 def _build_eagle(request: DraftingRequest) -> Proposer:
     return build_head_proposer(request.open_eagle_head, request.settings)
 

@@ -25,7 +25,7 @@ from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.growth import TreeGrowth, add_certain_children, assemble_tree, count_levels
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, build_token_tree
 from specviz.verification.registry import DraftForm
 
 NAME = "lookahead"
@@ -91,7 +91,7 @@ class WindowedTarget:
             return None
         if (row.ids, window) not in self._found:
             self.announce([row], [window])
-            self.distributions([row], empty_tree(1, NAME))
+            self.distributions([row], build_empty_tree(1, NAME))
         return self._found[row.ids, window]
 
     def _fits(self, row: Prefix, window: Rows) -> bool:

@@ -20,7 +20,7 @@ from specviz.proposers.request import DraftingRequest, remove_cuts
 from specviz.proposers.trees.proposer import build_tree, describe_tree
 from specviz.randomness import Prefix
 from specviz.settings import SHAPE, Settings, read_tree_shape
-from specviz.verification.draft_tree import DraftTree, node_depth
+from specviz.verification.draft_tree import DraftTree, compute_node_depth
 from specviz.verification.warp import pad_vocabulary, warp
 
 
@@ -46,7 +46,7 @@ class HeadDistributions:
         depths = torch.zeros(len(rows), tree.widest + 1, dtype=torch.int64)
         for index, parents in enumerate(tree.parents):
             for node in range(len(parents)):
-                depths[index, node + 1] = node_depth(parents, node) + 1
+                depths[index, node + 1] = compute_node_depth(parents, node) + 1
         depths.clamp_(max=self.levels - 1)  # nothing is drafted below the last head's token
         return distributions[torch.arange(len(rows))[:, None], depths]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.randomness import Prefix, Randomness
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.registry import DraftForm
 
 
@@ -21,7 +21,7 @@ class NoDraft:
         return 0
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        return empty_tree(len(rows))
+        return build_empty_tree(len(rows))
 
 
 @register_proposer("none", title="target only", form=DraftForm(fixed_length=True))

@@ -40,10 +40,10 @@ class SeveralChains:
         return assemble_tree(trees, self.name, counts_fixed=True)
 
 
-def _several_form(settings: Settings) -> DraftForm:
+def _describe_several(settings: Settings) -> DraftForm:
     return DraftForm(branches=settings.num_chains > 1)
 
 
-@register_proposer("several", title="several chains", form=_several_form, reads=("gamma", "num_chains"))
+@register_proposer("several", title="several chains", form=_describe_several, reads=("gamma", "num_chains"))
 def _build_several_chains(request: DraftingRequest) -> SeveralChains:
     return SeveralChains(request.draft, request.settings.num_chains, request.settings.gamma)

@@ -58,7 +58,7 @@ from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Randomness
 from specviz.settings import Settings
 from specviz.speed.text_passes import iterate_distributions
-from specviz.verification.overlap import drafted_log_ratio, drafted_probability, overlap
+from specviz.verification.overlap import compute_drafted_log_ratio, compute_drafted_probability, compute_overlap
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
@@ -329,7 +329,11 @@ def measure_token_acceptance(
     """Acceptance probability under the token rule at each token of each text, (B, N); ``is_target_text`` as in ``measure_acceptance``."""
 
     def compute_probability(p: Tensor, q: Tensor, tokens: Tensor) -> Tensor:
-        return drafted_probability(p.gather(1, tokens), q.gather(1, tokens))[:, 0] if is_target_text else overlap(p, q)
+        return (
+            compute_drafted_probability(p.gather(1, tokens), q.gather(1, tokens))[:, 0]
+            if is_target_text
+            else compute_overlap(p, q)
+        )
 
     return _map_places(compute_probability, target, draft, texts, on_progress).clip(max=1.0)
 
@@ -340,7 +344,7 @@ def measure_log_ratios(
     """log(q / p) at each token of each text, (B, N)."""
 
     def compute_log_ratio(p: Tensor, q: Tensor, tokens: Tensor) -> Tensor:
-        return drafted_log_ratio(p.gather(1, tokens), q.gather(1, tokens))[:, 0]
+        return compute_drafted_log_ratio(p.gather(1, tokens), q.gather(1, tokens))[:, 0]
 
     return _map_places(compute_log_ratio, target, draft, texts, on_progress)
 

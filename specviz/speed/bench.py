@@ -36,7 +36,7 @@ from specviz.speed.costs import RoundCosts, average_round_timeline, combine_cost
 from specviz.speed.estimate import Estimate
 from specviz.speed.generation import PROMPTS, decode_speculatively, decode_target_only
 from specviz.speed.text_passes import measure_draftable_mass
-from specviz.theory import wall_clock_factor
+from specviz.theory import compute_wall_clock_factor
 from specviz.threads import FEW, PassThreads
 from specviz.trace import Round
 
@@ -173,7 +173,7 @@ def _build_result(settings: Settings, clock: Clock[str], costs: RoundCosts) -> B
         accepted_per_tested=alpha,
         costs=costs,
         allowed=allowed,
-        leviathan=wall_clock_factor(alpha, settings.gamma, draft / one) if plain else None,
+        leviathan=compute_wall_clock_factor(alpha, settings.gamma, draft / one) if plain else None,
         share=ratio["speculative / baseline"].value / allowed,
         timeline=average_round_timeline(rounds, sum(clock.get_seconds("speculative"))),
     )

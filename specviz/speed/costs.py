@@ -41,7 +41,7 @@ from specviz.speed.generation import PROMPTS, decode_speculatively
 from specviz.speed.records.plan import RoundCostCurve
 from specviz.speed.text_passes import build_known_chain
 from specviz.trace import Round
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
@@ -76,7 +76,7 @@ def build_round_parts(
     tree = proposer.propose(rows, randomness)
     p = target.distributions(rows, tree)
     return {
-        "one": lambda: target.distributions(rows, empty_tree(len(rows))),
+        "one": lambda: target.distributions(rows, build_empty_tree(len(rows))),
         "block": lambda: target.distributions(rows, tree),
         "draft": lambda: proposer.propose(rows, randomness),
         "rule": lambda: rule.verify(rows, tree, p, randomness),
@@ -200,7 +200,7 @@ def measure_block_gap(pair: LoadedPair, settings: Settings, ids: Sequence[int], 
     for begin in range(4, len(ids) - block, block):
         together = whole.distributions([Prefix(ids[:begin], 0, 64)], build_known_chain(ids[begin : begin + block]))[0]
         for offset in range(block + 1):
-            alone = single.distributions([Prefix(ids[: begin + offset], 0, 64)], empty_tree(1))[0, 0]
+            alone = single.distributions([Prefix(ids[: begin + offset], 0, 64)], build_empty_tree(1))[0, 0]
             gaps.append(float((together[offset] - alone).abs().sum()) / 2)
     return gaps
 

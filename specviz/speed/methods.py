@@ -38,7 +38,7 @@ from specviz.speed.records.methods import (
 from specviz.speed.text_passes import describe_pair
 from specviz.statistics.total_variation import compute_cell_bands, compute_null_band, compute_total_variation
 from specviz.trace import Round, Trace
-from specviz.verification.draft_tree import empty_tree, node_depth
+from specviz.verification.draft_tree import build_empty_tree, compute_node_depth
 from specviz.verification.typical import TypicalRule
 
 BARS = 7  # largest tokens per distribution that a kept round holds
@@ -142,7 +142,7 @@ def count_draft_tokens(rounds: Sequence[Round]) -> dict[str, Any]:
         parents = tuple(decision.parent for decision in one.proposals)
         for node, decision in enumerate(one.proposals):
             if decision.accepted is not None:
-                level = node_depth(parents, node)
+                level = compute_node_depth(parents, node)
                 tested[level] = tested.get(level, 0) + 1
                 accepted[level] = accepted.get(level, 0) + bool(decision.accepted)
     levels = range(max(tested, default=-1) + 1)
@@ -177,7 +177,7 @@ def sample_first_token(pair: MemoizedPair, settings: Settings, draws: int, on_pr
     ids, own = pair.encode(settings.prompt), replace(settings, max_new_tokens=SAMPLE_TOKENS)
     target, proposer = open_proposer(cast(LoadedPair, pair), own)
     row = Prefix(ids, 0, SAMPLE_TOKENS)
-    probs = target.distributions([row], empty_tree(1))[0, 0]
+    probs = target.distributions([row], build_empty_tree(1))[0, 0]
     top = probs.topk(min(MAX_BARS, int((probs > 0).sum()))).indices.tolist()
     tokens: list[int] = []
     while len(tokens) < draws:

@@ -25,7 +25,7 @@ from specviz.speed.records.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane,
 from specviz.speed.records.word_kinds import classify_tokens
 from specviz.speed.text_passes import describe_pair, iterate_distributions
 from specviz.trace import Distribution
-from specviz.verification.overlap import overlap
+from specviz.verification.overlap import compute_overlap
 from specviz.verification.views import view_two_distributions
 
 WARM_TOKENS = 8  # tokens that both ways write before anything is timed
@@ -151,7 +151,7 @@ def score_text(
     for (part, p), (_, q) in zip(
         *(iterate_distributions(model, prompt, tokens, TOKENS_PER_PASS) for model in pair.open(settings)), strict=True
     ):
-        for place, (token, beta) in enumerate(zip(tokens[part], overlap(p, q).tolist(), strict=True)):
+        for place, (token, beta) in enumerate(zip(tokens[part], compute_overlap(p, q).tolist(), strict=True)):
             probs = view_two_distributions(p[place], q[place], BARS, (token,))
             found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
         on_round()

@@ -39,12 +39,12 @@ from specviz.speed.records.plan import MeasuredRow, PlanRow, RoundCostCurve, Spe
 from specviz.speed.text_passes import describe_pair
 from specviz.theory import (
     LinearCost,
-    best_gamma,
-    expected_tokens,
-    hazard_tokens,
-    operation_factor,
-    speed_factor,
-    wall_clock_factor,
+    compute_expected_tokens,
+    compute_hazard_tokens,
+    compute_operation_factor,
+    compute_speed_factor,
+    compute_wall_clock_factor,
+    find_best_gamma,
 )
 
 RESAMPLES = 400
@@ -94,8 +94,8 @@ class PlanForecast:
         return PlanRow(
             gamma,
             tokens=Estimate.from_resamples(found.per_pass, many, self.texts, TOKENS_PER_PASS),
-            hazards=hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma),
-            independent=expected_tokens(found.alpha, gamma),
+            hazards=compute_hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma),
+            independent=compute_expected_tokens(found.alpha, gamma),
             own_text=self.user_texts[gamma].per_pass if self.user_texts else None,
             alpha=found.alpha,
             gain=gain,
@@ -123,8 +123,8 @@ class PlanForecast:
             many[gamma] = self._compute_factor(gamma, self.weights, resampled)
             value = self._compute_factor(gamma, np.ones((1, self.texts)), costs[None])[0]
             found[gamma] = Estimate.from_resamples(value, many[gamma], self.texts, TIMES)
-        best = [best_gamma({gamma: float(many[gamma][k]) for gamma in self.gammas}) for k in range(RESAMPLES)]
-        chosen = best_gamma({gamma: one.value for gamma, one in found.items()})
+        best = [find_best_gamma({gamma: float(many[gamma][k]) for gamma in self.gammas}) for k in range(RESAMPLES)]
+        chosen = find_best_gamma({gamma: one.value for gamma, one in found.items()})
         low, high = np.percentile(best, PERCENTILES, method="nearest").tolist()
         return found, Estimate(float(chosen), float(low), float(high), self.texts)
 
@@ -145,8 +145,8 @@ class PlanForecast:
         """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""
         costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
         linear = LinearCost.fit({n: float(seconds) for n, seconds in enumerate(costs) if n})
-        tokens = hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma)
-        return wall_clock_factor(alpha, gamma, curve.c), speed_factor(tokens, linear.seconds(gamma), alone)
+        tokens = compute_hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma)
+        return compute_wall_clock_factor(alpha, gamma, curve.c), compute_speed_factor(tokens, linear.seconds(gamma), alone)
 
     def build_measured_row(self, gamma: int, tokens: int, rounds: np.ndarray, plain: np.ndarray | None = None) -> MeasuredRow:
         """Tokens per pass of measured texts, and the gap of every formula to them.
@@ -161,7 +161,7 @@ class PlanForecast:
         predicted = {
             "accepted draft tokens": (row.tokens.value, one.resample_tokens_per_pass(self.weights)),
             "hazards": (row.hazards, 1.0 + np.cumprod(hazards, axis=1).sum(1)),
-            "independent": (row.independent, np.array([expected_tokens(alpha, gamma) for alpha in alphas])),
+            "independent": (row.independent, np.array([compute_expected_tokens(alpha, gamma) for alpha in alphas])),
         }
         if self.user_texts:
             predicted["own text"] = (
@@ -247,7 +247,7 @@ def make_plan(
     rows = [forecast.build_row(gamma) for gamma in gammas]
     if settings.proposer == "draft":
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
-        rows = [replace(row, operations=operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
+        rows = [replace(row, operations=compute_operation_factor(row.tokens.value, row.gamma, c_hat)) for row in rows]
     measured = describe_measurement(pair)
     measured["models"] = describe_pair(pair, settings, target_texts[:DRAFTABLE_TEXTS])
     measured["models"]["draft"]["layers"] = getattr(pair.draft.config.get_text_config(), "num_hidden_layers", None)

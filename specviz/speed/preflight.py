@@ -38,7 +38,7 @@ from specviz.speed.clock import Clock, Lap
 from specviz.speed.estimate import MIN_RUNS, Estimate
 from specviz.speed.text_passes import build_known_chain
 from specviz.statistics.finding import format_bytes
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree, build_empty_tree
 
 GAMMA = 4  # draft tokens of the verifying pass and of a drafting
 CACHED_TOKENS = 64  # tokens before the pass
@@ -95,7 +95,7 @@ def measure_pass_times(
         _open_model(build_shallow_model(target, layers, device, dtype), settings, vocabulary, CachedModel)
         for layers in depths["target"]
     ]
-    for name, tree in (("one", empty_tree(1)), ("block", build_known_chain((0,) * GAMMA))):
+    for name, tree in (("one", build_empty_tree(1)), ("block", build_known_chain((0,) * GAMMA))):
         for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
             contestants[name, layers] = partial(_read_tree, source, rows, tree)
     for layers in depths["draft"]:

@@ -19,7 +19,7 @@ from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.estimate import Estimate
 from specviz.speed.generation import PROMPTS
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 
 BATCH = 64
@@ -85,7 +85,7 @@ def _open_decoder(pair: LoadedPair, settings: Settings) -> tuple[Any, DraftModel
 
 
 def _compute_entropy(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> float:
-    probs = pair.open(settings)[0].distributions([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
+    probs = pair.open(settings)[0].distributions([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
     return float(torch.special.entr(probs).sum())
 
 

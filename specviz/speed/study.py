@@ -34,7 +34,7 @@ from specviz.speed.machine import format_today
 from specviz.speed.records.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.speed.text_passes import iterate_distributions
 from specviz.verification.overlap import compare_distributions
-from specviz.verification.warp import one_hot
+from specviz.verification.warp import build_one_hot
 
 CHECKPOINT_SCHEMA = Schema("study-cells", 2, "The file of a study's cells")
 Key = tuple[str, float, float | None, str]
@@ -274,7 +274,7 @@ def _compute_draft_distributions(
         return q, torch.ones(len(q), dtype=torch.bool)
     copied = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
     made = torch.tensor([bool(one) for one in copied])
-    return one_hot(torch.tensor([one[0] if one else 0 for one in copied]), p.shape[-1]), made
+    return build_one_hot(torch.tensor([one[0] if one else 0 for one in copied]), p.shape[-1]), made
 
 
 def _bin_confidence(confidence: Tensor, right: Tensor) -> Bins:

@@ -43,7 +43,7 @@ class NullMoments(NamedTuple):
 
 
 @register_statistic("chi-square", title="any difference, weighted by the expected counts")
-def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+def compute_chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
     """Pearson's test of counts against an exact distribution: sum (count - expected)^2 / expected.
 
     ``counts``: (C,) draws per cell, whole, at least one draw in all. ``probs``: (C,) float64, exact mass of each cell: 0, or
@@ -57,14 +57,14 @@ def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: floa
 
 @register_statistic("G", title="cells that occur too rarely")
 def g_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
-    """The likelihood-ratio test: G = 2 sum count * log(count / expected). Arguments and cells as in ``chi_square``.
+    """The likelihood-ratio test: G = 2 sum count * log(count / expected). Arguments and cells as in ``compute_chi_square``.
 
     More sensitive than Pearson's to cells that occur too rarely. Null mean and variance are those of Poisson counts.
     """
     return _test_counts("G", "log-likelihood", _compute_g_null, counts, probs, alpha, power)
 
 
-def conditional_chi_square(
+def compute_conditional_chi_square(
     groups: Iterable[tuple[Array, Array]], *, alpha: float = ALPHA, power: float = POWER, name: str = "conditional distributions"
 ) -> Finding:
     """The next token given the prefix, summed over prefixes: one statistic, one df, one p-value.

@@ -20,7 +20,7 @@ Test = TypeVar("Test", bound="CountTest")
 
 
 class CountTest(Protocol):
-    """A test of counts. Arguments and result as ``goodness.chi_square``; ``Finding.name`` is the registered name."""
+    """A test of counts. Arguments and result as ``goodness.compute_chi_square``; ``Finding.name`` is the registered name."""
 
     def __call__(self, counts: np.ndarray, probs: np.ndarray, *, alpha: float) -> Finding: ...
 

@@ -25,27 +25,31 @@ Divergence = Callable[[Tensor, Tensor], Tensor]  # log probabilities p and q, (N
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # both output matrices, both states (N, width): teacher's, student's
 
 
-def forward_kl(p: Tensor, q: Tensor) -> Tensor:
+def compute_forward_kl(p: Tensor, q: Tensor) -> Tensor:
     """KL(p || q) in nats from log probabilities (N, V): the draft must cover everything that the target may write."""
     return (p.exp() * (p - q)).sum(-1)
 
 
-def reverse_kl(p: Tensor, q: Tensor) -> Tensor:
+def compute_reverse_kl(p: Tensor, q: Tensor) -> Tensor:
     """KL(q || p) in nats from log probabilities (N, V): the draft is penalized for what the target would not write."""
     return (q.exp() * (q - p)).sum(-1)
 
 
-def total_variation(p: Tensor, q: Tensor) -> Tensor:
+def compute_total_variation(p: Tensor, q: Tensor) -> Tensor:
     """TV(p, q) in [0, 1] from log probabilities (N, V): 1 minus the acceptance rate at temperature 1."""
     return 0.5 * (p.exp() - q.exp()).abs().sum(-1)
 
 
-def cross_entropy(p: Tensor, q: Tensor) -> Tensor:
+def compute_cross_entropy(p: Tensor, q: Tensor) -> Tensor:
     """Cross-entropy of q with p in nats from log probabilities (N, V)."""
     return -(p.exp() * q).sum(-1)
 
 
-DIVERGENCES: dict[str, Divergence] = {"forward-kl": forward_kl, "reverse-kl": reverse_kl, "tv": total_variation}
+DIVERGENCES: dict[str, Divergence] = {
+    "forward-kl": compute_forward_kl,
+    "reverse-kl": compute_reverse_kl,
+    "tv": compute_total_variation,
+}
 
 
 def average_divergence(divergence: Divergence) -> Loss:
@@ -62,7 +66,7 @@ def average_divergence(divergence: Divergence) -> Loss:
 def compare_features(teacher_head: Tensor, student_head: Tensor, taught: Tensor, learned: Tensor) -> Tensor:
     """Smooth L1 between states (mean over their numbers) plus cross-entropy with the target's distribution."""
     distance = F.smooth_l1_loss(learned.float(), taught.float())
-    return FEATURES * distance + average_divergence(cross_entropy)(teacher_head, student_head, taught, learned)
+    return FEATURES * distance + average_divergence(compute_cross_entropy)(teacher_head, student_head, taught, learned)
 
 
 class DistillationLoss:
@@ -101,7 +105,7 @@ class HeadsLoss(DistillationLoss):
     """The loss of Medusa heads: cross-entropy with the target's distribution of the token that each head drafts, weighted by FADE."""
 
     def __init__(self, teacher: nn.Module):
-        super().__init__(teacher, average_divergence(cross_entropy))
+        super().__init__(teacher, average_divergence(compute_cross_entropy))
 
     def __call__(self, student: TrainableHeads, ids: Tensor) -> Tensor:
         with torch.no_grad():

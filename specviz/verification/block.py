@@ -32,7 +32,7 @@ from specviz.verification.comparison_log import report_comparison
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import DraftForm, RuleNeeds, refuse_unmet, register_rule
 from specviz.verification.rule import RuleView
-from specviz.verification.token import Check, TreeWalk, acceptance_probability, draw_outcomes, token_probabilities
+from specviz.verification.token import Check, TreeWalk, compute_acceptance_probability, draw_outcomes, gather_token_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class BlockWeights:
 
 def compute_block_weights(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> BlockWeights:
     """Weights and thresholds of a chain. p (N + 1, V) after the prefix and each draft token; q (N, V), None where N is 0."""
-    return _compute_weights(*token_probabilities(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1))), p, q)
+    return _compute_weights(*gather_token_probabilities(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1))), p, q)
 
 
 def _compute_weights(p_token: Sequence[float], q_token: Sequence[float], p: Tensor, q: Tensor | None) -> BlockWeights:
     """The same, where the probabilities of the draft tokens themselves are known, N each."""
     count, weights = len(p_token), [1.0]
     for p_x, q_x in zip(p_token, q_token, strict=True):
-        weights.append(acceptance_probability(weights[-1] * p_x, q_x))
+        weights.append(compute_acceptance_probability(weights[-1] * p_x, q_x))
     left = p[:0] if q is None else (p[:count] * p.new_tensor(weights[:count])[:, None]).sub_(q).clamp_(min=0.0)
     mass = left.sum(-1).tolist()
     edges = [_compute_threshold(weight, missing) for weight, missing in zip(weights[1:count], mass[1:], strict=True)]

@@ -42,7 +42,7 @@ class DraftTree:
 
 
 @lru_cache(maxsize=64)
-def empty_tree(rows: int, source: str = "none") -> DraftTree:
+def build_empty_tree(rows: int, source: str = "none") -> DraftTree:
     """A tree without draft tokens: the target pass then gives only the distribution after each prefix."""
     return DraftTree(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source, counts_fixed=True)
 
@@ -58,7 +58,7 @@ def find_children(parents: tuple[int, ...], node: int) -> list[int]:
     return [index for index, parent in enumerate(parents) if parent == node]
 
 
-def node_depth(parents: tuple[int, ...], node: int) -> int:
+def compute_node_depth(parents: tuple[int, ...], node: int) -> int:
     """Depth of a node: 0 for a child of the prefix, -1 for ROOT."""
     steps = -1
     while node != ROOT:
@@ -66,8 +66,8 @@ def node_depth(parents: tuple[int, ...], node: int) -> int:
     return steps
 
 
-def node_depths(parents: tuple[int, ...]) -> list[int]:
-    """``node_depth`` of every node."""
+def compute_node_depths(parents: tuple[int, ...]) -> list[int]:
+    """``compute_node_depth`` of every node."""
     found: list[int] = []
     for parent in parents:
         found.append(0 if parent == ROOT else found[parent] + 1)
@@ -82,7 +82,7 @@ def list_node_texts(ids: tuple[int, ...], tree: DraftTree, index: int) -> list[t
     return found
 
 
-def ancestor_mask(parents: tuple[int, ...], width: int) -> Tensor:
+def build_ancestor_mask(parents: tuple[int, ...], width: int) -> Tensor:
     """Tree attention mask, (width, width) bool: which nodes of a row each node sees, itself included. Padding sees nothing."""
     return (_build_ancestor_mask if width <= KEPT_WIDTH else _build_ancestor_mask.__wrapped__)(parents, width)
 

@@ -23,13 +23,13 @@ def draw_tokens(probs: Tensor, u: Tensor) -> Tensor:
 
 def draw_many(probs: Tensor, u: Tensor) -> Tensor:
     """``draw`` with n random numbers for each distribution: probs (..., V), u (..., n), returns (..., n) int64."""
-    found, cumulative = inverse_cdf(probs, u)
+    found, cumulative = invert_cdf(probs, u)
     if thread_state.listener is not None:
         thread_state.listener.on_draw(u, cumulative, found)
     return found
 
 
-def inverse_cdf(probs: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+def invert_cdf(probs: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """``draw_many`` in tensor operations alone, and the cumulative masses (..., V) that it compared with."""
     cumulative = probs.cumsum(-1)
     total = cumulative[..., -1:].contiguous()  # searchsorted warns of strided values

@@ -29,18 +29,18 @@ from specviz.trace import Outcome
 from specviz.verification.draft_tree import ROOT, DraftTree, find_children
 from specviz.verification.registry import DraftForm, RuleNeeds, refuse_unmet, register_rule
 from specviz.verification.rule import RuleView
-from specviz.verification.token import Check, Number, TokenRule, TreeWalk, acceptance_probability
+from specviz.verification.token import Check, Number, TokenRule, TreeWalk, compute_acceptance_probability
 
 STEPS = 52  # bisections of [1, k]: to the last bit
 MEMORY_MAX = 32_000_000  # bytes of distributions whose rho is remembered
 
 
-def accepted_mass(p: Tensor, q: Tensor, rho: float) -> Tensor:
+def compute_accepted_mass(p: Tensor, q: Tensor, rho: float) -> Tensor:
     """min(q, p / rho), (V,): probability that one test draws and accepts each token; its sum is beta(rho)."""
     return torch.minimum(q, p / rho)
 
 
-def mean_tests(beta: Number, k: int) -> Number:
+def compute_mean_tests(beta: Number, k: int) -> Number:
     """1 + (1 - beta) + ... + (1 - beta)^(k-1): mean number of tokens that are tested, in [1, k]."""
     mean = 1.0
     for _ in range(k - 1):
@@ -48,7 +48,7 @@ def mean_tests(beta: Number, k: int) -> Number:
     return mean
 
 
-def least_rho(p: Tensor, q: Tensor, k: int) -> float:
+def compute_least_rho(p: Tensor, q: Tensor, k: int) -> float:
     """rho*: the least rho in [1, k] with rho >= mean_tests(beta(rho), k), approached from above. p, q (V,) float64.
 
     rho - mean_tests grows with rho. Between two neighboring ratios p / q the same tokens are accepted with all of q, so beta(rho)
@@ -60,23 +60,23 @@ def least_rho(p: Tensor, q: Tensor, k: int) -> float:
     whole, part = (torch.cat((probs.new_zeros(1), probs[between][order].cumsum(-1))) for probs in (q, p))
     whole = q[p >= k * q].sum() + whole[-1] - whole
     part = p[p <= q].sum() + part
-    place = int((edges < mean_tests(whole[:-1] + part[:-1] / edges, k)).sum())
+    place = int((edges < compute_mean_tests(whole[:-1] + part[:-1] / edges, k)).sum())
     low = float(edges[place - 1]) if place else 1.0
     high = float(edges[place]) if place < len(edges) else float(k)
     a, b = float(whole[place]), float(part[place])
-    if low >= mean_tests(a + b / low, k):
+    if low >= compute_mean_tests(a + b / low, k):
         return low
     for _ in range(STEPS):
         if not low < (middle := (low + high) / 2) < high:
             break
-        low, high = (low, middle) if middle >= mean_tests(a + b / middle, k) else (middle, high)
+        low, high = (low, middle) if middle >= compute_mean_tests(a + b / middle, k) else (middle, high)
     return high
 
 
-def sequential_residual(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
+def compute_sequential_residual(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
     """Masses p - min(q, p / rho) mean_tests of the replacement, (V,), summing to (1 - beta)^k. Negative somewhere below rho*."""
-    mass = accepted_mass(p, q, rho)
-    return p - mass * mean_tests(float(mass.sum()), k)
+    mass = compute_accepted_mass(p, q, rho)
+    return p - mass * compute_mean_tests(float(mass.sum()), k)
 
 
 class SequentialRule(TokenRule):
@@ -99,7 +99,7 @@ class SequentialRule(TokenRule):
         key = k, float(p @ q)
         known = self._known.get(key)
         if known is None or not (torch.equal(known[0], p) and torch.equal(known[1], q)):
-            least = least_rho(p, q, k)
+            least = compute_least_rho(p, q, k)
             known = self._known[key] = p.clone(), q.clone(), least + self.place * (k - least)
             if len(self._known) > max(2, MEMORY_MAX // (16 * len(p))):
                 self._known.popitem(last=False)
@@ -123,7 +123,9 @@ class SequentialRule(TokenRule):
         parent, q = tree.parents[index][node], tree.q[index][node]
         probs, k = p[parent + 1], len(find_children(tree.parents[index], parent))
         rho = self.rho(probs, q, k)
-        return RuleView(probs, accepted_mass(probs, q, rho), sequential_residual(probs, q, rho, k).clamp_(min=0.0))
+        return RuleView(
+            probs, compute_accepted_mass(probs, q, rho), compute_sequential_residual(probs, q, rho, k).clamp_(min=0.0)
+        )
 
 
 class SequentialWalk(TreeWalk):
@@ -139,9 +141,9 @@ class SequentialWalk(TreeWalk):
             u, p_x, rho_q = self.take_uniform(node), self.p_token[node], rho * self.q_token[node]
             accepted = self.rule.accepts(u, p_x, rho_q)
             if not accepted and node == siblings[-1]:
-                left = sequential_residual(probs, q, rho, k).clamp_(min=0.0)
+                left = compute_sequential_residual(probs, q, rho, k).clamp_(min=0.0)
                 accepted = not float(left.sum()) > 0.0  # an empty residual: a rejection has probability 0
-            self.checked[node] = Check(p_x, u, acceptance_probability(p_x, rho_q), accepted)
+            self.checked[node] = Check(p_x, u, compute_acceptance_probability(p_x, rho_q), accepted)
             if accepted:
                 return self.accept(node)
             self.rejected = node

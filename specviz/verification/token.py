@@ -4,8 +4,8 @@ One round for a chain of draft tokens x_1 .. x_n, where p is the target's distri
 
     draw x_i from q_i                         a proposer, with the numbers of Purpose.DRAFT
     compute p_1 .. p_(n+1)                    the target, in one pass
-    accept x_i while u_i q_i(x_i) < p_i(x_i)  ``accepts``: probability min(1, p/q), ``acceptance_probability``
-    after the first rejection, draw from max(0, p_i - q_i), rescaled          ``residual``
+    accept x_i while u_i q_i(x_i) < p_i(x_i)  ``accepts``: probability min(1, p/q)
+    after the first rejection, draw from max(0, p_i - q_i), rescaled          ``compute_residual``
     if all are accepted, draw one more token from p_(n+1)                     the bonus token
 
 Chen et al. 2023, Algorithm 2, is the same with the letters p and q swapped. In a tree, a rejected token's next sibling is tested
@@ -39,7 +39,7 @@ class EmptyResidualError(ArithmeticError):
     """p <= q everywhere: the distributions are equal and a rejection has probability 0."""
 
 
-def acceptance_probability(p: float, q: float) -> float:
+def compute_acceptance_probability(p: float, q: float) -> float:
     """Probability that a token drawn from q is accepted: min(1, p / q). q > 0, since the token was drawn."""
     return min(1.0, p / q)
 
@@ -52,7 +52,7 @@ def accepts(u: Number, p: Number, q: Number) -> Number:
     return report_comparison(u * q < p, u, p, q)
 
 
-def residual(p: Tensor, q: Tensor) -> Tensor:
+def compute_residual(p: Tensor, q: Tensor) -> Tensor:
     """Distribution of the replacement after a rejection: max(0, p - q), rescaled to sum to 1.
 
     Leviathan et al. 2023, Algorithm 1; Chen et al. 2023, Algorithm 2, where the letters p and q are swapped.
@@ -67,13 +67,13 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     Raises:
         EmptyResidualError: p <= q everywhere. Then p equals q and a rejection has probability 0.
     """
-    left, total = unscaled_residual(p, q)
+    left, total = compute_unscaled_residual(p, q)
     if not float(total.min()) > 0.0:
         raise EmptyResidualError
     return left.div_(total)
 
 
-def unscaled_residual(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+def compute_unscaled_residual(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """max(0, p - q), (..., V), not rescaled, and its sums (..., 1). A sum of 0: p <= q everywhere."""
     left = (p - q).clamp_(min=0.0)
     return left, left.sum(-1, keepdim=True)
@@ -107,13 +107,13 @@ class TokenRule:
 
     def threshold(self, p: float, q: float) -> float:
         """The bound that u is compared with."""
-        return acceptance_probability(p, q)
+        return compute_acceptance_probability(p, q)
 
     def accepts(self, u: Number, p: Number, q: Number) -> Number:
         return accepts(u, p, q)
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return residual(p, q)
+        return compute_residual(p, q)
 
     def bonus(self, p: Tensor) -> Tensor:
         """The distribution of the token after a fully accepted path, (V,)."""
@@ -125,7 +125,7 @@ class TokenRule:
         for sibling in find_children(parents, parents[node]):
             if sibling == node:
                 break
-            probs = residual(probs, q[sibling])
+            probs = compute_residual(probs, q[sibling])
         return RuleView(probs, torch.minimum(probs, q[node]), (probs - q[node]).clamp(min=0.0))
 
 
@@ -157,7 +157,7 @@ class TreeWalk:
         self.tokens, self.parents, self.q = tree.tokens[index], tree.parents[index], tree.q[index]
         self.u_draft, self.source = tree.u_draft[index], tree.source
         self.row, self.p, self.randomness = row, p, randomness
-        self.p_token, self.q_token = token_probabilities(p, self.q, self.tokens, self.parents)
+        self.p_token, self.q_token = gather_token_probabilities(p, self.q, self.tokens, self.parents)
         self.checked: dict[int, Check] = {}
         self.path: list[int] = []
         self.rejected: int | None = None
@@ -238,7 +238,7 @@ def draw_outcomes(walks: Sequence[TreeWalk]) -> tuple[Outcome, ...]:
     return tuple(walk.build_outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 
-def token_probabilities(
+def gather_token_probabilities(
     p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]
 ) -> tuple[list[float], list[float]]:
     """Target and draft probability of each draft token, as Python floats."""

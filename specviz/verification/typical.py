@@ -22,7 +22,7 @@ from specviz.verification.draft_tree import ROOT, DraftTree, find_children
 from specviz.verification.registry import register_rule
 from specviz.verification.rule import RuleView
 from specviz.verification.token import Check, TokenRule, TreeWalk
-from specviz.verification.warp import first_argmax, one_hot
+from specviz.verification.warp import build_one_hot, find_first_argmax
 
 
 def compute_typical_bound(p: Tensor, epsilon: float) -> float:
@@ -57,7 +57,7 @@ class TypicalRule(TokenRule):
         return self.bonus(p)
 
     def bonus(self, p: Tensor) -> Tensor:
-        return one_hot(first_argmax(p), p.shape[-1])
+        return build_one_hot(find_first_argmax(p), p.shape[-1])
 
     def find_impossible_tokens(self, p: Tensor) -> Tensor:
         """Tokens that p allows but this rule never writes, (V,) bool: neither typical nor the most likely."""

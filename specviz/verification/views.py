@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Distribution, Outcome
-from specviz.verification.draft_tree import ROOT, DraftTree, node_depth
+from specviz.verification.draft_tree import ROOT, DraftTree, compute_node_depth
 from specviz.verification.draw import draw_tokens
 from specviz.verification.rule import Rule, RuleView
 
@@ -61,7 +61,7 @@ def view_round(
             if node == last_rejected:
                 stand_in, u = outcome.ending.token, outcome.ending.u
             else:
-                u = float(randomness.take(Purpose.RESIDUAL, [row], node, node_depth(tree.parents[index], node))[0])
+                u = float(randomness.take(Purpose.RESIDUAL, [row], node, compute_node_depth(tree.parents[index], node))[0])
                 stand_in = _draw_replacement(shown.left, u)
         decisions.append(
             replace(decision, replacement_if_rejected=stand_in, u_replacement_if_rejected=None if stand_in is None else u)

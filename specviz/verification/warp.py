@@ -47,8 +47,8 @@ def warp_tensors(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
         largest = logits.amax(-1, keepdim=True).double()
         sample = largest[..., 0]
         if settings.temperature == 0.0:
-            largest_id = first_argmax(logits).clamp(max=logits.shape[-1] - 1)  # among NaN there is none
-            return one_hot(largest_id, logits.shape[-1]), sample
+            largest_id = find_first_argmax(logits).clamp(max=logits.shape[-1] - 1)  # among NaN there is none
+            return build_one_hot(largest_id, logits.shape[-1]), sample
         probs = torch.softmax((logits.double() - largest) / settings.temperature, -1)
     if settings.top_k is not None:
         probs = keep_top_k(probs, settings.top_k)
@@ -86,12 +86,12 @@ def pad_vocabulary(probs: Tensor, vocabulary: int) -> Tensor:
     return F.pad(probs, (0, vocabulary - probs.shape[-1])) if probs.shape[-1] < vocabulary else probs
 
 
-def first_argmax(values: Tensor) -> Tensor:
+def find_first_argmax(values: Tensor) -> Tensor:
     """Smallest id of the largest entry, (...,) int64. torch.argmax does not define the choice among equals."""
     return ((values == values.amax(-1, keepdim=True)).cumsum(-1) == 0).sum(-1)
 
 
-def one_hot(ids: Tensor, vocabulary: int) -> Tensor:
+def build_one_hot(ids: Tensor, vocabulary: int) -> Tensor:
     """The distribution with all its mass on one token, (..., V) float64."""
     probs = torch.zeros(*ids.shape, vocabulary, dtype=torch.float64, device=ids.device)
     return probs.scatter_(-1, ids.unsqueeze(-1), 1.0)

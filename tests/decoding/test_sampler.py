@@ -13,12 +13,12 @@ from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shar
 from specviz.decoding.samples import NONE, join_samples
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
-from specviz.models.paths import MemoizedPaths, distributions_after
+from specviz.models.paths import MemoizedPaths, iterate_distributions_after
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from tests.models.test_cache import network
 from tests.tables import DRAFTS, model, pair
@@ -140,10 +140,10 @@ def test_distributions_after_paths_are_those_of_each_path_by_itself(nodes):
     source = CachedModel(network("Llama").double(), settings)
     paths = np.unique(np.random.default_rng(0).integers(0, 6, (40, 3)), axis=0)
     seen = 0
-    for where, distributions in distributions_after(source, (9, 8), paths, nodes):
+    for where, distributions in iterate_distributions_after(source, (9, 8), paths, nodes):
         assert where.start == seen and len(distributions) == where.stop - where.start
         for path, probs in zip(paths[where].tolist(), distributions, strict=True):
-            alone = CachedModel(source.model, settings).distributions([Prefix((9, 8, *path), 0, 9)], empty_tree(1))[0, 0]
+            alone = CachedModel(source.model, settings).distributions([Prefix((9, 8, *path), 0, 9)], build_empty_tree(1))[0, 0]
             assert (probs - alone).abs().max() < 1e-10
         seen = where.stop
     assert seen == len(paths)
@@ -155,10 +155,10 @@ def test_a_model_that_remembers_answers_in_the_slices_of_one_that_does_not(nodes
     settings = Settings()
     source = CachedModel(network("Llama").double(), settings)
     paths = np.unique(np.random.default_rng(0).integers(0, 6, (40, 3)), axis=0)
-    plain = list(distributions_after(source, (9, 8), paths, nodes))
+    plain = list(iterate_distributions_after(source, (9, 8), paths, nodes))
     remembering = MemoizedPaths(source)
     for some in (paths[::2], paths, paths):  # nothing, a half, and everything is known
-        asked = list(distributions_after(remembering, (9, 8), some, nodes))
+        asked = list(iterate_distributions_after(remembering, (9, 8), some, nodes))
         if len(some) == len(paths):
             assert [where for where, _ in asked] == [where for where, _ in plain]
             assert all((one - other).abs().max() < 1e-10 for (_, one), (_, other) in zip(asked, plain, strict=True))

@@ -17,9 +17,9 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification import draw as drawing
 from specviz.verification import k_sequential
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from specviz.verification.draw import draw_tokens, stack_rows
-from specviz.verification.k_sequential import SequentialRule, least_rho
+from specviz.verification.k_sequential import SequentialRule, compute_least_rho
 from tests.models.test_cache import network
 from tests.tables import RecordingRandomness, Siblings, model, pair
 
@@ -86,7 +86,7 @@ def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
 def test_rows_that_ask_for_the_same_get_one_read_only_array():
     remembered = MemoizedModel(CachedModel(network("Llama"), Settings()))
     chain = DraftTree(((3, 4),) * 5, ((-1, 0),) * 5, (None,) * 5, ((None,) * 2,) * 5, "chain")
-    for block in (empty_tree(5), chain):
+    for block in (build_empty_tree(5), chain):
         found = remembered.distributions(ROWS, block)
         alone = remembered.distributions([*ROWS[:4], Prefix((2, 1), 0, 9)], block)  # now the last row is another
         assert found.stride(0) == 0 and alone.stride(0) > 0
@@ -97,9 +97,11 @@ def test_rows_that_ask_for_the_same_get_one_read_only_array():
 
 def test_writing_to_the_distributions_of_one_row_changes_nothing_that_is_remembered():
     remembered = MemoizedModel(CachedModel(network("Llama"), Settings()))
-    before = remembered.distributions(ROWS[:1], empty_tree(1)).clone()
-    remembered.distributions(ROWS[:1], empty_tree(1)).zero_()
-    assert torch.equal(remembered.distributions(ROWS[:1], empty_tree(1)), before) and float(before.sum()) == pytest.approx(1)
+    before = remembered.distributions(ROWS[:1], build_empty_tree(1)).clone()
+    remembered.distributions(ROWS[:1], build_empty_tree(1)).zero_()
+    assert torch.equal(remembered.distributions(ROWS[:1], build_empty_tree(1)), before) and float(before.sum()) == pytest.approx(
+        1
+    )
 
 
 # Draft tokens -------------------------------------------------------------------------------------------------------------------
@@ -170,13 +172,13 @@ def test_each_pair_of_distributions_keeps_its_own_rho_also_where_one_number_does
     for _ in range(2):
         for p, q in pairs:
             for k in (2, 3):
-                assert rule.rho(p, q, k) == least_rho(p, q, k)
-                assert rule.rho(p.clone(), q.clone(), k) == least_rho(p, q, k)
+                assert rule.rho(p, q, k) == compute_least_rho(p, q, k)
+                assert rule.rho(p.clone(), q.clone(), k) == compute_least_rho(p, q, k)
 
 
 def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
-    asked, inner = [], k_sequential.least_rho
-    monkeypatch.setattr(k_sequential, "least_rho", lambda p, q, k: asked.append(k) or inner(p, q, k))
+    asked, inner = [], k_sequential.compute_least_rho
+    monkeypatch.setattr(k_sequential, "compute_least_rho", lambda p, q, k: asked.append(k) or inner(p, q, k))
     pairs = [(distributions(seed, 40).softmax(-1), distributions(100 + seed, 40).softmax(-1)) for seed in range(20)]
     rule = SequentialRule()
     for _ in range(3):

@@ -15,7 +15,7 @@ from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.evidence.sequential import INTERIM, SCHEDULE
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
-from specviz.theory import best_gamma, expected_tokens, wall_clock_factor
+from specviz.theory import compute_expected_tokens, compute_wall_clock_factor, find_best_gamma
 from specviz.web.classroom.words import TASKS
 from specviz.web.common import links
 from specviz.web.common.frame import FIRST, PAGES
@@ -92,8 +92,8 @@ def test_the_solutions_of_20_minutes():
 
 
 def test_the_solutions_of_45_minutes():
-    assert expected_tokens(0.7, 3) == pytest.approx(2.53, abs=0.005)
-    assert wall_clock_factor(0.7, 3, 0.1) == pytest.approx(1.95, abs=0.005)
+    assert compute_expected_tokens(0.7, 3) == pytest.approx(2.53, abs=0.005)
+    assert compute_wall_clock_factor(0.7, 3, 0.1) == pytest.approx(1.95, abs=0.005)
     text = (DOCS / "how-to" / "lesson-45.md").read_text(encoding="utf-8")
     look = next(look for look in range(SCHEDULE.looks) if SCHEDULE.n(look) == 1000)
     said = float(re.search(r"detects a total variation distance of\s+([\d.]+\d)", text)[1])
@@ -105,9 +105,9 @@ def test_the_solutions_of_45_minutes():
 
 
 def test_the_solutions_of_90_minutes():
-    factors = [wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 6)]
+    factors = [compute_wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 6)]
     assert factors == pytest.approx([1.50, 1.74, 1.85, 1.87, 1.84], abs=0.006)
-    assert best_gamma({gamma: wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 17)}) == 4
+    assert find_best_gamma({gamma: compute_wall_clock_factor(0.8, gamma, 0.2) for gamma in range(1, 17)}) == 4
     assert count_draws_needed(0.01, 14) == pytest.approx(4 * 34_000, rel=0.01)
     (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "how-to" / "lesson-90.md").read_text(encoding="utf-8"), re.S)
     exec(code, {})

@@ -21,10 +21,10 @@ from specviz.evidence.enumeration import compute_text_tv, compute_tokens_per_pas
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
-from specviz.statistics.goodness import chi_square
+from specviz.statistics.goodness import compute_chi_square
 from specviz.statistics.power import compute_noncentrality
 from specviz.verification.block import BlockRule
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from tests import tables
 from tests.mutated import PROMPT, as_printed, counted, distributions, first, pooled, stated
@@ -171,7 +171,7 @@ def draws_for(exact: dict, written: dict) -> int:
 
 def p_value(mutant, build, exact: dict, n: int) -> float:
     counts, cells = counted(mutant, build, exact, n)
-    return chi_square(counts, cells.probs).p_value
+    return compute_chi_square(counts, cells.probs).p_value
 
 
 @pytest.mark.parametrize("name", SEEN_BY_DRAWS)
@@ -203,7 +203,7 @@ def test_r10_is_seen_by_a_uniform_of_0_and_by_nothing_else():
 
 def one_step(made, ids: tuple[int, ...]) -> torch.Tensor:
     """Distribution of the next token, (V,): every token that can be drawn, what the rule does about it, what it puts in its place."""
-    rows, nothing = [Prefix(ids, 0, 9)], empty_tree(1)
+    rows, nothing = [Prefix(ids, 0, 9)], build_empty_tree(1)
     drawn, q, p = (source.distributions(rows, nothing)[0, 0] for source in (made.proposer.draft, claimed(made), made.target))
     result = torch.zeros_like(p)
     for token in drawn.nonzero().flatten().tolist():
@@ -223,7 +223,7 @@ def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_deco
     """On networks of a tiny pair, under the mutant's settings; 5e-6 is what rounding may do. R16 is named for this tier."""
     mutant, ids = BUGS[name], (1, 2, 3)
     settings = mutant.apply_settings(Settings())
-    (p,) = pair.open(settings)[0].distributions([Prefix(ids, 0, 9)], empty_tree(1))[:, 0]
+    (p,) = pair.open(settings)[0].distributions([Prefix(ids, 0, 9)], build_empty_tree(1))[:, 0]
     for build, seen in ((mutant.build, True), (mutant.control, False)):
         distance = float((one_step(build(pair.open, settings), ids) - p).abs().sum() / 2)
         assert (distance > 5e-6) is seen, distance

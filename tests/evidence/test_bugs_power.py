@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from specviz.evidence.bugs.registry import BUGS, enumerate_tv, open_tables
-from specviz.statistics.goodness import chi_square
+from specviz.statistics.goodness import compute_chi_square
 from tests import tables
 from tests.chance import in_band
 from tests.mutated import counted, distributions, pooled, stated
@@ -38,7 +38,7 @@ def test_a_mutants_draws_follow_the_distribution_that_was_enumerated_for_it(name
     """2,000 draws with the seed's random numbers, as the mutant mistakes them: no text of probability 0, chi-square above 1e-4."""
     written, _ = distributions(BUGS[name])
     counts, cells = counted(BUGS[name], BUGS[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000)
-    assert chi_square(counts, cells.probs).p_value > 1e-4
+    assert compute_chi_square(counts, cells.probs).p_value > 1e-4
 
 
 QUICK = ("R5", "R6")
@@ -54,7 +54,7 @@ def test_a_mutant_is_caught_as_often_as_its_enumerated_distribution_says(name):
     found = 0
     for repeat in range(200):
         counts, _ = counted(mutant, mutant.build, exact, n, first=repeat * n)
-        found += chi_square(counts, cells.probs).p_value < 0.01
+        found += compute_chi_square(counts, cells.probs).p_value < 0.01
     assert in_band(found, 200, power), (n, found, power)
 
 

@@ -13,7 +13,7 @@ from specviz.evidence.bugs.components import RowBeforeModel
 from specviz.evidence.bugs.registry import BUGS, open_tables
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from tests import tables
 
 SHARED = [mutant.id for mutant in BUGS.values() if mutant.on_shared_distributions]
@@ -57,7 +57,9 @@ def test_a_misreporting_proposer_hands_over_distributions_it_did_not_draw_from(n
     block = made.proposer.propose([Prefix((1, 2, 3), 0, 9)], PhiloxRandomness(5))
     for node in range(len(block.tokens[0])):
         row = [Prefix((1, 2, 3, *block.tokens[0][:node]), 0, 9)]
-        claimed, drawn = (one.distributions(row, empty_tree(1))[0, 0] for one in (fresh.proposer.claimed, fresh.proposer.draft))
+        claimed, drawn = (
+            one.distributions(row, build_empty_tree(1))[0, 0] for one in (fresh.proposer.claimed, fresh.proposer.draft)
+        )
         assert float((block.q[0][node] - claimed).abs().sum()) < 1e-5 < float((drawn - claimed).abs().sum())
         assert drawn[block.tokens[0][node]] > 0
 
@@ -71,7 +73,7 @@ def test_a_row_too_early_is_the_distribution_of_the_shorter_text(prompt, pair):
     source = pair.open(Settings())[0]
     for probs, path in zip(late, paths, strict=True):
         ids = (*prompt, *path)
-        expected = source.distributions([Prefix(ids[:-1] or ids, 0, 9)], empty_tree(1))[0, 0]
+        expected = source.distributions([Prefix(ids[:-1] or ids, 0, 9)], build_empty_tree(1))[0, 0]
         assert float((probs - expected).abs().sum()) < 1e-5
 
 

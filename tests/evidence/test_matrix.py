@@ -49,7 +49,7 @@ from specviz.settings import Settings
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 from specviz.verification.typical import TypicalRule
-from specviz.verification.warp import one_hot
+from specviz.verification.warp import build_one_hot
 from tests.jobs.fake_workers import list_pids
 from tests.proposers.test_eagle import random_head
 from tests.tables import model
@@ -136,7 +136,7 @@ class Second(TokenRule):
     """Ends each round with the second most probable token."""
 
     def bonus(self, p):
-        return one_hot(p.topk(2).indices[-1], p.shape[-1])
+        return build_one_hot(p.topk(2).indices[-1], p.shape[-1])
 
 
 class Unashamed(TypicalRule):

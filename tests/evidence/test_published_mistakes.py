@@ -18,7 +18,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw_tokens
-from specviz.verification.token import EmptyResidualError, TokenRule, accepts, residual
+from specviz.verification.token import EmptyResidualError, TokenRule, accepts, compute_residual
 from specviz.verification.warp import warp
 from tests.models.test_cache import network
 from tests.oracle.token_rule import decoder_distribution, target_distribution
@@ -155,7 +155,7 @@ def test_r8_a_drawn_token_is_never_dropped():
 def test_r9_the_residual_is_indexed_by_token_id():
     """R9: subtracted by place in a sorted list (llama.cpp examples/speculative), .30 on p=(.4,0,.3,.3), q=(.5,.2,.3,0)."""
     p, q = torch.tensor(((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0)), dtype=torch.float64)
-    assert residual(p, q).tolist() == [0, 0, 0, 1]
+    assert compute_residual(p, q).tolist() == [0, 0, 0, 1]
     world = World(model(lambda ids: p.tolist(), 4), DraftModel(model(lambda ids: q.tolist(), 4), 1))
     assert first_token_tv(world, p) < 1e-12
 
@@ -225,7 +225,7 @@ def test_r15_distributions_that_agree_up_to_rounding_never_give_nan():
         if number % 2:
             p, q = torch.softmax(q.bfloat16().double(), -1), torch.softmax(q.bfloat16().float().double() + 0.0, -1)
         try:
-            left = residual(p, q)
+            left = compute_residual(p, q)
         except EmptyResidualError:
             assert bool((p <= q).all())
             continue
@@ -233,7 +233,7 @@ def test_r15_distributions_that_agree_up_to_rounding_never_give_nan():
         assert bool((left[q >= p] == 0).all())
     same = torch.tensor((0.25, 0.75)).double()
     with pytest.raises(EmptyResidualError):
-        residual(same, same)
+        compute_residual(same, same)
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))

@@ -44,7 +44,7 @@ from specviz.settings import Settings
 from specviz.speed.acceptance import cut_openings
 from specviz.speed.clock import MAX_SPREAD
 from specviz.speed.estimate import Estimate
-from specviz.verification.draft_tree import DraftTree, empty_tree, list_node_texts
+from specviz.verification.draft_tree import DraftTree, build_empty_tree, list_node_texts
 from specviz.verification.warp import warp
 from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
@@ -153,7 +153,7 @@ def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tm
     target, draft = foreign.open(SETTINGS)
     ((opening, text),) = places
     rows = [Prefix(opening + text[:end], 0, 9) for end in range(len(text))]
-    p, q = (torch.cat([one.distributions([row], empty_tree(1))[0] for row in rows]) for one in (target, draft))
+    p, q = (torch.cat([one.distributions([row], build_empty_tree(1))[0] for row in rows]) for one in (target, draft))
     assert found.row(REFERENCE).overlap.value == pytest.approx(float(torch.minimum(p, q).sum(-1).mean()), abs=1e-6)
 
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from specviz.speed.records.word_kinds import KINDS
-from specviz.theory import wall_clock_factor
+from specviz.theory import compute_wall_clock_factor
 from tests import exported as e
 from tests.exported import Points, raw, series, values
 
@@ -344,11 +344,11 @@ def test_the_lines_of_the_formula_reach_their_factor():
     figure = e.page("speed", "what-if")
     for name, points in series(figure).items():
         if name[0].isdigit():
-            assert [wall_clock_factor(alpha, gamma, c) for c, alpha in points] == pytest.approx(
+            assert [compute_wall_clock_factor(alpha, gamma, c) for c, alpha in points] == pytest.approx(
                 [float(name.split(":")[0])] * len(points)
             )
     shade = figure.data[0]
-    wanted = [[wall_clock_factor(alpha, gamma, c) for c in shade.x] for alpha in shade.y]
+    wanted = [[compute_wall_clock_factor(alpha, gamma, c) for c in shade.x] for alpha in shade.y]
     assert np.allclose(np.array(shade.z), wanted, rtol=1e-12)
 
 

@@ -16,11 +16,11 @@ from transformers import AutoModelForCausalLM
 
 from specviz.models.cache import decoder
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.cache.masks import additive_masks, count_self_seen, tree_mask
+from specviz.models.cache.masks import build_additive_masks, build_tree_mask, count_self_seen
 from specviz.models.fast_llama import layers, passes
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 
 V, WINDOW, CONTEXT = 97, 7, 160
 COMMON = {
@@ -172,7 +172,7 @@ def test_logits_are_a_function_of_rows_and_block_whatever_was_asked_before():
     model = CachedModel(network_, Settings())
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
     for texts in questions * 2:
-        logits = model.logits([Prefix(ids, 0, 9) for ids in texts], empty_tree(len(texts)))
+        logits = model.logits([Prefix(ids, 0, 9) for ids in texts], build_empty_tree(len(texts)))
         for row, ids in enumerate(texts):
             assert (logits[row, 0] - fresh(network_, ids)).abs().max() < 2e-5
 
@@ -183,7 +183,7 @@ def test_two_requests_on_one_network_do_not_meet():
     one, other = CachedModel(network_, Settings()), CachedModel(network_, Settings())
     for length in range(1, 8):
         for model, ids in ((one, tuple(range(length))), (other, tuple(range(50, 50 + length)))):
-            assert (model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0] - fresh(network_, ids)).abs().max() < 2e-5
+            assert (model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] - fresh(network_, ids)).abs().max() < 2e-5
 
 
 def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
@@ -204,7 +204,7 @@ def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeyp
     model = CachedModel(network_, Settings())
     texts = {3: (5, 6, 7, 8), 4: (9, 8), 7: (1, 2, 3)}
     for order in ([3, 4, 7], [7, 3, 4], [7, 4], [4]):
-        logits = model.logits([Prefix(texts[draw], 0, 9, draw) for draw in order], empty_tree(len(order)))
+        logits = model.logits([Prefix(texts[draw], 0, 9, draw) for draw in order], build_empty_tree(len(order)))
         for row, draw in enumerate(order):
             assert (logits[row, 0] - fresh(network_, texts[draw])).abs().max() < 2e-5
             texts[draw] += (11 + draw,)
@@ -222,8 +222,8 @@ def wide(dice: random.Random, inner: int, leaves: int) -> DraftTree:
 @pytest.mark.parametrize(("inner", "short"), ((0, False), (9, False), (9, True)))
 def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_heads, inner, short, monkeypatch):
     monkeypatch.setitem(KINDS, "Llama", {**GROUPED, "num_key_value_heads": key_heads})
-    network_, dice, calls, apart = network("Llama"), random.Random(5), [], layers.attention_split
-    monkeypatch.setattr(layers, "attention_split", lambda *given: (calls.append(0), apart(*given))[1])
+    network_, dice, calls, apart = network("Llama"), random.Random(5), [], layers.split_attention
+    monkeypatch.setattr(layers, "split_attention", lambda *given: (calls.append(0), apart(*given))[1])
     model, ids, tree = CachedModel(network_, Settings()), (5, 6, 7, 8), wide(dice, inner, passes.SPLIT_MIN - short)
     for text in (ids, (*ids, tree.tokens[0][0])):  # the second goes on from the first one's cache
         logits = model.logits([Prefix(text, 0, 9)], tree)[0]
@@ -235,14 +235,14 @@ def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_head
 
 def test_columns_that_only_their_own_token_sees_are_counted_from_the_last_one_back():
     def of(*parents: int) -> int:
-        return count_self_seen(tree_mask(2, parents, torch.float32)[None, None])
+        return count_self_seen(build_tree_mask(2, parents, torch.float32)[None, None])
 
     assert [of(), of(-1), of(-1, 0), of(-1, -1, 1, 0), of(-1, 0, -1, -1), of(-1, -1, -1)] == [1, 1, 1, 2, 3, 3]
     seen = torch.eye(5, dtype=torch.bool).expand(2, 5, 5).clone()
     where = torch.arange(5).expand(2, 5)
 
     def of_rows() -> int:
-        return count_self_seen(additive_masks(seen, where, where, {"full": None}, torch.float32, torch.device("cpu")))
+        return count_self_seen(build_additive_masks(seen, where, where, {"full": None}, torch.float32, torch.device("cpu")))
 
     assert of_rows() == 5
     seen[1, 4, 2] = True

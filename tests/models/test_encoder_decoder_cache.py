@@ -17,7 +17,7 @@ from specviz.models.cache.encoder_decoder import ConditionedModel, ConditionedPa
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import apart, texts
@@ -96,7 +96,7 @@ def test_a_prompt_counts_and_requests_with_other_prompts_do_not_meet():
     models = [opened(network, prompt) for prompt in prompts]
     for length in range(1, 5):
         ids = tuple(range(length))
-        found = [model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0] for model in models]
+        found = [model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] for model in models]
         for logits, prompt in zip(found, prompts, strict=True):
             assert (logits - fresh(network, ids, prompt)).abs().max() < 5e-5
         assert (found[0] - found[1]).abs().max() > 1e-2
@@ -108,7 +108,7 @@ def test_the_encoder_runs_once_and_its_keys_and_values_are_made_once():
     network.decoder.block[1].layer[1].EncDecAttention.k.register_forward_hook(lambda *_: runs.append("keys"))
     model = opened(network)
     for ids in ((0,), (0, 3, 4), (0, 3, 5, 6), (0,)):
-        model.logits([Prefix(ids, 0, 9)], empty_tree(1))
+        model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))
     assert runs == ["encoder", "keys"]
 
 

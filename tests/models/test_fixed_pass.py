@@ -24,7 +24,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.fixed import FixedModel, PassTokens
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "max_position_embeddings": 64,
@@ -72,7 +72,7 @@ def test_a_pass_gives_the_librarys_distributions(name: str, longest: int, monkey
     for row, begin in enumerate((7, 4)):
         for place in range(3):
             prefix = Prefix(TEXT[:begin] + added[row][: place + 1], 0, 4)
-            expected = CachedModel(model, Settings()).distributions([prefix], empty_tree(1))[0, 0]
+            expected = CachedModel(model, Settings()).distributions([prefix], build_empty_tree(1))[0, 0]
             torch.testing.assert_close(found[row, place], expected, rtol=1e-9, atol=1e-12)
 
 

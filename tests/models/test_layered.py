@@ -17,7 +17,7 @@ from specviz.models.layered import LayeredModel, LowerLayers
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_caches import fresh_distribution, network
@@ -102,7 +102,7 @@ def histories(network_, layer: int, shape: str, rows: int, rounds: int) -> tuple
             for length in range(dice.choice((0, block.widest))):
                 live = [row for row, tokens in enumerate(block.tokens) if len(tokens) >= length]
                 longer = [replace(prefixes[row], ids=words[row] + block.tokens[row][:length]) for row in live]
-                draft_tokens = model.lower.logits(longer, empty_tree(len(longer)))
+                draft_tokens = model.lower.logits(longer, build_empty_tree(len(longer)))
                 asked += [(row.ids, logits[0], True) for row, logits in zip(longer, draft_tokens, strict=True)]
         elif dice.random() < 0.5:
             asked += places(model.lower.logits(prefixes, block), words, block, True)
@@ -155,7 +155,7 @@ def test_keys_of_rejected_draft_tokens_left_below_the_exit_are_seen(monkeypatch)
         model, network_ = layered(deep(), 2), deep()
         for ids in ((1, 2, 3), (1, 2, 3, 8)):  # 5, and 6 after it, are rejected
             for count in range(3):
-                model.lower.logits([Prefix(ids + (5, 6)[:count], 0, 9)], empty_tree(1))
+                model.lower.logits([Prefix(ids + (5, 6)[:count], 0, 9)], build_empty_tree(1))
             logits = model.logits([Prefix(ids, 0, 9)], chain(5, 6))[0, 0]
         probs, fresh = warp(logits, PLAIN), warp(fresh_pass(network_, ids)[0][-1], PLAIN)
         return layers_apart(network_, model, 1), float((probs - fresh).abs().sum()) / 2
@@ -179,7 +179,7 @@ def test_the_pass_that_verifies_reads_one_draft_token_below_the_exit_and_all_of_
         (1, 2, 3, 5, 6, 7, 9, 5, 8),
     ):  # all accepted, with a bonus token; one accepted, one replaced
         for count in range(3):
-            model.lower.logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], empty_tree(1))
+            model.lower.logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], build_empty_tree(1))
         model.logits([Prefix(ids, 0, 9)], chain(5, 6, 7))
     assert fed["below"] == [3, 1, 1, 1] + [1, 1, 1, 1] * 2
     assert fed["above"] == [3 + 3, 1 + 3, 1 + 3]
@@ -190,7 +190,7 @@ def test_what_is_said_is_a_function_of_the_question_whatever_was_asked_before():
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
     for number, texts_ in enumerate(questions * 3):
         part = model.lower if number % 2 else model
-        logits = part.logits([Prefix(ids, 0, 9) for ids in texts_], empty_tree(len(texts_)))
+        logits = part.logits([Prefix(ids, 0, 9) for ids in texts_], build_empty_tree(len(texts_)))
         for row, ids in enumerate(texts_):
             assert (logits[row, 0] - wanted(network_, model, ids, part is model.lower)).abs().max() < 2e-5
 

@@ -31,7 +31,7 @@ from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.foreign import SHARED, mapped_table, spelled, write_foreign_pair
@@ -110,7 +110,7 @@ def test_q_is_the_restricted_distribution_rescaled_and_put_at_the_targets_ids():
     settings = Settings(temperature=0.5)
     draft = mapped_table(table, settings)
     logits = torch.tensor([float(mass) for mass in table(spelled(PROMPT))], dtype=torch.float64).log()
-    (q,) = draft.distributions([Prefix(PROMPT, 0, 1)], empty_tree(1))[0]
+    (q,) = draft.distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1))[0]
     expected = torch.zeros(3, dtype=torch.float64)
     expected[list(SHARED)] = warp(logits[list(SHARED.values())], settings)
     torch.testing.assert_close(q, expected, rtol=0, atol=1e-15)
@@ -121,7 +121,7 @@ def test_q_is_the_restricted_distribution_rescaled_and_put_at_the_targets_ids():
 def test_where_nothing_is_shared_the_row_is_zero_and_its_mass_counts_as_none():
     draft = mapped_table(lambda ids: (0, 0.5, 0.5, 0))
     assert draft.draftable is None
-    assert not draft.distributions([Prefix(PROMPT, 0, 1)], empty_tree(1)).any()
+    assert not draft.distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1)).any()
     assert draft.draftable == 0.0
 
 
@@ -146,7 +146,7 @@ def test_the_tables_above_are_silent_after_some_texts_and_not_after_others():
         _, draft = tables(seed, Settings())
         paths = [(), (0,), (1,), (2,), (0, 2), (2, 0)]
         rows = [Prefix((*PROMPT, *path), 0, 1, number) for number, path in enumerate(paths)]
-        assert set(draft.distributions(rows, empty_tree(len(rows))).sum(-1).round().flatten().tolist()) == {0.0, 1.0}
+        assert set(draft.distributions(rows, build_empty_tree(len(rows))).sum(-1).round().flatten().tolist()) == {0.0, 1.0}
 
 
 def test_a_chain_ends_where_nothing_can_be_drafted():

@@ -15,7 +15,7 @@ from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, empty_tree, node_depth, node_depths
+from specviz.verification.draft_tree import DraftTree, build_empty_tree, compute_node_depth, compute_node_depths
 from tests.models.test_cache import V, fresh, moved_on, network, random_block
 
 
@@ -38,7 +38,7 @@ def worst_and_steps(network_, rounds: int) -> tuple[float, list[int]]:
             ids = moved_on(dice, ids, block, 0)
         draft_tokens: tuple[int, ...] = ()
         for _ in range(dice.randrange(1, 5)):
-            found = model.logits([Prefix(ids + draft_tokens, 0, 9)], empty_tree(1))
+            found = model.logits([Prefix(ids + draft_tokens, 0, 9)], build_empty_tree(1))
             worst = max(worst, float((fresh(network_, ids + draft_tokens) - found[0, 0]).abs().max()))
             draft_tokens += (dice.randrange(3),)  # few, so that nodes of a tree meet them again
         if number % 7 == 6:  # another text of the same length
@@ -68,7 +68,7 @@ def test_the_distributions_of_an_8_bit_draft_are_those_of_its_other_way():
     short, long = SteppingModel(network_, Settings()), CachedModel(network_, Settings())
     steps, ids = counted(short), (5, 6, 7)
     for token in range(10, 60):
-        one, other = (model.logits([Prefix(ids, 0, 9)], empty_tree(1)) for model in (short, long))
+        one, other = (model.logits([Prefix(ids, 0, 9)], build_empty_tree(1)) for model in (short, long))
         assert float((one - other).abs().max()) < 0.02 * float(other.std())
         ids += (token,)
     assert len(steps) == 49
@@ -78,7 +78,7 @@ def test_an_id_that_the_draft_lacks_is_read_as_its_other_way_reads_it():
     short, long = (kind(network("Llama"), Settings(), V + 8) for kind in (SteppingModel, CachedModel))
     steps = counted(short)
     for ids in ((3, 4), (3, 4, V + 5), (3, 4, V + 5, 9)):
-        one, other = (model.distributions([Prefix(ids, 0, 9)], empty_tree(1)) for model in (short, long))
+        one, other = (model.distributions([Prefix(ids, 0, 9)], build_empty_tree(1)) for model in (short, long))
         assert one.shape[-1] == V + 8 and torch.allclose(one, other, atol=1e-6)
     assert steps == [(V - 1,), (9,)]
 
@@ -88,7 +88,7 @@ def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
     model, ids = SteppingModel(network_, Settings()), (5, 6)
     model.logits([Prefix(ids, 0, 9)], DraftTree(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
     for ids in ((5, 6, 3), (5, 6, 3, 7, 9, 4)):
-        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0]).abs().max()) < 2e-5
+        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0]).abs().max()) < 2e-5
 
 
 def test_after_a_fully_accepted_round_two_tokens_are_read_at_once_and_more_tokens_take_the_usual_pass():
@@ -97,7 +97,7 @@ def test_after_a_fully_accepted_round_two_tokens_are_read_at_once_and_more_token
     steps = counted(model)
     for fresh_tokens in ((), (7,), (8, 9), (3, 4, 5), (1,)):
         ids += fresh_tokens
-        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0]).abs().max()) < 2e-5
+        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0]).abs().max()) < 2e-5
     assert steps == [(7,), (8, 9), (1,)]
 
 
@@ -106,7 +106,7 @@ def test_other_families_and_types_go_their_usual_way(kind):
     model = SteppingModel(network(kind), Settings())
     ids = (3, 4, 5)
     for token in range(6):
-        found = model.logits([Prefix(ids, 0, 9)], empty_tree(1))
+        found = model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))
         assert float((fresh(model.model, ids) - found[0, 0]).abs().max()) < 2e-5
         ids += (token,)
     assert not hasattr(SteppingModel(network("Llama", torch.float64), Settings())._pass, "step")
@@ -123,7 +123,9 @@ def test_depths_and_the_mask_of_one_row_are_those_of_several():
     dice, network_ = random.Random(5), network("Llama")
     for _ in range(12):
         block = random_block(dice, 1, "tree")
-        assert node_depths(block.parents[0]) == [node_depth(block.parents[0], node) for node in range(len(block.parents[0]))]
+        assert compute_node_depths(block.parents[0]) == [
+            compute_node_depth(block.parents[0], node) for node in range(len(block.parents[0]))
+        ]
         twice = DraftTree(block.tokens * 2, block.parents * 2, block.q * 2, block.u_draft * 2, "random")
         ids = tuple(dice.randrange(V) for _ in range(4))
         alone, together = CachedModel(network_, Settings()), CachedModel(network_, Settings())

@@ -23,9 +23,9 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.growth import TreeGrowth
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import GAMMA_MAX, Settings
-from specviz.theory import wall_clock_factor
-from specviz.verification.overlap import overlap
-from specviz.verification.token import TokenRule, acceptance_probability
+from specviz.theory import compute_wall_clock_factor
+from specviz.verification.overlap import compute_overlap
+from specviz.verification.token import TokenRule, compute_acceptance_probability
 from tests.proposer_cases import world
 from tests.tables import FixedTree, RecordingRandomness, model, pair
 
@@ -123,7 +123,7 @@ def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_w
 @pytest.mark.parametrize("step", (0.05, 0.2, 0.4, 1.0))
 def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptance_believed(step):
     """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = 0.8 (Leviathan et al. 2023, theorem 3.8)."""
-    best = max(range(1, 11), key=lambda gamma: wall_clock_factor(policies.BELIEF, gamma, step))
+    best = max(range(1, 11), key=lambda gamma: compute_wall_clock_factor(policies.BELIEF, gamma, step))
     assert GainPolicy(10, step).max_tokens(row()) == best
 
 
@@ -149,9 +149,9 @@ def test_after_many_rejections_one_token_is_drafted_and_after_many_accepted_draf
 
 def test_overlap_is_one_minus_the_distance_and_a_draft_token_is_accepted_with_p_over_q():
     p, q = torch.tensor([0.5, 0.5, 0.0]).double(), torch.tensor([0.25, 0.25, 0.5]).double()
-    assert float(overlap(p, q)) == 0.5 == 1 - float((p - q).abs().sum()) / 2
-    assert [acceptance_probability(float(p[token]), float(q[token])) for token in range(3)] == [1.0, 1.0, 0.0]
-    assert acceptance_probability(float(q[0]), float(p[0])) == 0.5
+    assert float(compute_overlap(p, q)) == 0.5 == 1 - float((p - q).abs().sum()) / 2
+    assert [compute_acceptance_probability(float(p[token]), float(q[token])) for token in range(3)] == [1.0, 1.0, 0.0]
+    assert compute_acceptance_probability(float(q[0]), float(p[0])) == 0.5
 
 
 def test_the_ceiling_stops_where_the_probability_of_one_more_accepted_draft_token_falls_below_its_worth(monkeypatch):

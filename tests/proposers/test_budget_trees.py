@@ -7,7 +7,7 @@ import pytest
 
 from specviz.proposers.trees.budget import BudgetTree, RankedTree
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
-from specviz.verification.draft_tree import ROOT, find_children, node_depth
+from specviz.verification.draft_tree import ROOT, compute_node_depth, find_children
 from tests.tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
@@ -67,8 +67,8 @@ def test_the_next_distinct_node_stands_where_most_joint_confidence_is_expected()
 
 def spots(parents, node: int) -> list[int]:
     """Where a node could have stood: the nodes of the level above its own."""
-    level = node_depth(parents, node)
-    return [ROOT] if level == 0 else [n for n in range(node) if node_depth(parents, n) == level - 1]
+    level = compute_node_depth(parents, node)
+    return [ROOT] if level == 0 else [n for n in range(node) if compute_node_depth(parents, n) == level - 1]
 
 
 def above(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
@@ -99,7 +99,7 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
             min(other for other in find_children(parents, parents[n]) if tokens[other] == tokens[n]) for n in range(len(parents))
         ]
         for level in (0, 1):
-            here = [n for n in range(len(parents)) if node_depth(parents, n) == level]
+            here = [n for n in range(len(parents)) if compute_node_depth(parents, n) == level]
             weights = sorted(
                 (
                     (_fresh(draft, block, index, spot, count), spot)
@@ -130,5 +130,5 @@ def _fresh(draft, block, index: int, spot: int, count: int) -> float:
 def test_on_every_level_but_the_last_half_of_what_is_left_is_drawn_at_most():
     draft = model(pair("random", 10, 4, 11)[1], 4)
     for parents in tree_of(BudgetTree(draft, (4, 4, 4), "distinct", 8)).parents:
-        levels = [sum(node_depth(parents, node) == level for node in range(len(parents))) for level in range(3)]
+        levels = [sum(compute_node_depth(parents, node) == level for node in range(len(parents))) for level in range(3)]
         assert levels[0] == 4 and levels[1] <= 2 and sum(levels) == 8

@@ -35,11 +35,11 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.training.students import TrainableEagle
 from specviz.verification.block import BlockRule
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
-from specviz.verification.warp import one_hot, warp
+from specviz.verification.warp import build_one_hot, warp
 from tests.evidence.test_analytic import HELD_OUT
 from tests.models.test_cache import network
 from tests.pairs import tiny_model
@@ -221,7 +221,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
     for tokens, distributions, numbers in zip(block.tokens, block.q, block.u_draft, strict=True):
         for token, probs, u in zip(tokens, distributions, numbers, strict=True):
             if siblings == "top":
-                assert u is None and torch.equal(probs, one_hot(torch.tensor(token), 300))
+                assert u is None and torch.equal(probs, build_one_hot(torch.tensor(token), 300))
             else:
                 assert int(draw_tokens(probs, torch.tensor(u, dtype=torch.float64))) == token
 
@@ -271,7 +271,7 @@ def rounds_of(pair, settings, rows) -> list[list[tuple]]:
 def test_a_row_of_one_token_gets_no_draft_tokens(pair, admitted):
     settings = Settings(proposer="eagle", eagle=admitted)
     assert open_proposer(pair, settings)[1].propose([Prefix((5,), 0, 9)], PhiloxRandomness(1)) == replace(
-        empty_tree(1), source="eagle"
+        build_empty_tree(1), source="eagle"
     )
 
 

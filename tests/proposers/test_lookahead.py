@@ -20,7 +20,7 @@ from specviz.proposers.lookahead import POOL, Lookahead, LookaheadState, Windowe
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 
 SETTINGS = Settings(proposer="lookahead", gamma=3, num_chains=2, max_new_tokens=30)
@@ -126,8 +126,8 @@ def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_co
     for ids in (double.encode(PROMPT), tuple(range(5, 5 + target.context - 4))):
         row = Prefix(ids, 0, 9)
         proposer.propose([row], PhiloxRandomness(0))
-        plain = double.open(SETTINGS)[0].distributions([row], empty_tree(1))
-        assert float((target.distributions([row], empty_tree(1)) - plain).abs().max()) < 1e-12
+        plain = double.open(SETTINGS)[0].distributions([row], build_empty_tree(1))
+        assert float((target.distributions([row], build_empty_tree(1)) - plain).abs().max()) < 1e-12
         fits = len(ids) < 100
         assert (target.predict_replacements(row, proposer.find_state(row).window) is not None) is fits
 

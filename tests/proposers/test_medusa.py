@@ -28,11 +28,11 @@ from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block import BlockRule
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
-from specviz.verification.warp import one_hot, warp
+from specviz.verification.warp import build_one_hot, warp
 from tests.rounds import written
 from tests.tables import RecordingRandomness, model
 from tests.tables import pair as tables
@@ -148,7 +148,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
     for tokens, distributions, numbers in zip(block.tokens, block.q, block.u_draft, strict=True):
         for token, probs, u in zip(tokens, distributions, numbers, strict=True):
             if siblings == "top":
-                assert u is None and torch.equal(probs, one_hot(torch.tensor(token), 300))
+                assert u is None and torch.equal(probs, build_one_hot(torch.tensor(token), 300))
             else:
                 assert int(draw_tokens(probs, torch.tensor(u, dtype=torch.float64))) == token
 
@@ -204,7 +204,7 @@ def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbors_do_not_mind(p
     rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(1))
     assert [len(round_.proposals) for round_ in rounds] == [0, 2, 0] and all(round_.committed for round_ in rounds)
     target, proposer = open_proposer(pair, settings)
-    assert proposer.propose(rows[:1], PhiloxRandomness(1)) == replace(empty_tree(1), source="medusa")
+    assert proposer.propose(rows[:1], PhiloxRandomness(1)) == replace(build_empty_tree(1), source="medusa")
     (alone,) = step([rows[1]], target, proposer, TokenRule(), PhiloxRandomness(1))
     assert [one.token for one in alone.proposals] == [one.token for one in rounds[1].proposals]
 

@@ -17,7 +17,7 @@ from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import FixedTree, find_most_likely
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, find_children, node_depth
+from specviz.verification.draft_tree import ROOT, compute_node_depth, find_children
 from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, rules, world
 from tests.tables import RecordingRandomness, model, pair
@@ -82,7 +82,7 @@ def test_no_more_levels_than_the_remaining_tokens_allow(name):
     for remaining in (1, 2, 3, 9):
         block = proposer.propose([Prefix(PROMPT, 0, remaining, draw) for draw in range(20)], PhiloxRandomness(1))
         for parents in block.parents:
-            assert all(node_depth(parents, node) + 1 <= remaining - 1 for node in range(len(parents)))
+            assert all(compute_node_depth(parents, node) + 1 <= remaining - 1 for node in range(len(parents)))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,7 +16,7 @@ from specviz.proposers.retrieval import SHORTEST, TOKENS_MIN, SuffixIndex
 from specviz.proposers.teaching import ReversedDraft, build_uniform_distribution, build_word_frequencies
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draft_tree import build_empty_tree
 from tests.proposer_cases import TablePair
 from tests.tables import model, pair
 
@@ -192,7 +192,7 @@ def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path)
 
 
 def first_distribution(source):
-    return source.distributions([Prefix((0,), 0, 9)], empty_tree(1))[0, 0].tolist()
+    return source.distributions([Prefix((0,), 0, 9)], build_empty_tree(1))[0, 0].tolist()
 
 
 def test_unigram_counts_words_and_uniform_knows_none():

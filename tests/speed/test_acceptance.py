@@ -25,7 +25,7 @@ from specviz.speed.acceptance import (
     measure_token_acceptance,
     refuse_unplanned,
 )
-from specviz.theory import expected_tokens
+from specviz.theory import compute_expected_tokens
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 from tests.evidence.test_enumerate import worlds
@@ -114,7 +114,7 @@ def test_by_hand_on_three_places():
 def test_a_constant_acceptance_rate_gives_the_papers_equation_on_a_long_text():
     """Up to the end of the text, where the last rounds draft less: 3 tokens of 4,000."""
     found = compute_expected_rounds(AcceptanceProbabilities.from_chain(np.full((1, 4000), 0.7), 4), 4)
-    assert found.per_pass == pytest.approx(expected_tokens(0.7, 4), rel=1e-3)
+    assert found.per_pass == pytest.approx(compute_expected_tokens(0.7, 4), rel=1e-3)
     assert found.hazards == pytest.approx([0.7] * 4)
 
 

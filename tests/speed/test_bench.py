@@ -16,7 +16,7 @@ from specviz.speed import costs, generation, sampling_rates
 from specviz.speed.bench import CONTESTANTS, run_bench
 from specviz.speed.costs import measure_block_gap
 from specviz.speed.estimate import Estimate
-from specviz.theory import expected_tokens, wall_clock_factor
+from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_the_allowed_factor_is_tokens_per_pass_over_the_measured_costs(result):
     one, block, draft, rule = (getattr(result.costs, name).value for name in ("one", "block", "draft", "rule"))
     assert result.allowed == pytest.approx(result.tokens_per_pass / ((2 * draft + block + rule) / one))
     assert result.share == pytest.approx(result.ratio["speculative / baseline"].value / result.allowed)
-    assert result.leviathan == pytest.approx(wall_clock_factor(result.accepted_per_tested, 2, draft / one))
+    assert result.leviathan == pytest.approx(compute_wall_clock_factor(result.accepted_per_tested, 2, draft / one))
     assert 1.0 <= result.tokens_per_pass <= 3.0
 
 
@@ -98,10 +98,10 @@ def test_shapes_are_measured(capsys):
 
 def test_expected_tokens_is_the_papers_equation_and_its_limits():
     for alpha in (0.1, 0.5, 0.9):
-        assert expected_tokens(alpha, 4) == pytest.approx((1 - alpha**5) / (1 - alpha))
-    assert expected_tokens(1.0, 4) == 5.0
-    assert expected_tokens(0.0, 4) == 1.0
-    assert wall_clock_factor(0.8, 5, 0.0) == expected_tokens(0.8, 5)
+        assert compute_expected_tokens(alpha, 4) == pytest.approx((1 - alpha**5) / (1 - alpha))
+    assert compute_expected_tokens(1.0, 4) == 5.0
+    assert compute_expected_tokens(0.0, 4) == 1.0
+    assert compute_wall_clock_factor(0.8, 5, 0.0) == compute_expected_tokens(0.8, 5)
 
 
 def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair_folders, capsys, monkeypatch):

@@ -10,8 +10,8 @@ from specviz.statistics.goodness import (
     NullMoments,
     _compute_g_null,
     _compute_pearson_null,
-    chi_square,
-    conditional_chi_square,
+    compute_chi_square,
+    compute_conditional_chi_square,
 )
 from specviz.statistics.positions import transform_test
 from specviz.statistics.twosample import homogeneity_test
@@ -21,7 +21,7 @@ def compute_p_values(test, counts, probs):
     """What a test gives for each row of counts of one total, a hundred rows at once; of each hundred the first is compared with it."""
     possible, found = probs > 0.0, []
     expected = counts[0].sum() * (probs[possible] / probs[possible].sum())
-    null, power = (_compute_pearson_null(expected), 1) if test is chi_square else (_compute_g_null(expected), 0)
+    null, power = (_compute_pearson_null(expected), 1) if test is compute_chi_square else (_compute_g_null(expected), 0)
     for rows in np.array_split(counts, -(-len(counts) // 100)):
         statistics = stats.power_divergence(rows[:, possible], expected, axis=1, lambda_=power).statistic
         found.append(stats.chi2.sf(statistics / null.scale, null.df))
@@ -40,7 +40,7 @@ def compute_conditional_p_values(counts, probs):
     scales, dfs = np.array([(null.scale, null.df) for null in nulls]).T
     found = stats.chi2.sf(statistics / scales, dfs)
     for row in (0, -1):
-        assert found[row] == pytest.approx(conditional_chi_square(zip(counts[row], probs, strict=True)).p_value)
+        assert found[row] == pytest.approx(compute_conditional_chi_square(zip(counts[row], probs, strict=True)).p_value)
     return found
 
 

@@ -23,7 +23,7 @@ from specviz.training.losses import (
     ExitLoss,
     HeadsLoss,
     average_divergence,
-    total_variation,
+    compute_total_variation,
     unroll_two_steps,
 )
 from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
@@ -78,14 +78,14 @@ def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_t
     teacher = tiny_model(60, layers=3, seed=1)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
     loss_of, learner = (
-        ExitLoss(teacher, average_divergence(total_variation)),
+        ExitLoss(teacher, average_divergence(compute_total_variation)),
         TrainableExit(teacher.model.norm, 2, blocks=1).to(torch.bfloat16),
     )
     out = loss_of.teacher(input_ids=ids[:, :-1], output_hidden_states=True)
     early = loss_of.teacher.lm_head(loss_of.teacher.model.norm(out.hidden_states[2]))
     p, q = (torch.log_softmax(logits.float(), -1).flatten(0, 1) for logits in (out.logits, early))
     loss = loss_of(learner, ids)
-    assert loss.item() == pytest.approx(total_variation(p, q).mean().item(), rel=1e-2)
+    assert loss.item() == pytest.approx(compute_total_variation(p, q).mean().item(), rel=1e-2)
     loss.backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in learner.parameters())
     assert all(parameter.grad is None for parameter in loss_of.teacher.parameters())

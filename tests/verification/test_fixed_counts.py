@@ -30,7 +30,7 @@ from specviz.proposers.trees.growth import TreeGrowth, assemble_tree, count_leve
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block import BlockRule
-from specviz.verification.draft_tree import ROOT, node_depth
+from specviz.verification.draft_tree import ROOT, compute_node_depth
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from tests.oracle.other_rules import BlockVerification
@@ -199,8 +199,8 @@ def shapes_by_level(proposer, prompt=PROMPT) -> dict[tuple, set]:
     for one in handed(proposer, Prefix(prompt, 0, LENGTH)):
         tokens, parents = one.shape
         for level in range(LENGTH - 1):
-            above = [node for node in range(len(tokens)) if node_depth(parents, node) < level]
-            here = [node for node in range(len(tokens)) if node_depth(parents, node) == level]
+            above = [node for node in range(len(tokens)) if compute_node_depth(parents, node) < level]
+            here = [node for node in range(len(tokens)) if compute_node_depth(parents, node) == level]
             place = {ROOT: ROOT} | {node: number for number, node in enumerate(above)}
             drawn = tuple((tokens[node], place[parents[node]]) for node in above)
             found[level, drawn].add(tuple(sorted(place[parents[node]] for node in here)))

@@ -22,7 +22,12 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw_tokens
-from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, sequential_residual
+from specviz.verification.k_sequential import (
+    SequentialRule,
+    compute_accepted_mass,
+    compute_least_rho,
+    compute_sequential_residual,
+)
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
@@ -86,7 +91,7 @@ def whole_k(p, q, k):
 
 def fine(p, q, k):
     """The next millionth above rho*, at most k."""
-    return min(F(k), F(ceil(least_rho(*tensors(p, q), k) * FINE), FINE))
+    return min(F(k), F(ceil(compute_least_rho(*tensors(p, q), k) * FINE), FINE))
 
 
 # SpecInfer: the token rule on siblings -------------------------------------------------------------------------------------
@@ -170,7 +175,7 @@ def test_below_rho_star_the_residual_turns_negative():
     looked = 0
     for seed in range(40):
         p, q = random_distribution(("p", seed), 4, 20), random_distribution(("q", seed), 4, 20)
-        star = least_rho(*tensors(p, q), 3)
+        star = compute_least_rho(*tensors(p, q), 3)
         below = F(floor(star * FINE), FINE) - F(1, 100)
         for rho, negative in ((fine(p, q, 3), False), (below, True)):
             if rho >= 1:
@@ -178,7 +183,7 @@ def test_below_rho_star_the_residual_turns_negative():
                 assert (min(left) < 0) is negative, (seed, rho)
                 assert sum(left) == (1 - sum(min(b, a / rho) for a, b in zip(p, q, strict=True))) ** 3
                 assert float(min(left)) == pytest.approx(
-                    float(sequential_residual(*tensors(p, q), float(rho), 3).min()), abs=1e-15
+                    float(compute_sequential_residual(*tensors(p, q), float(rho), 3).min()), abs=1e-15
                 )
                 looked += negative
     assert looked > 25
@@ -189,12 +194,12 @@ def test_rho_star_solves_its_equation_and_lies_between_1_and_k(k):
     """1 - (1 - beta)^k = rho beta, if anything is accepted at all."""
     for seed in range(40):
         p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
-        rho = least_rho(p, q, k)
-        beta = float(accepted_mass(p, q, rho).sum())
+        rho = compute_least_rho(p, q, k)
+        beta = float(compute_accepted_mass(p, q, rho).sum())
         assert 1 <= rho <= k
         if beta > 0:
             assert 1 - (1 - beta) ** k == pytest.approx(rho * beta, abs=1e-12)
-    assert least_rho(p, p, k) == 1 and (k > 1 or least_rho(p, q, k) == 1)
+    assert compute_least_rho(p, p, k) == 1 and (k > 1 or compute_least_rho(p, q, k) == 1)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +238,7 @@ def test_rho_star_accepts_most_and_of_k_drafts_more_is_accepted_than_of_one():
     """'At least 1 - 1/e of what any selection can accept': against the bound sum of min(p, 1 - (1 - q)^k), 40 tables, k = 3."""
     for seed in range(40):
         p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
-        accepted = [1 - (1 - float(accepted_mass(p, q, rho).sum())) ** 3 for rho in (least_rho(p, q, 3), 3.0)]
+        accepted = [1 - (1 - float(compute_accepted_mass(p, q, rho).sum())) ** 3 for rho in (compute_least_rho(p, q, 3), 3.0)]
         assert accepted[0] >= accepted[1] - 1e-12
         assert accepted[0] >= float(torch.minimum(p, q).sum()) - 1e-12
         best = float(torch.minimum(p, 1 - (1 - q) ** 3).sum())
@@ -248,7 +253,7 @@ def test_each_uniform_is_recorded_with_the_threshold_it_met_and_no_address_is_me
             if one.accepted is not None:
                 family = [other for other in round_.proposals if other.parent == one.parent]
                 probs, drafted = round_.full.p[one.parent + 1], round_.full.q[round_.proposals.index(one)]
-                rho = least_rho(probs, drafted, len(family))
+                rho = compute_least_rho(probs, drafted, len(family))
                 assert one.threshold == pytest.approx(min(1.0, one.p / (rho * one.q)), abs=1e-15)
                 assert one.accepted is (one.u < one.threshold) and one.p == float(probs[one.token])
         if round_.ending.kind == "residual":

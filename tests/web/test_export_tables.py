@@ -18,7 +18,7 @@ from specviz.evidence.serving_setups.records import COMPARISONS
 from specviz.evidence.serving_setups.records import SETUPS as SERVED
 from specviz.glyphs import build_glyphs, name_token, read_piece
 from specviz.speed.records.word_kinds import KINDS
-from specviz.theory import wall_clock_factor
+from specviz.theory import compute_wall_clock_factor
 from tests import exported as e
 from tests.exported import assert_cells, raw, span, table
 
@@ -246,8 +246,8 @@ def test_many_texts_at_once():
 def test_the_formula_at_both_points():
     _, chosen, running = e.WHAT_IF
     expected = [
-        {"gamma": gamma, "what if": round(wall_clock_factor(chosen.alpha, gamma, chosen.c), 3),
-         "the chosen pair": round(wall_clock_factor(running.alpha, gamma, running.c), 3)}
+        {"gamma": gamma, "what if": round(compute_wall_clock_factor(chosen.alpha, gamma, chosen.c), 3),
+         "the chosen pair": round(compute_wall_clock_factor(running.alpha, gamma, running.c), 3)}
         for gamma in range(1, 17)
     ]  # fmt: skip
     assert_cells(table("speed", "what-if.csv"), expected)

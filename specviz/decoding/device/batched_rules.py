@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.device.fixed_shape import FixedShape
-from specviz.verification.token import unscaled_residual
+from specviz.verification.token import compute_unscaled_residual
 
 
 class DraftBatch(NamedTuple):
@@ -89,7 +89,7 @@ def apply_token_rule(
         for sibling in range(len(nodes) // (len(shape.levels[level - 1]) if level else 1)):
             node = below[place, sibling].clamp(min=0)
             p_x = here_probs.gather(1, tokens[rows, node][:, None])[:, 0]
-            left, total = unscaled_residual(here_probs, q[rows, node])
+            left, total = compute_unscaled_residual(here_probs, q[rows, node])
             empty = ~(total[:, 0] > 0.0)  # p equals q up to rounding: a rejection has probability 0
             passed = (u[rows, node] * q_nodes[rows, node] < p_x) | empty
             taken, lost = here & passed, here & ~passed
@@ -113,7 +113,7 @@ def apply_chain_rule(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: D
     _, levels, u = drafted
     p_nodes, q_nodes = at
     most = p_nodes.shape[1]
-    left, total = unscaled_residual(p[:, :most], q)
+    left, total = compute_unscaled_residual(p[:, :most], q)
     after = torch.arange(1, most + 1, device=p.device)
     within = after <= levels[:, None]
     empty = ~(total[..., 0] > 0.0)  # p equals q up to rounding: a rejection has probability 0

@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specviz.verification.draft_tree import ROOT, ancestor_mask, find_children, node_depths
+from specviz.verification.draft_tree import ROOT, build_ancestor_mask, compute_node_depths, find_children
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FixedShape:
     @cached_property
     def depths(self) -> tuple[int, ...]:
         """Level of each node, from 0."""
-        return tuple(node_depths(self.parents))
+        return tuple(compute_node_depths(self.parents))
 
     @cached_property
     def levels(self) -> tuple[tuple[int, ...], ...]:
@@ -48,7 +48,7 @@ class FixedShape:
         """(N + 1, N + 1) bool: which of the last token (0) and the nodes (1 + node) each of them sees, itself included."""
         seen = torch.zeros(len(self.parents) + 1, len(self.parents) + 1, dtype=torch.bool)
         seen[:, 0] = True
-        seen[1:, 1:] = ancestor_mask(self.parents, len(self.parents))
+        seen[1:, 1:] = build_ancestor_mask(self.parents, len(self.parents))
         return seen
 
     @property

@@ -42,10 +42,10 @@ from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome, Round
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import DraftTree
-from specviz.verification.draw import inverse_cdf
+from specviz.verification.draw import invert_cdf
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
-from specviz.verification.warp import one_hot
+from specviz.verification.warp import build_one_hot
 
 MASK_MULTIPLE = 16  # columns of a recorded round's cache are padded to this, for the alignment that fused attention needs
 COLUMNS_MIN = 1024  # a recorded round has at least so many columns, or the model's context, so that texts of any length share it
@@ -448,7 +448,7 @@ class RoundKernel:
             at_q = at[1]
             replaced = u_residual.gather(1, verdict.rejected.clamp(min=0)[:, None])
             u_last = torch.where(verdict.rejected[:, None] >= 0, replaced, packet[:, -1:])
-        final = inverse_cdf(verdict.probs, u_last)[0]
+        final = invert_cdf(verdict.probs, u_last)[0]
         columns = self._commit(lengths, tokens, verdict, final)
         flags = torch.stack([verdict.count, verdict.rejected, final[:, 0], finite, irregular], 1)
         parts = (tokens, verdict.p, at_q, verdict.edges, verdict.checked, verdict.accepted, flags, verdict.path)
@@ -485,15 +485,15 @@ class RoundKernel:
         if u is None:
             ordered, ids = here.sort(dim=-1, descending=True, stable=True)
             tokens, mass = ids[..., :width].flatten(1), ordered[..., :width].flatten(1)
-            return tokens, one_hot(tokens, here.shape[-1]), mass
+            return tokens, build_one_hot(tokens, here.shape[-1]), mass
         tokens, q, mass, left = [], [], [], here
         if width == 1:
-            found, cumulative = inverse_cdf(here, u[:, 0, :, None])
+            found, cumulative = invert_cdf(here, u[:, 0, :, None])
             return found[..., 0], here, cumulative[..., -1]
         for sibling in range(width):
             total = left.sum(-1, keepdim=True)
             probs = left if sibling == 0 else torch.where(total > 0.0, left / total, left)
-            found = inverse_cdf(probs, u[:, sibling, :, None])[0]
+            found = invert_cdf(probs, u[:, sibling, :, None])[0]
             tokens.append(found[..., 0])
             q.append(probs)
             mass.append(total[..., 0])

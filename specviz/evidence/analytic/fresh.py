@@ -18,7 +18,7 @@ from specviz.models.pairs.mapped import MappedPair, keep_last
 from specviz.models.pairs.token_map import TokenMap
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import DraftTree, empty_tree
+from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.warp import warp
 
 
@@ -136,7 +136,7 @@ class OneTokenPasses:
         return self.source.warp_logits(logits).cpu(), compute_margins(logits.cpu(), self.source.settings)
 
     def _logits(self, ids: tuple[int, ...]) -> Tensor:
-        return self.source.logits([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
+        return self.source.logits([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
 
 
 def build_model_inputs(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
-from specviz.verification.warp import first_argmax, one_hot
+from specviz.verification.warp import build_one_hot, find_first_argmax
 
 
 class ChangedModel:
@@ -33,7 +33,7 @@ class ChangedModel:
 
 def concentrate_on_argmax(probs: Tensor) -> Tensor:
     """The one-hot distribution on the most likely token: what an argmax draws from."""
-    return one_hot(first_argmax(probs), probs.shape[-1])
+    return build_one_hot(find_first_argmax(probs), probs.shape[-1])
 
 
 def round_probs_to_bfloat16(probs: Tensor) -> Tensor:

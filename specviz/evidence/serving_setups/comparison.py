@@ -34,7 +34,7 @@ from specviz.speed.generation import DecodingPace, measure_pace
 from specviz.speed.machine import describe_measurement
 from specviz.speed.text_passes import describe_pair, iterate_distributions
 from specviz.trace import Round
-from specviz.verification.overlap import overlap
+from specviz.verification.overlap import compute_overlap
 
 TARGET_ONLY, SPECULATIVE = "alone", "drafted"
 READING, CHECKING, TIMING, GREEDY = "reading", "checking", "timing", "greedy"
@@ -188,8 +188,8 @@ def measure_distances(
         for key in keys:
             on_progress(number / len(places), f"reading text {number + 1} of {len(places)}: {SETUPS[key].name}")
             p = reference if key == REFERENCE else _compute_distributions(ways[key].open(settings), place)
-            apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
-            overlaps[key].append(float(overlap(p, q).mean()))
+            apart[key].append(float((1.0 - compute_overlap(p, reference)).clamp_(min=0.0).mean()))
+            overlaps[key].append(float(compute_overlap(p, q).mean()))
     return {
         key: {"overlap": Estimate.from_mean(overlaps[key])}
         | ({} if key == REFERENCE else {"apart": Estimate.from_mean(apart[key])})

@@ -20,12 +20,19 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from specviz.models.cache.fixed import FixedModel
-from specviz.models.cache.masks import additive_masks, attention_windows, tree_mask
+from specviz.models.cache.masks import build_additive_masks, build_tree_mask, list_attention_windows
 from specviz.models.fast_llama.passes import open_pass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.threads import PROBE_TOKENS, PassThreads
-from specviz.verification.draft_tree import ROOT, DraftTree, ancestor_mask, empty_tree, find_children, node_depths
+from specviz.verification.draft_tree import (
+    ROOT,
+    DraftTree,
+    build_ancestor_mask,
+    build_empty_tree,
+    compute_node_depths,
+    find_children,
+)
 from specviz.verification.warp import pad_vocabulary, warp
 
 
@@ -101,7 +108,7 @@ class CachedModel:
         self._known: int = text.vocab_size
         self.vocabulary: int = vocabulary or self._known
         self.context: int | None = getattr(text, "max_position_embeddings", None)
-        self._windows = attention_windows(text)
+        self._windows = list_attention_windows(text)
         self._pass = open_pass(model)
         self._threads = PassThreads.for_model(model)
         self._cache = self._create_cache()
@@ -137,7 +144,7 @@ class CachedModel:
         places = self._features_at(before, last) if known and self._rows else None
         if places is None:
             self._forget(min(len(row.ids) - count for row, count in zip(before, last, strict=True)), len(rows))
-            self.logits(before, empty_tree(len(rows)))
+            self.logits(before, build_empty_tree(len(rows)))
             places = self._features_at(before, last)
         assert places is not None, "the pass has just read these tokens"
         index, columns = (torch.tensor(part, device=self.device) for part in places)
@@ -176,7 +183,7 @@ class CachedModel:
         for index, (row, held, fresh) in enumerate(zip(rows, self._rows, fed, strict=True)):
             before, tokens = [0] * (lead - len(fresh)), tree.tokens[index]
             after = [0] * (nodes - len(tokens))
-            depths = [len(row.ids) + level for level in node_depths(tree.parents[index])]
+            depths = [len(row.ids) + level for level in compute_node_depths(tree.parents[index])]
             ids.append([*before, *fresh, *tokens, *after])
             positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
         ids, positions = torch.tensor(ids), torch.tensor(positions)
@@ -202,7 +209,7 @@ class CachedModel:
         shared = min(_count_shared(list(rows[0].ids), row.ids) for row in rows)
         shared = min(shared, *(len(row.ids) - 1 for row in rows))
         if len(rows) > 1 and shared > 1:
-            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_tree(1))
+            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], build_empty_tree(1))
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
         """Match one held row to each given row: the one with the same draw number, else any, since it shares the prompt."""
@@ -265,7 +272,7 @@ class CachedModel:
         if plain and even and tree.is_chain:
             return None
         if plain and len(fed) == 1 and not self.has_position_bias and not any(self._windows.values()):
-            return F.pad(tree_mask(lead, tree.parents[0], self.model.dtype, self.device), (self._width, 0))[None, None]
+            return F.pad(build_tree_mask(lead, tree.parents[0], self.model.dtype, self.device), (self._width, 0))[None, None]
         begins, total = self._width + lead, self._width + lead + tree.widest
         where = [[-1] * total for _ in fed]  # position of the token in each column; -1: not a column of this row
         for line, row, fresh in zip(where, self._rows, fed, strict=True):
@@ -273,12 +280,12 @@ class CachedModel:
                 line[column] = position
         where = torch.tensor(where)
         seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
-        seen[:, lead:, begins:] = torch.stack([ancestor_mask(parents, tree.widest) for parents in tree.parents])
+        seen[:, lead:, begins:] = torch.stack([build_ancestor_mask(parents, tree.widest) for parents in tree.parents])
         where[:, begins:] = positions[:, lead:]
         return self._build_additive_mask(seen, where, positions)
 
     def _build_additive_mask(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        return additive_masks(seen, where, positions, self._windows, self.model.dtype, self.device)
+        return build_additive_masks(seen, where, positions, self._windows, self.model.dtype, self.device)
 
     def _save_state(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):

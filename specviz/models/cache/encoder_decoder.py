@@ -16,7 +16,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.cache.masks import lowest_value
+from specviz.models.cache.masks import find_lowest_value
 from specviz.settings import Settings
 
 
@@ -83,7 +83,9 @@ class ConditionedPass:
         device = self.table.device
         back = (positions[:, :, None] - where[:, None, :]).clamp_(0, self.table.shape[1] - 1)
         return (
-            self.table[:, back.to(device)].transpose(0, 1).masked_fill(~seen[:, None].to(device), lowest_value(self.table.dtype))
+            self.table[:, back.to(device)]
+            .transpose(0, 1)
+            .masked_fill(~seen[:, None].to(device), find_lowest_value(self.table.dtype))
         )
 
     def _cross(self, rows: int) -> Cache:

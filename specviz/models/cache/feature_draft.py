@@ -19,7 +19,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree, list_node_texts
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, build_token_tree, list_node_texts
 
 Path = tuple[int, ...]  # draft tokens from the prefix down to a node; () for the prefix itself
 
@@ -99,7 +99,7 @@ class FeatureDraft(CachedModel):
 
     def _save_state(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
         """Only the text's own columns can be used again."""
-        super()._save_state(rows, fed, lead, empty_tree(len(rows)))
+        super()._save_state(rows, fed, lead, build_empty_tree(len(rows)))
         self._width += tree.widest
 
 

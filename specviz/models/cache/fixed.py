@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
 from specviz.errors import ModelError
-from specviz.models.cache.masks import attention_windows, lowest_value
+from specviz.models.cache.masks import find_lowest_value, list_attention_windows
 from specviz.models.fast_llama.fixed_pass import FixedPass, is_covered
 from specviz.settings import Settings
 from specviz.threads import FEW, PassThreads
@@ -119,7 +119,7 @@ class FixedModel:
         self.device, self.dtype = model.device, model.dtype
         self._known: int = text.vocab_size
         self._last: int = (getattr(text, "max_position_embeddings", None) or columns) - 1
-        self._windows = attention_windows(text)
+        self._windows = list_attention_windows(text)
         self._cache = self._allocate(rows, columns)
         self._distances = torch.arange(columns, 2 * columns, device=self.device)
         self._tables: dict[int, tuple[PassTokens, MaskTable]] = {}
@@ -273,6 +273,6 @@ class FixedModel:
         values = {}
         for kind, window in self._windows.items():
             near = seen if window is None else seen & (position > fed.depths[:, None] - window)
-            values[kind] = torch.where(near, 0.0, lowest_value(self.dtype)).to(self.dtype).flatten()
+            values[kind] = torch.where(near, 0.0, find_lowest_value(self.dtype)).to(self.dtype).flatten()
         lines = torch.arange(len(fed.columns), device=self.device) * 2 * columns
         return MaskTable(values, lines.repeat_interleave(1 if self._pass is None else self._pass.group)[:, None])

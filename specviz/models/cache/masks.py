@@ -7,16 +7,16 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from specviz.verification.draft_tree import KEPT_WIDTH, ancestor_mask
+from specviz.verification.draft_tree import KEPT_WIDTH, build_ancestor_mask
 
 
-def causal_mask(fresh: int, width: int, like: Tensor) -> Tensor:
+def build_causal_mask(fresh: int, width: int, like: Tensor) -> Tensor:
     """Additive mask (1, 1, fresh, width + fresh): each new column sees all columns before it and itself."""
-    mask = torch.full((fresh, width + fresh), lowest_value(like.dtype), dtype=like.dtype, device=like.device)
+    mask = torch.full((fresh, width + fresh), find_lowest_value(like.dtype), dtype=like.dtype, device=like.device)
     return mask.triu_(width + 1)[None, None]
 
 
-def lowest_value(kind: torch.dtype) -> float:
+def find_lowest_value(kind: torch.dtype) -> float:
     """Mask value of a column that is not seen. It is finite in ``kind`` and in float32, in which many families compute the softmax.
 
     With an infinite value a row that sees nothing (padding of a ragged batch) would become NaN and spread it through the cache.
@@ -26,13 +26,13 @@ def lowest_value(kind: torch.dtype) -> float:
 
 def count_self_seen(mask: Tensor) -> int:
     """How many of the last columns of an additive mask (B, 1, T, S) only their own token sees, as the leaves of a tree."""
-    seen = mask[:, 0] > lowest_value(mask.dtype) / 2
+    seen = mask[:, 0] > find_lowest_value(mask.dtype) / 2
     own = seen.diagonal(mask.shape[3] - mask.shape[2], 1, 2)  # (B, T)
     alone = own & (seen[:, :, -mask.shape[2] :].sum(1) == 1)
     return int(alone.all(0).flip(0).long().cumprod(0).sum())
 
 
-def tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
+def build_tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
     """Mask (T, T) of a pass over ``lead`` tokens and a tree, for its own columns: tokens see earlier ones, nodes their ancestors."""
     return (_build_tree_mask if len(parents) <= KEPT_WIDTH else _build_tree_mask.__wrapped__)(lead, parents, dtype, device)
 
@@ -40,11 +40,11 @@ def tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype, device: t
 @lru_cache(maxsize=64)
 def _build_tree_mask(lead: int, parents: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
     seen = torch.ones(lead + len(parents), lead + len(parents), dtype=torch.bool, device=device).tril_()
-    seen[lead:, lead:] = ancestor_mask(parents, len(parents)).to(device)
-    return torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, lowest_value(dtype))
+    seen[lead:, lead:] = build_ancestor_mask(parents, len(parents)).to(device)
+    return torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, find_lowest_value(dtype))
 
 
-def additive_masks(
+def build_additive_masks(
     seen: Tensor, where: Tensor, positions: Tensor, windows: dict[str, int | None], dtype: torch.dtype, device: torch.device
 ) -> Tensor | dict[str, Tensor]:
     """Masks (B, 1, T, S) by kind of layer; a single mask if there is one kind.
@@ -55,12 +55,12 @@ def additive_masks(
     masks = {}
     for kind, window in windows.items():
         near = seen if window is None else seen & (where[:, None, :] > positions[:, :, None] - window)
-        mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, lowest_value(dtype))
+        mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, find_lowest_value(dtype))
         masks[kind] = mask[:, None].to(device)
     return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
-def attention_windows(config: object) -> dict[str, int | None]:
+def list_attention_windows(config: object) -> dict[str, int | None]:
     """Kinds of attention layers and how far back each attends; None: to the beginning."""
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)

@@ -136,13 +136,13 @@ class FastLayer:
         if self.in_float64:
             queries, keys, values, mask = (None if x is None else x.double() for x in (queries, keys, values, mask))
         if mask is not None and mask.shape[3] < keys.shape[2]:
-            mixed = attention_split(queries * self.scaling, keys, values, mask)
+            mixed = split_attention(queries * self.scaling, keys, values, mask)
         else:
             mixed = F.scaled_dot_product_attention(queries, keys, values, mask, scale=self.scaling, enable_gqa=self.shared)
         return mixed.float() if self.in_float64 else mixed
 
 
-def attention_split(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+def split_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
     """Attention (B, H, T, D) in which each of the last tokens also sees itself, and no other token sees it.
 
     queries       (B, H, T, D), scaled

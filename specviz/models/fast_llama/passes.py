@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
-from specviz.models.cache.masks import causal_mask, count_self_seen
+from specviz.models.cache.masks import build_causal_mask, count_self_seen
 from specviz.models.fast_llama.layers import FastLayer, find_fast_weights, rms_norm
 from specviz.models.fast_llama.products import multiply
 
@@ -81,7 +81,7 @@ class LlamaPass:
     def _run_layers(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
         """States (B, T, width) before the layers -> after them."""
         if mask is None and hidden.shape[1] > 1:
-            mask = causal_mask(hidden.shape[1], width, hidden)
+            mask = build_causal_mask(hidden.shape[1], width, hidden)
         cos, sin, signed = self._angles(hidden, positions, width)
         if self.written:
             if width == 0:

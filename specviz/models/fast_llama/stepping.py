@@ -19,7 +19,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.cache.masks import causal_mask
+from specviz.models.cache.masks import build_causal_mask
 from specviz.models.fast_llama.layers import FastLayer, rms_norm
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.models.fast_llama.products import multiply
@@ -103,7 +103,7 @@ class StepPass(LlamaPass):
         if width + count > len(self.angles):
             self._angles(hidden, torch.arange(width, width + count, device=hidden.device)[None], width)
         if count > 1:
-            mask = causal_mask(count, width, hidden)
+            mask = build_causal_mask(count, width, hidden)
         cos, _, signed = self.angles[width : width + count].view(1, count, 3, 1, -1).unbind(2)
         for layer, held in zip(self.written, cache.layers, strict=True):
             hidden, every = layer(hidden, cos, signed, mask, held, every), None

@@ -35,12 +35,12 @@ def download_models(
     one.
     """
     wanted = [(store, file) for one in listings if (store := one.store) for file in one.files]
-    arrived = {_content_key(*one): one[0].count_arrived(one[1]) for one in wanted}
-    total = sum({_content_key(store, file): file.size for store, file in wanted}.values())
+    arrived = {_build_content_key(*one): one[0].count_arrived(one[1]) for one in wanted}
+    total = sum({_build_content_key(store, file): file.size for store, file in wanted}.values())
     _refuse_full_disk(total - sum(arrived.values()))
     last = 0.0
     for store, file in wanted:
-        key = _content_key(store, file)
+        key = _build_content_key(store, file)
 
         def report(count: int, key: tuple[Path, str] = key) -> None:
             nonlocal last
@@ -56,7 +56,7 @@ def download_models(
         _save_revision(one)
 
 
-def _content_key(store: ModelCache, file: ModelFile) -> tuple[Path, str]:
+def _build_content_key(store: ModelCache, file: ModelFile) -> tuple[Path, str]:
     return store.folder, file.digest or file.name
 
 

@@ -20,7 +20,7 @@ from specviz.models.pairs.pair import LoadedPair
 from specviz.models.pairs.token_map import Ids, TokenMap
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree, empty_tree, list_node_texts
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, build_token_tree, list_node_texts
 from specviz.verification.warp import warp
 
 
@@ -96,13 +96,13 @@ class MappedDraft:
         trees = [_merge_texts(line) for line in read]
         if not all(shared for shared, *_ in trees):  # texts of one row without a common beginning
             alone = [Prefix(ids, 0, 1, number) for number, ids in enumerate(ids for line in read for ids in line)]
-            flat = iter(self.source.logits(alone, empty_tree(len(alone)))[:, 0])
+            flat = iter(self.source.logits(alone, build_empty_tree(len(alone)))[:, 0])
             lines = [[next(flat) for _ in line] for line in read]
             return torch.stack([torch.stack(line + line[:1] * (width - len(line))) for line in lines])
         own = [Prefix(shared, row.start, row.remaining, row.draw) for row, (shared, *_) in zip(rows, trees, strict=True)]
         _, tokens, parents, places = zip(*trees, strict=True)
         if not any(tokens):
-            return self.source.logits(own, empty_tree(len(rows)))[:, [0] * width]
+            return self.source.logits(own, build_empty_tree(len(rows)))[:, [0] * width]
         logits = self.source.logits(own, build_token_tree(tokens, parents))
         wanted = torch.tensor([line + [0] * (width - len(line)) for line in places], device=logits.device)
         return logits.gather(1, wanted[..., None].expand(-1, -1, logits.shape[-1]))

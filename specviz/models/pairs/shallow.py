@@ -16,7 +16,7 @@ FILL = 1e-3  # every weight: finite in each number type, and no slower to multip
 
 def count_layers(config: PretrainedConfig) -> int:
     """Number of layers that a pass goes through; an encoder's are not counted."""
-    return int(getattr(config.get_text_config(), _layer_count_names(config)[0]))
+    return int(getattr(config.get_text_config(), _list_layer_count_names(config)[0]))
 
 
 def cut_config(config: PretrainedConfig, layers: int) -> PretrainedConfig:
@@ -26,9 +26,9 @@ def cut_config(config: PretrainedConfig, layers: int) -> PretrainedConfig:
     for name, value in vars(text).items():
         if isinstance(value, list) and len(value) == whole:  # what is said of each layer
             setattr(text, name, value[:layers])
-    for name in _layer_count_names(config)[1:]:
+    for name in _list_layer_count_names(config)[1:]:
         setattr(text, name, 1)
-    setattr(text, _layer_count_names(config)[0], layers)
+    setattr(text, _list_layer_count_names(config)[0], layers)
     return made
 
 
@@ -43,6 +43,6 @@ def build_shallow_model(config: PretrainedConfig, layers: int, device: torch.dev
     return model.to(device).eval().requires_grad_(False)
 
 
-def _layer_count_names(config: PretrainedConfig) -> tuple[str, ...]:
+def _list_layer_count_names(config: PretrainedConfig) -> tuple[str, ...]:
     """Names of the number of layers: of those that a pass goes through, and of an encoder's."""
     return ("num_decoder_layers", "num_layers") if config.is_encoder_decoder else ("num_hidden_layers",)

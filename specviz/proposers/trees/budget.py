@@ -13,7 +13,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.trees.fixed import can_draw_sibling, find_most_likely, sibling_distribution
+from specviz.proposers.trees.fixed import can_draw_sibling, compute_sibling_distribution, find_most_likely
 from specviz.proposers.trees.growth import (
     Place,
     TreeGrowth,
@@ -61,7 +61,7 @@ class RankedTree:
         for _, parent, probs in places:
             tokens = find_most_likely(probs, width)
             add_certain_children(tree, parent, tokens, probs)
-            above = _path_prob(tree, parent)
+            above = _find_path_prob(tree, parent)
             tree.path_probs += [above * prob for prob in probs[tokens].tolist()]
         best = sorted(sorted(range(len(tree.tokens)), key=lambda node: -tree.path_probs[node])[: self.nodes])
         return _keep_nodes(tree, best), [place for place, node in enumerate(best) if node >= old]
@@ -119,7 +119,7 @@ def _draw_fixed_counts(places: list[Place], budget: int, width: int, randomness:
     chosen = [slot.place for slot in _choose_best_first(slots, budget)]
     grown = draw_children(chosen, randomness, level) if chosen else []
     for (tree, parent, probs), node in zip(chosen, grown, strict=True):
-        tree.path_probs.append(_path_prob(tree, parent) * float(probs[tree.tokens[node]]))
+        tree.path_probs.append(_find_path_prob(tree, parent) * float(probs[tree.tokens[node]]))
     return grown
 
 
@@ -141,7 +141,7 @@ def _choose_best_first(slots: Sequence[Slot], budget: int) -> Iterator[Slot]:
         slot.advance()
 
 
-def _path_prob(tree: TreeGrowth, node: int) -> float:
+def _find_path_prob(tree: TreeGrowth, node: int) -> float:
     """The draft's joint probability of the path down to a node, 1 for ROOT."""
     return 1.0 if node == ROOT else tree.path_probs[node]
 
@@ -152,7 +152,7 @@ class _IndependentSlot:
     def __init__(self, place: Place, width: int):
         self.place, self.left = place, width
         tree, parent, probs = place
-        self.missed, self.fresh = 1.0 - probs, probs * probs * _path_prob(tree, parent)
+        self.missed, self.fresh = 1.0 - probs, probs * probs * _find_path_prob(tree, parent)
         self.worth = float(self.fresh.sum())
 
     def advance(self) -> None:
@@ -172,12 +172,12 @@ class _DistinctSlot:
         if self.count == self.width or not can_draw_sibling(self.probs, self.count, "distinct"):
             self.worth = 0.0
             return
-        self.next: Tensor = sibling_distribution(self.tree, self.parent, self.probs, "distinct")
-        self.worth = _path_prob(self.tree, self.parent) * float((self.probs * self.next).sum())
+        self.next: Tensor = compute_sibling_distribution(self.tree, self.parent, self.probs, "distinct")
+        self.worth = _find_path_prob(self.tree, self.parent) * float((self.probs * self.next).sum())
 
     def draw(self, randomness: Randomness, level: int) -> list[int]:
         nodes = draw_children([(self.tree, self.parent, self.next)], randomness, level)
-        above = _path_prob(self.tree, self.parent)
+        above = _find_path_prob(self.tree, self.parent)
         self.tree.path_probs += [above * float(self.probs[self.tree.tokens[node]]) for node in nodes]
         return nodes
 

@@ -60,7 +60,9 @@ class FixedTree:
         for count in range(width):
             here = [place for place in places if can_draw_sibling(place[2], count, self.siblings)]
             if here:
-                distributions = [(tree, at, sibling_distribution(tree, at, probs, self.siblings)) for tree, at, probs in here]
+                distributions = [
+                    (tree, at, compute_sibling_distribution(tree, at, probs, self.siblings)) for tree, at, probs in here
+                ]
                 grown += zip((tree for tree, _, _ in here), draw_children(distributions, randomness, level), strict=True)
         return [(tree, node) for tree, node in grown if tree.find_first_twin(node) == node]
 
@@ -84,7 +86,7 @@ def can_draw_sibling(probs: Tensor, count: int, siblings: str) -> bool:
     return count < int(probs.count_nonzero())
 
 
-def sibling_distribution(tree: TreeGrowth, parent: int, probs: Tensor, siblings: str) -> Tensor:
+def compute_sibling_distribution(tree: TreeGrowth, parent: int, probs: Tensor, siblings: str) -> Tensor:
     """The distribution of the next sibling below ``parent``, (V,): if ``distinct``, without the tokens already drawn."""
     drawn = [tree.tokens[node] for node in tree.list_children(parent)] if siblings == "distinct" else []
     if not drawn:

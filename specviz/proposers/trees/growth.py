@@ -12,7 +12,7 @@ from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.draw import draw_tokens, stack_rows
-from specviz.verification.warp import one_hot
+from specviz.verification.warp import build_one_hot
 
 
 @dataclass(slots=True)
@@ -123,5 +123,5 @@ def add_certain_children(tree: TreeGrowth, parent: int, tokens: Sequence[int], l
     """Add tokens that are not drawn: no random numbers, one-hot distributions of the size and device of ``like`` (V,)."""
     if not tokens:
         return []
-    distributions = one_hot(torch.tensor(tokens, device=like.device), len(like))
+    distributions = build_one_hot(torch.tensor(tokens, device=like.device), len(like))
     return [tree.add(parent, token, probs, None) for token, probs in zip(tokens, distributions, strict=True)]

@@ -21,7 +21,7 @@ from specviz.speed.estimate import Estimate
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
 from specviz.speed.records.server_commands import ServerCommand, build_server_commands
-from specviz.theory import LinearCost, best_gamma, speed_factor, wall_clock_factor
+from specviz.theory import LinearCost, compute_speed_factor, compute_wall_clock_factor, find_best_gamma
 
 SCHEMA = Schema("plan", 3, "The plan")
 DERIVED = {
@@ -222,12 +222,12 @@ class SpeedPlan:
             replace(
                 row,
                 factor=row.tokens.convert(alone / row.compute_mean_round(rounds), "times"),
-                leviathan=wall_clock_factor(row.alpha, row.gamma, costs.c),
-                linear=speed_factor(row.hazards, linear.seconds(row.gamma), alone),
+                leviathan=compute_wall_clock_factor(row.alpha, row.gamma, costs.c),
+                linear=compute_speed_factor(row.hazards, linear.seconds(row.gamma), alone),
             )
             for row in self.rows
         )
-        best = float(best_gamma({row.gamma: row.speedup.value for row in rows}))
+        best = float(find_best_gamma({row.gamma: row.speedup.value for row in rows}))
         checked = tuple(replace(one, factor=None, rate=None, noise=None) for one in self.checked)
         found = Estimate(best, best, best, self.openings)
         return replace(self, rows=rows, costs=costs, best=found, checked=checked, alone=None, cost_model=model, baseline=None)
@@ -260,7 +260,9 @@ class SpeedPlan:
         """The gamma that each way of predicting chooses, 0 for the target alone; empty without costs."""
         if self.best is None:
             return {}
-        plainer = {name: best_gamma({row.gamma: getattr(row, name) for row in self.rows}) for name in ("linear", "leviathan")}
+        plainer = {
+            name: find_best_gamma({row.gamma: getattr(row, name) for row in self.rows}) for name in ("linear", "leviathan")
+        }
         return {"accepted draft tokens": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specviz.records import load_toml
-from specviz.theory import wall_clock_factor
+from specviz.theory import compute_wall_clock_factor
 
 _TABLE = load_toml("published_speeds")
 SOURCE, COSTS = _TABLE["source"], _TABLE["costs"]
@@ -25,7 +25,7 @@ class PublishedSpeedup:
     @property
     def formula(self) -> float:
         """Speed-up by the formula at the paper's alpha, gamma and c."""
-        return wall_clock_factor(self.alpha, self.gamma, COSTS[self.draft])
+        return compute_wall_clock_factor(self.alpha, self.gamma, COSTS[self.draft])
 
     @property
     def error(self) -> float:

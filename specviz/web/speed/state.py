@@ -14,7 +14,7 @@ from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, SpeedPlan, load_plans
 from specviz.speed.records.study import Study
-from specviz.theory import best_gamma
+from specviz.theory import find_best_gamma
 from specviz.web.common import links
 from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
 from specviz.web.common.page_state import MeasurementState
@@ -224,7 +224,7 @@ def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, batches: Batc
     planned = plan.row(int(plan.best.value)) if plan and plan.best else None
     unknown = Spot(plan.rows[0].alpha if plan else 0.5, DEFAULT_C)
     here = locate_pair(choice, plan, batches, planned.gamma if planned else 1) or unknown
-    gamma = question.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
+    gamma = question.gamma or (planned.gamma if planned else find_best_gamma(here.factors()) or 1)
     alpha = round(min(1.0, here.alpha), 2) if question.alpha is None else question.alpha
     return Sliders(alpha, round(min(1.0, here.c), 2) if question.c is None else question.c, gamma)
 

@@ -10,7 +10,7 @@ from specviz.figures.charts import frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import INK
 from specviz.settings import GAMMA_MAX
-from specviz.theory import best_gamma, factor_grid, highest_cost, is_worthwhile, wall_clock_factor
+from specviz.theory import compute_factor_grid, compute_highest_cost, compute_wall_clock_factor, find_best_gamma, is_worthwhile
 
 ACROSS, UP = "c, time of a draft step over a target pass", "acceptance rate alpha"
 ALONE = "1: drafting pays above"
@@ -31,7 +31,7 @@ class Spot:
     c: float
 
     def factors(self) -> dict[int, float]:
-        return {gamma: wall_clock_factor(self.alpha, gamma, self.c) for gamma in range(1, GAMMA_MAX + 1)}
+        return {gamma: compute_wall_clock_factor(self.alpha, gamma, self.c) for gamma in range(1, GAMMA_MAX + 1)}
 
 
 def plot_surface(gamma: int, spot: Spot, pair_spot: Spot | None, kind: str = "light") -> go.Figure:
@@ -39,7 +39,7 @@ def plot_surface(gamma: int, spot: Spot, pair_spot: Spot | None, kind: str = "li
     axis = np.linspace(0.0, 1.0, STEPS)
     figure = go.Figure(
         go.Heatmap(
-            x=axis, y=axis, z=factor_grid(axis, axis, gamma), zmin=SHOWN[0], zmax=SHOWN[1], zsmooth="best", colorscale=SHADES[kind],
+            x=axis, y=axis, z=compute_factor_grid(axis, axis, gamma), zmin=SHOWN[0], zmax=SHOWN[1], zsmooth="best", colorscale=SHADES[kind],
             showscale=False, name="factor", hovertemplate="alpha %{y:.2f}, c %{x:.2f}: %{z:.2f} times<extra></extra>",
         )
     )  # fmt: skip
@@ -68,7 +68,7 @@ def compute_levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
         points = [
             (c, alpha)
             for alpha in np.linspace(0.0, 1.0, 401).tolist()
-            if 0.0 <= (c := highest_cost(alpha, gamma, reached)) <= 1.0
+            if 0.0 <= (c := compute_highest_cost(alpha, gamma, reached)) <= 1.0
         ]
         if len(points) > 1:
             found.append((reached, [c for c, _ in points], [alpha for _, alpha in points]))
@@ -77,7 +77,7 @@ def compute_levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
 
 def describe_spot(gamma: int, spot: Spot) -> str:
     """What the formula says at a point: this gamma, the best one, or that none pays."""
-    here = wall_clock_factor(spot.alpha, gamma, spot.c)
+    here = compute_wall_clock_factor(spot.alpha, gamma, spot.c)
     return f"At alpha {spot.alpha:.2f} and c {spot.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. {advise_gamma(gamma, spot)}"
 
 
@@ -86,7 +86,7 @@ def advise_gamma(gamma: int, spot: Spot) -> str:
     if not is_worthwhile(spot.alpha, spot.c):
         return "Do not draft: where alpha is not above c, no gamma pays."
     factors = spot.factors()
-    best = best_gamma(factors)
+    best = find_best_gamma(factors)
     if best == gamma:
         return "No other gamma is better."
     last = ", the largest allowed" if best == GAMMA_MAX else ""
@@ -97,7 +97,7 @@ def describe_pair(gamma: int, pair_spot: Spot | None, counted: float | None) -> 
     """Where the chosen pair is, and what the formula leaves out there. counted: speed-up predicted from accepted draft tokens and measured rounds."""
     if pair_spot is None:
         return "The chosen pair is not marked: its draft was not timed, so its c is unknown."
-    formula = wall_clock_factor(pair_spot.alpha, gamma, pair_spot.c)
+    formula = compute_wall_clock_factor(pair_spot.alpha, gamma, pair_spot.c)
     beyond = "" if pair_spot.c <= 1.0 else ", beyond the right edge"
     said = f"The chosen pair (diamond) is at alpha {pair_spot.alpha:.2f} and c {pair_spot.c:.2f}{beyond}. The formula gives a speed-up of {formula:.2f}"
     return (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from specviz.figures.lazy_plotly import go
 from specviz.figures.numbers import RAISED
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
-from specviz.theory import expected_tokens, wall_clock_factor
+from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
 from specviz.web.speed.surface_figures import Spot
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def list_round_starts(gamma: int, spot: Spot) -> list[float]:
 
 def plot_timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
     """Two lanes of the same time: target passes of one token each, and rounds of gamma draft steps with one target pass."""
-    end, tokens, rounds = compute_span(gamma, spot), expected_tokens(spot.alpha, gamma), list_round_starts(gamma, spot)
+    end, tokens, rounds = compute_span(gamma, spot), compute_expected_tokens(spot.alpha, gamma), list_round_starts(gamma, spot)
     alone = [float(number) for number in range(int(end))]
     steps = [begin + step * spot.c for begin in rounds for step in range(gamma)]
     passes = [begin + gamma * spot.c for begin in rounds]
@@ -50,7 +50,7 @@ def plot_timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
         insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 13}, hoverinfo="skip",
         marker={"color": getattr(MEANINGS["target"], kind), "line": {"color": EDGE, "width": 0.6}},
     )  # fmt: skip
-    written = int(end) * wall_clock_factor(spot.alpha, gamma, spot.c)
+    written = int(end) * compute_wall_clock_factor(spot.alpha, gamma, spot.c)
     figure.update_layout(
         barmode="overlay", height=190, margin={"l": 8, "r": 12, "t": 34, "b": 44}, dragmode=False, showlegend=True,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
@@ -71,10 +71,10 @@ def format_number(number: float) -> str:
 
 def describe_round(gamma: int, spot: Spot) -> str:
     """What the picture shows, in a sentence."""
-    cost, tokens = gamma * spot.c + 1.0, expected_tokens(spot.alpha, gamma)
+    cost, tokens = gamma * spot.c + 1.0, compute_expected_tokens(spot.alpha, gamma)
     return (
         f"With alpha {spot.alpha:.2f} and c {spot.c:.2f}, a round of {_count_drafts(gamma)} takes {gamma} c + 1 = {_count_passes(format_number(cost))} and yields {_write_powers(gamma)} = "
-        f"{_count_tokens(format_number(tokens))} on average: by the formula, tokens over passes, a speed-up of {format_number(wall_clock_factor(spot.alpha, gamma, spot.c))} over "
+        f"{_count_tokens(format_number(tokens))} on average: by the formula, tokens over passes, a speed-up of {format_number(compute_wall_clock_factor(spot.alpha, gamma, spot.c))} over "
         "target-only sampling."
     )
 

@@ -13,7 +13,7 @@ from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.plan import PLAN_CHOICES, PLAN_DRAFTS, PLAN_GAMMAS, PLANS_SCHEMA, PlanChoice, dump_plans, load_plans
-from specviz.theory import expected_tokens, wall_clock_factor
+from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
 from specviz.web.speed import batch_figures, export, surface_figures, timeline_figures, view, work
 from specviz.web.speed import plan_figures as figures
 from specviz.web.speed import study_figures as fast_study
@@ -161,11 +161,11 @@ def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
     spot, pair = surface_figures.Spot(0.8, 0.1), surface_figures.Spot(0.66, 0.19)
     named = {trace.name: trace for trace in surface_figures.plot_surface(3, spot, pair).data}
     shade = named["factor"]
-    assert shade.z[30][6] == pytest.approx(wall_clock_factor(shade.y[30], 3, shade.x[6]))
+    assert shade.z[30][6] == pytest.approx(compute_wall_clock_factor(shade.y[30], 3, shade.x[6]))
     assert (named["the chosen pair"].x[0], named["the chosen pair"].y[0]) == (0.19, 0.66)
     assert (named["what if"].x[0], named["what if"].y[0]) == (0.1, 0.8)
     edge = named[surface_figures.ALONE]
-    assert all(wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
+    assert all(compute_wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
     assert "the chosen pair" not in {trace.name for trace in surface_figures.plot_surface(3, spot, None).data}
 
 
@@ -179,12 +179,13 @@ def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_
     assert len(steps.x) == gamma * len(rounds) and set(steps.x) == {c} and set(passes.x) == {1.0}
     assert alone == list(range(int(end))) and drafted == pytest.approx([begin + gamma * c for begin in rounds])
     assert rounds[1:] == pytest.approx([place + 1.0 for place in drafted[:-1]]), "a round begins when the pass before has ended"
-    assert set(passes.text) - {""} == {"1", f"{expected_tokens(alpha, gamma):.1f}"}
+    assert set(passes.text) - {""} == {"1", f"{compute_expected_tokens(alpha, gamma):.1f}"}
     cut = [begin + 1 > end + 1e-9 for begin in drafted]
     assert [text == "" for text in passes.text[len(alone) :]] == cut, "a pass that the picture cuts has no number to be cut"
     said = timeline_figures.describe_round(gamma, spot)
     cost, tokens, factor = map(
-        timeline_figures.format_number, (gamma * c + 1, expected_tokens(alpha, gamma), wall_clock_factor(alpha, gamma, c))
+        timeline_figures.format_number,
+        (gamma * c + 1, compute_expected_tokens(alpha, gamma), compute_wall_clock_factor(alpha, gamma, c)),
     )
     assert f"c + 1 = {cost} target pass" in said and f"= {tokens} token" in said and f"speed-up of {factor} over" in said
     assert f"takes {gamma} c + 1" in said and said.count("alpha") - 1 == min(gamma, 3)
@@ -252,9 +253,10 @@ def test_one_text_in_the_record_of_many_is_held_against_the_plan_with_the_costs_
 
 def test_what_the_surface_says_follows_from_the_formula():
     assert "no gamma pays" in surface_figures.describe_spot(2, surface_figures.Spot(0.3, 0.3))
-    best = max(range(1, 17), key=lambda gamma: wall_clock_factor(0.7, gamma, 0.1))
-    assert f"The best gamma is {best}: a speed-up of {wall_clock_factor(0.7, best, 0.1):.2f}" in surface_figures.describe_spot(
-        1, surface_figures.Spot(0.7, 0.1)
+    best = max(range(1, 17), key=lambda gamma: compute_wall_clock_factor(0.7, gamma, 0.1))
+    assert (
+        f"The best gamma is {best}: a speed-up of {compute_wall_clock_factor(0.7, best, 0.1):.2f}"
+        in surface_figures.describe_spot(1, surface_figures.Spot(0.7, 0.1))
     )
     assert "No other gamma" in surface_figures.describe_spot(best, surface_figures.Spot(0.7, 0.1))
     assert "not marked" in surface_figures.describe_pair(2, None, None)
