@@ -24,10 +24,10 @@ ROOT = Path(__file__).resolve().parents[1]
 log = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=2)
-def _read_entry_points(path: tuple[str, ...]) -> EntryPoints:
+@lru_cache(maxsize=16)
+def _read_entry_points(path: tuple[str, ...], group: str) -> EntryPoints:
     """Entry points of the packages on a search path. Reading them opens a file of each package, so it is done once."""
-    return entry_points()
+    return entry_points(group=group)
 
 
 class Registry(MutableMapping[str, T]):
@@ -59,9 +59,7 @@ class Registry(MutableMapping[str, T]):
 
     def _plugins(self) -> dict[str, EntryPoint]:
         """Name -> entry point, of other packages. A name of this project cannot be replaced."""
-        return {
-            one.name: one for one in _read_entry_points(tuple(sys.path)).select(group=self.group) if one.name not in self._modules
-        }
+        return {one.name: one for one in _read_entry_points(tuple(sys.path), self.group) if one.name not in self._modules}
 
     def names(self) -> tuple[str, ...]:
         """All names, without importing what they stand for."""

@@ -61,10 +61,10 @@ class StudentPhone:
         await self.ask("GET", f"/room/{self.code}")
         _, said = await self.ask("POST", f"/room/{self.code}/join", {"ticket": self.ticket})
         self.token = f"{said['number']}.{said['token']}"
-        await self.look()
+        await self.poll()
         self.seconds[PAGE].append(time.perf_counter() - began)
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         began = time.perf_counter()
         status, found = await self.ask("GET", f"/room/{self.code}/now?mark={self.said.get('mark', '')}")
         if status == 200:
@@ -75,7 +75,7 @@ class StudentPhone:
         """Look as often as a phone does."""
         while True:
             await asyncio.sleep(self.said.get("again", 2.0) * self.luck.uniform(0.85, 1.15))
-            await self.look()
+            await self.poll()
 
     async def send(self, kind: str, what: str, reached: Callable[[dict[str, Any]], int], **sent: Any) -> None:
         """Send something, again as a phone does where the server says so; remember when, and what the wall must then show."""

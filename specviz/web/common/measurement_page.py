@@ -21,12 +21,12 @@ def open_state(name: str, kind: type[State], question: Any) -> State:
     """This session's state of a page. When Back opens another address, the visitor's own measurements stay."""
     by_link = session.make_opener(kind, question)
 
-    def opened(query: dict[str, str], before: State | None) -> State:
+    def make_state(query: dict[str, str], before: State | None) -> State:
         state = by_link(query, before)
         state.results = before.results if before is not None else {}
         return state
 
-    return session.open_state(name, opened)
+    return session.open_state(name, make_state)
 
 
 def show_question_fields(

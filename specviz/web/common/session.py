@@ -19,7 +19,7 @@ from specviz.web.hosting.admission import COOKIE, unmask_cookie
 from specviz.web.jobs import cache, warmup
 
 State = TypeVar("State", bound=PageState)
-_looks = itertools.count()
+_poll_numbers = itertools.count()
 LOOK_AGAIN, FAR_BACK = 0.25, 2.0  # seconds between two looks at a ticket; at one far back in the line
 FAR = 4  # jobs ahead from which a ticket is far back
 PAIR = "pair-in-force"  # where the session keeps the pair that every page takes
@@ -123,13 +123,13 @@ def _replace_missing_pair() -> list[str]:
 def make_opener(state: type[State], question: Any) -> Callable[[dict[str, str], State | None], State]:
     """For ``open_state``: the state of a page whose question comes from the address alone."""
 
-    def opened(query: dict[str, str], before: State | None) -> State:
+    def make_state(query: dict[str, str], before: State | None) -> State:
         wanted, left_out = question.from_link(query, find_base_settings())
         new = state(wanted)
         new.notes = left_out
         return new
 
-    return opened
+    return make_state
 
 
 def sync_address(state: PageState) -> None:
@@ -176,8 +176,8 @@ def show_progress(name: str, bar: bool = True) -> None:
     if state.is_busy:
         far = _is_far_back(state)
         with place:
-            look = _make_poller()
-            st.fragment(look, run_every=FAR_BACK if far else LOOK_AGAIN)(name, bar, _snapshot_progress(state, bar), far)
+            poll = _make_poller()
+            st.fragment(poll, run_every=FAR_BACK if far else LOOK_AGAIN)(name, bar, _snapshot_progress(state, bar), far)
     elif state.has_ended_since_drawn:
         st.rerun()
 
@@ -193,11 +193,11 @@ def _make_poller() -> Callable[[str, bool, tuple, bool], None]:
     the run before then runs the new fragment while messages of the new run are unsent. They are lost, and the page stays half drawn.
     """
 
-    def look(*given: Any) -> None:
+    def poll(*given: Any) -> None:
         _poll_ticket(*given)
 
-    look.__qualname__ = f"look {next(_looks)}"
-    return look
+    poll.__qualname__ = f"poll {next(_poll_numbers)}"
+    return poll
 
 
 def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:

@@ -34,7 +34,7 @@ def install_widget_guard() -> None:
         logging.getLogger(__name__).warning("this Streamlit keeps widget values elsewhere: bad ones raise inside it")
         return
 
-    def checked(states: Any, key: str) -> Any:
+    def get_checked(states: Any, key: str) -> Any:
         sent, known = states.states.get(key), states.widget_metadata.get(key)
         if not isinstance(sent, Serialized) or known is None:
             return plain(states, key)
@@ -47,7 +47,7 @@ def install_widget_guard() -> None:
             states.states[key] = Value(known.deserializer(None))
             return states.states[key].value
 
-    WStates.__getitem__ = checked  # type: ignore[method-assign]
+    WStates.__getitem__ = get_checked  # type: ignore[method-assign]
 
 
 def take_refusals() -> list[str]:

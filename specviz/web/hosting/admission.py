@@ -128,10 +128,10 @@ def _is_known_path(path: str) -> bool:
 def _answer_not_found(send: Any) -> Any:
     """Turn a page that is sent into a 404."""
 
-    async def sent(message: Any) -> None:
+    async def send_not_found(message: Any) -> None:
         if message["type"] == "http.response.start" and message["status"] == 200:
             kind = dict(message.get("headers", ())).get(b"content-type", b"")
             message = message | {"status": 404} if kind.startswith(b"text/html") else message
         await send(message)
 
-    return sent
+    return send_not_found

@@ -47,7 +47,7 @@ class SocketFilterMiddleware:
         pace = self.pace_of(visitor) if visitor else self.new_pace()
         ended, held = False, 0.0
 
-        async def checked() -> Any:
+        async def receive_checked() -> Any:
             """Return the next message for Streamlit. Waiting here delays this sender only."""
             nonlocal ended, held
             while True:
@@ -67,11 +67,11 @@ class SocketFilterMiddleware:
                     return message
                 logging.getLogger(__name__).info("a message was left out: no page sends its kind")
 
-        async def while_open(message: Any) -> None:
+        async def send_while_open(message: Any) -> None:
             if not ended:
                 await send(message)
 
-        await self.app(scope, checked, while_open)
+        await self.app(scope, receive_checked, send_while_open)
 
 
 def classify_message(data: bytes | None) -> tuple[int, float | None]:
