@@ -44,7 +44,7 @@ def distributions(mutant, build=None, open_=None, settings=None) -> tuple[dict, 
     """What it writes and what the target writes, exactly, under its own settings."""
     open_, settings = open_ or open_tables(*mutant.toy), settings or mutant.settings
     made = (build or mutant.build)(open_, settings)
-    written = enumerate_output(made.target, made.proposer, made.rule, PROMPT, settings.max_new_tokens, randomness=made.randomness)
+    written = enumerate_output(made, PROMPT, settings.max_new_tokens)
     return written, enumerate_target(open_(settings)[0], PROMPT, settings.max_new_tokens)
 
 

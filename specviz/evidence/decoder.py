@@ -16,7 +16,8 @@ from specviz.errors import SettingsError
 from specviz.evidence import assisted, results
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.borderline import find_borderline
-from specviz.evidence.bugs.registry import BUGS, Components
+from specviz.evidence.bugs.registry import BUGS
+from specviz.evidence.enumeration import Components
 from specviz.evidence.partition import Partition
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 import torch
@@ -45,6 +44,18 @@ Address = tuple[Purpose, int, int]  # purpose, start of the round, node
 Span = tuple[float, float]
 Box = dict[Address, Span]  # what is known of each number: the interval it is uniform on
 Wrapper = Callable[[Randomness], Randomness]  # what a mutant does to the random numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What a decoder is made of: the arguments of ``engine.step``."""
+
+    target: LanguageModel
+    proposer: Proposer
+    rule: Rule
+    randomness: Wrapper = lambda randomness: randomness  # what is done to the seed's random numbers; a mistake changes them
+    eos_token_ids: frozenset[int] = frozenset()  # tokens that end a text
+
 
 ALL: Span = (0.0, 1.0)
 THIN = 1e-14  # edges are float64 numbers near 1, rounded some times; a narrower interval is left out, its mass counts as missed
@@ -144,24 +155,10 @@ class Execution:
 
 
 class BoxCutter:
-    """Cuts the random numbers of a round into boxes, for one decoder: the arguments of ``step``.
+    """Cuts the random numbers of a round of one decoder into boxes. ``seed``: of the points that are executed; no result depends on it."""
 
-    ``randomness``: what is done to the seed's random numbers; the identity for a decoder without a mistake. ``seed``: of the
-    points that are executed; no result depends on it.
-    """
-
-    def __init__(
-        self,
-        target: LanguageModel,
-        proposer: Proposer,
-        rule: Rule,
-        eos_token_ids: frozenset[int] = frozenset(),
-        randomness: Wrapper = lambda randomness: randomness,
-        seed: int = 0,
-    ):
-        self.target, self.proposer, self.rule = target, proposer, rule
-        self.eos_token_ids, self.randomness = eos_token_ids, randomness
-        self.dice = random.Random(seed)
+    def __init__(self, decoder: Components, seed: int = 0):
+        self.decoder, self.dice = decoder, random.Random(seed)
 
     def cut_round(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
         """Round and box of every outcome, and the share of the numbers that was left out, in [0, 1].
@@ -198,12 +195,15 @@ class BoxCutter:
 
     def execute_boxes(self, row: Prefix, spaces: Sequence[Box], known: Box) -> tuple[list[Execution], list[float]]:
         """One execution inside each space, all as one batch; and the compared values that no random number had shown."""
+        made = self.decoder
         for _ in range(TRIES):
             numbers = BoxRandomness(spaces, known, self.dice)
             rows = [replace(row, draw=draw) for draw in range(len(spaces))]
             try:
                 with listen_to_comparisons(numbers):
-                    rounds = step(rows, self.target, self.proposer, self.rule, self.randomness(numbers), self.eos_token_ids)
+                    rounds = step(
+                        rows, made.target, made.proposer, made.rule, made.randomness(numbers), made.eos_token_ids,
+                    )  # fmt: skip
             except EdgeHitError:
                 if len(spaces) == 1:
                     continue
@@ -286,34 +286,18 @@ def enumerate_target(
     return result
 
 
-def enumerate_output(
-    target: LanguageModel,
-    proposer: Proposer,
-    rule: Rule,
-    prompt: Sequence[int],
-    length: int,
-    eos_token_ids: frozenset[int] = frozenset(),
-    randomness: Wrapper = lambda randomness: randomness,
-) -> dict[Text, float]:
+def enumerate_output(decoder: Components, prompt: Sequence[int], length: int) -> dict[Text, float]:
     """Distribution of what ``engine.decode`` writes after ``prompt``: ``length`` tokens at most, fewer where a stop token comes first.
 
-    ``randomness``: as in BoxCutter. Returns text -> probability; all of them together are wrong by 1e-12 at most. Cost grows with
-    V to the power of length + gamma: V of 3 to 5, length to 4.
+    Returns text -> probability; all of them together are wrong by 1e-12 at most. Cost grows with V to the power of length + gamma: V
+    of 3 to 5, length to 4.
     """
-    return Enumerator(target, proposer, rule, eos_token_ids, randomness).enumerate_texts(_build_opening(target, prompt, length))
+    return Enumerator(decoder).enumerate_texts(_build_opening(decoder.target, prompt, length))
 
 
-def compute_tokens_per_pass(
-    target: LanguageModel,
-    proposer: Proposer,
-    rule: Rule,
-    prompt: Sequence[int],
-    length: int,
-    eos_token_ids: frozenset[int] = frozenset(),
-    randomness: Wrapper = lambda randomness: randomness,
-) -> float:
+def compute_tokens_per_pass(decoder: Components, prompt: Sequence[int], length: int) -> float:
     """Mean number of tokens that the first round of a run of ``length`` commits."""
-    probs = Enumerator(target, proposer, rule, eos_token_ids, randomness).enumerate_round(_build_opening(target, prompt, length))
+    probs = Enumerator(decoder).enumerate_round(_build_opening(decoder.target, prompt, length))
     return sum(len(text) * mass for text, mass in probs.items())
 
 
@@ -329,9 +313,11 @@ def _build_opening(target: LanguageModel, prompt: Sequence[int], length: int) ->
 class Enumerator(BoxCutter):
     """Every outcome of every round of one decoder. A round that occurs again is enumerated once."""
 
-    def __init__(self, *decoder: Any, **more: Any):
-        super().__init__(*decoder, **more)
-        self.remembers = getattr(self.proposer, "remembers", False)  # else the past is dropped, and rounds after one text are one
+    def __init__(self, decoder: Components, seed: int = 0):
+        super().__init__(decoder, seed)
+        self.remembers = getattr(
+            decoder.proposer, "remembers", False
+        )  # else the past is dropped, and rounds after one text are one
         self._rounds: dict[tuple, tuple[list[tuple[Prefix, float, Box]], float]] = {}
         self._ahead: dict[tuple, frozenset[Address]] = {}
         self._texts: dict[tuple, tuple[dict[Text, float], float]] = {}
@@ -404,7 +390,7 @@ class Enumerator(BoxCutter):
         return after if self.remembers else replace(after, past=())
 
     def _has_ended(self, after: Prefix) -> bool:
-        return after.ids[-1] in self.eos_token_ids or after.remaining == 0
+        return after.ids[-1] in self.decoder.eos_token_ids or after.remaining == 0
 
 
 def _check_complete(found: dict[Text, float], missed: float) -> dict[Text, float]:

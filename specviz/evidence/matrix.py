@@ -27,8 +27,8 @@ from specviz.decoding.methods import build_rule
 from specviz.decoding.sampler import iterate_rounds
 from specviz.decoding.samples import NONE, Coverage, Samples, count_events
 from specviz.errors import DamagedModelError, ModelError, SettingsError
-from specviz.evidence.bugs.registry import Components
 from specviz.evidence.decoder import ENGINE, SPECULATIVE, TARGET, Decoder
+from specviz.evidence.enumeration import Components
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.results import NOTHING_TESTED, describe_unreached
 from specviz.evidence.sequential import SamplingPlan

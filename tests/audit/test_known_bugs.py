@@ -58,7 +58,7 @@ def decoder(name: str, greedy: bool, settings: Settings, open_) -> dict[tuple[in
     """What the mutant writes, on a draft that draws or on one that takes its likeliest token."""
     opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
     made = BUGS[name].build(opened, settings)
-    return enumerate_output(made.target, made.proposer, made.rule, PROMPT, LENGTH, randomness=made.randomness)
+    return enumerate_output(made, PROMPT, LENGTH)
 
 
 @pytest.mark.parametrize(("name", "greedy"), [*((name, False) for name in COVERED), *((name, True) for name in GREEDY)])

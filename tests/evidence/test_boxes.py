@@ -7,6 +7,7 @@ Chance: points are compared with boxes that hold them, so a right enumeration fa
 the mass m is missed by n points with probability (1 - m)^n: at m = 1e-4, 4.5e-5 for the 100,000 points of the slow tests.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,11 +16,12 @@ import torch
 
 from specviz.decoding.engine import step
 from specviz.evidence.bugs.components import BestOfDrawnProposer
-from specviz.evidence.bugs.registry import BUGS, Components, enumerate_tv, open_tables
+from specviz.evidence.bugs.registry import BUGS, enumerate_tv, open_tables
 from specviz.evidence.enumeration import (
     ALL,
     MISSED,
     BoxCutter,
+    Components,
     EnumerationError,
     Enumerator,
     compute_text_tv,
@@ -101,7 +103,7 @@ def seen(round_) -> tuple:
 def misplaced(made: Components, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
     """How many of n random points of the cube lie in no box, in two, or in one whose round is another than theirs."""
     row = Prefix(PROMPT, 0, remaining)
-    boxes, missed = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut_round(row, {})
+    boxes, missed = BoxCutter(made).cut_round(row, {})
     assert missed < MISSED
     wrong = 0
     for first in range(0, n, batch):
@@ -144,7 +146,7 @@ def test_ten_seeds_of_the_points_give_one_distribution(name):
     make, remaining = DECODERS[name]
     made, found = make(), []
     for seed in range(10):
-        walk = Enumerator(made.target, made.proposer, made.rule, NONE, made.randomness, seed)
+        walk = Enumerator(made, seed=seed)
         found.append(walk.enumerate_round(Prefix(PROMPT, 0, remaining)))
     assert max(compute_text_tv(found[0], other) for other in found) < 1e-13
 
@@ -169,7 +171,9 @@ def test_tables_moved_ten_times_by_a_last_bit_give_the_same_distance(name, seed)
 
 def texts_of(p, q, proposer, rule):
     target, draft = model(p, 3), model(q, 3)
-    return compute_text_tv(enumerate_output(target, proposer(draft), rule, PROMPT, 3), enumerate_target(target, PROMPT, 3))
+    return compute_text_tv(
+        enumerate_output(Components(target, proposer(draft), rule), PROMPT, 3), enumerate_target(target, PROMPT, 3)
+    )
 
 
 @pytest.mark.slow
@@ -197,7 +201,7 @@ def thin_table(count: int, mass: float):
 
 
 def test_mass_too_thin_to_look_into_is_stated():
-    walk = Enumerator(model(thin_table(3, 5e-15), 4), NoDraft(), TokenRule())
+    walk = Enumerator(Components(model(thin_table(3, 5e-15), 4), NoDraft(), TokenRule()))
     assert walk.compute_missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
     assert walk.compute_missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
 
@@ -205,17 +209,17 @@ def test_mass_too_thin_to_look_into_is_stated():
 def test_too_much_of_it_is_refused():
     target = model(thin_table(300, 5e-15), 301)
     with pytest.raises(EnumerationError, match=r"1\.5e-12 of the probability"):
-        enumerate_output(target, NoDraft(), TokenRule(), PROMPT, 1)
+        enumerate_output(Components(target, NoDraft(), TokenRule()), PROMPT, 1)
 
 
 def test_a_token_just_thicker_than_that_is_found():
-    probs = enumerate_output(model(thin_table(1, 2e-14), 2), NoDraft(), TokenRule(), PROMPT, 1)
+    probs = enumerate_output(Components(model(thin_table(1, 2e-14), 2), NoDraft(), TokenRule()), PROMPT, 1)
     assert probs[0,] == pytest.approx(2e-14, rel=1e-2)
 
 
 def test_rows_that_share_a_thin_interval_get_numbers_of_their_own():
     """Some hundred float64 numbers lie in it, for a thousand rows: they are looked at in smaller batches."""
-    cutter = BoxCutter(model(lambda ids: (0.5, 0.5), 2), NoDraft(), TokenRule())
+    cutter = BoxCutter(Components(model(lambda ids: (0.5, 0.5), 2), NoDraft(), TokenRule()))
     thin = {(Purpose.BONUS, 0, 0): (0.75, 0.75 + 3e-14)}
     seen, others = cutter.execute_boxes(Prefix(PROMPT, 0, 1), [thin] * 1000, {})
     assert [one.round.committed for one in seen] == [(1,)] * 1000 and not others
@@ -264,19 +268,19 @@ class Halving:
 def test_a_comparison_in_silence_is_noticed(rule):
     made = of_tables(lambda q: (DraftModel(q, 1), rule))
     with pytest.raises(EnumerationError, match="every use of a number must be reported"):
-        enumerate_output(made.target, made.proposer, made.rule, PROMPT, 2)
+        enumerate_output(made, PROMPT, 2)
 
 
 def test_a_number_computed_from_another_is_noticed():
     made = of_tables(lambda q: (DraftModel(q, 1), TokenRule()))
     with pytest.raises(EnumerationError, match="numbers or constants, not numbers computed from others"):
-        enumerate_output(made.target, made.proposer, made.rule, PROMPT, 2, randomness=Halving)
+        enumerate_output(replace(made, randomness=Halving), PROMPT, 2)
 
 
 def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():
     """Both siblings of best-drawn are cut into one interval for each token that its distribution can draw."""
     made = mutated("best-drawn")
-    boxes, _ = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut_round(Prefix(PROMPT, 0, 2), {})
+    boxes, _ = BoxCutter(made).cut_round(Prefix(PROMPT, 0, 2), {})
     first, second = ((Purpose.DRAFT, 0, node) for node in (0, 1))
     assert len({box[first] for _, box in boxes}) == 5
     for span in {box[first] for _, box in boxes}:

@@ -17,7 +17,7 @@ from specviz.decoding.engine import step
 from specviz.evidence.bugs.components import address_by_position
 from specviz.evidence.bugs.published import COMPONENTS, TIERS
 from specviz.evidence.bugs.registry import BUGS, TOY_P, TOY_Q, enumerate_tv, open_tables, with_rule
-from specviz.evidence.enumeration import compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
@@ -113,7 +113,7 @@ def test_r35_needs_a_rule_that_looks_ahead():
     """Under the token rule a random number behind a rejection has not been compared with anything: the distribution is kept, round after round."""
     for seed in range(3):
         made = with_rule(randomness=address_by_position)(open_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
-        probs = enumerate_output(made.target, made.proposer, made.rule, PROMPT, 3, randomness=made.randomness)
+        probs = enumerate_output(made, PROMPT, 3)
         assert compute_text_tv(probs, enumerate_target(made.target, PROMPT, 3)) < 1e-12
 
 
@@ -122,11 +122,11 @@ def test_the_block_rule_of_r35_keeps_the_distribution_and_more_draft_tokens_than
     open_ = open_tables(*BUGS["R35"].toy)
     target, draft = open_(Settings())
     proposer = DraftModel(draft, 2)
-    assert compute_tokens_per_pass(target, proposer, BlockRule(), PROMPT, 9) == pytest.approx(1 + 11 / 9, abs=1e-12)
-    assert compute_tokens_per_pass(target, proposer, TokenRule(), PROMPT, 9) == pytest.approx(1 + 10 / 9, abs=1e-12)
+    assert compute_tokens_per_pass(Components(target, proposer, BlockRule()), PROMPT, 9) == pytest.approx(1 + 11 / 9, abs=1e-12)
+    assert compute_tokens_per_pass(Components(target, proposer, TokenRule()), PROMPT, 9) == pytest.approx(1 + 10 / 9, abs=1e-12)
     for seed in range(3):
         p, q = (one for one in open_tables(*tables.pair("random", seed, 3, 100))(Settings()))
-        probs = enumerate_output(p, DraftModel(q, 3), BlockRule(), PROMPT, 3)
+        probs = enumerate_output(Components(p, DraftModel(q, 3), BlockRule()), PROMPT, 3)
         assert compute_text_tv(probs, enumerate_target(p, PROMPT, 3)) < 1e-12
 
 
@@ -236,6 +236,6 @@ def test_no_bonus_keeps_the_distribution_and_writes_less_per_pass():
     found = []
     for build in (mutant.control, mutant.build):
         made = build(open_tables(*mutant.toy), mutant.settings)
-        found.append(compute_tokens_per_pass(made.target, made.proposer, made.rule, PROMPT, 9))
+        found.append(compute_tokens_per_pass(made, PROMPT, 9))
     assert found[0] == pytest.approx((1 - 0.73**3) / (1 - 0.73), abs=1e-12)
     assert found[1] == pytest.approx(found[0] - 0.73**2, abs=1e-12)

@@ -13,7 +13,7 @@ from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import advance_prefix
 from specviz.decoding.methods import build_rule
 from specviz.evidence.analytic.fresh import UncachedModel, build_draft_reference
-from specviz.evidence.enumeration import BoxCutter, BoxRandomness
+from specviz.evidence.enumeration import BoxCutter, BoxRandomness, Components
 from specviz.evidence.matrix import draw_samples
 from specviz.models.memoized import MemoizedPair
 from specviz.proposers.draft import DraftModel
@@ -54,7 +54,7 @@ def test_in_every_box_of_random_numbers_it_has_the_references_outcome(made, rule
     target, draft = bigram_model(3, 3, 0.0), bigram_model(4, 3, 0.0)
     for remaining in (1, 2, 4):
         row = Prefix((2, 1), 0, remaining)
-        boxes, missed = BoxCutter(target, made(draft), rule).cut_round(row, {})
+        boxes, missed = BoxCutter(Components(target, made(draft), rule)).cut_round(row, {})
         assert missed < 1e-9
         numbers = BoxRandomness([box for _, box in boxes], {}, random.Random(5))
         device = DeviceSteps(target, made(draft), rule, numbers, rows=len(boxes), columns=8)

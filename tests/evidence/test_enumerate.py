@@ -14,6 +14,7 @@ from scipy import stats
 
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.evidence.enumeration import (
+    Components,
     Enumerator,
     compute_text_tv,
     compute_tokens_per_pass,
@@ -61,14 +62,22 @@ def worst(one: dict, other: dict) -> float:
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     target, draft = worlds(1, warper)
-    assert worst(enumerate_output(target, DraftModel(draft, 2), rule, PROMPT, 3), enumerate_target(target, PROMPT, 3)) < 1e-12
+    assert (
+        worst(enumerate_output(Components(target, DraftModel(draft, 2), rule), PROMPT, 3), enumerate_target(target, PROMPT, 3))
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, rule):
     target, draft = worlds(2)
-    assert worst(enumerate_output(target, DraftModel(draft, gamma), rule, PROMPT, 4), enumerate_target(target, PROMPT, 4)) < 1e-12
+    assert (
+        worst(
+            enumerate_output(Components(target, DraftModel(draft, gamma), rule), PROMPT, 4), enumerate_target(target, PROMPT, 4)
+        )
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
@@ -76,7 +85,7 @@ def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, r
 @pytest.mark.parametrize("eos_token_ids", (frozenset({1}), frozenset({0, 2})), ids=str)
 def test_text_and_stopping_time_have_the_targets_joint_distribution(eos_token_ids, gamma, rule):
     target, draft = worlds(3, {"temperature": 0.8})
-    probs = enumerate_output(target, DraftModel(draft, gamma), rule, PROMPT, 3, eos_token_ids)
+    probs = enumerate_output(Components(target, DraftModel(draft, gamma), rule, eos_token_ids=eos_token_ids), PROMPT, 3)
     assert worst(probs, enumerate_target(target, PROMPT, 3, eos_token_ids)) < 1e-12
     assert all(not eos_token_ids & set(text[:-1]) and (len(text) == 3 or text[-1] in eos_token_ids) for text in probs)
 
@@ -85,7 +94,7 @@ def test_text_and_stopping_time_have_the_targets_joint_distribution(eos_token_id
 def test_the_length_cap_and_the_end_of_the_context_cut_the_distribution_and_do_not_bend_it(length):
     p, q = pair("random", 5, V, 100)
     target, draft = model(p, V, context=len(PROMPT) + 1), model(q, V, context=len(PROMPT) + 1)
-    probs = enumerate_output(target, DraftModel(draft, 4), TokenRule(), PROMPT, length)
+    probs = enumerate_output(Components(target, DraftModel(draft, 4), TokenRule()), PROMPT, length)
     assert {len(text) for text in probs} == {min(length, 2)}  # the last token need not be held by the context
     assert worst(probs, enumerate_target(target, PROMPT, min(length, 2))) < 1e-12
 
@@ -95,7 +104,7 @@ def test_trees_keep_the_distribution_too(branching):
     target, draft = worlds(4)
     assert (
         worst(
-            enumerate_output(target, Siblings(draft, branching), TokenRule(), PROMPT, 2),
+            enumerate_output(Components(target, Siblings(draft, branching), TokenRule()), PROMPT, 2),
             enumerate_target(target, PROMPT, 2),
         )
         < 1e-12
@@ -104,7 +113,10 @@ def test_trees_keep_the_distribution_too(branching):
 
 def test_no_draft_tokens_and_the_target_alone_are_one():
     target, _ = worlds(5)
-    assert worst(enumerate_output(target, NoDraft(), TokenRule(), PROMPT, 3), enumerate_target(target, PROMPT, 3)) < 1e-15
+    assert (
+        worst(enumerate_output(Components(target, NoDraft(), TokenRule()), PROMPT, 3), enumerate_target(target, PROMPT, 3))
+        < 1e-15
+    )
 
 
 def test_the_targets_distribution_is_the_oracles():
@@ -116,7 +128,7 @@ def test_the_targets_distribution_is_the_oracles():
 @pytest.mark.parametrize("gamma", (1, 2, 3))
 def test_tokens_per_pass_are_what_the_papers_algorithm_commits(gamma):
     p, q = pair("random", 7, V, 6)
-    found = compute_tokens_per_pass(model(p, V), DraftModel(model(q, V), gamma), TokenRule(), PROMPT, 50)
+    found = compute_tokens_per_pass(Components(model(p, V), DraftModel(model(q, V), gamma), TokenRule()), PROMPT, 50)
     expected = token_rule.tokens_per_round(token_rule.Algorithm1(p, lambda ids, sibling: q(ids), (1,) * gamma).round(PROMPT))
     assert found == pytest.approx(float(expected), abs=1e-12)
 
@@ -134,7 +146,10 @@ class LyingRecord(TokenRule):
 def test_a_record_that_lies_about_thresholds_changes_nothing():
     target, draft = worlds(1)
     assert (
-        worst(enumerate_output(target, DraftModel(draft, 2), LyingRecord(), PROMPT, 3), enumerate_target(target, PROMPT, 3))
+        worst(
+            enumerate_output(Components(target, DraftModel(draft, 2), LyingRecord()), PROMPT, 3),
+            enumerate_target(target, PROMPT, 3),
+        )
         < 1e-12
     )
 
@@ -166,7 +181,7 @@ def test_a_rule_that_looks_at_two_uniforms_together_is_cut_rightly():
     p, q = target.probs(PROMPT), draft.probs(PROMPT)
     left = (p - q).clamp(min=0)
     expected = 0.16 * q + 0.84 * left / left.sum()
-    probs = enumerate_output(target, DraftModel(draft, 1), Both(), PROMPT, 2)
+    probs = enumerate_output(Components(target, DraftModel(draft, 1), Both()), PROMPT, 2)
     for token in range(V):
         assert sum(mass for text, mass in probs.items() if text[0] == token) == pytest.approx(float(expected[token]), abs=1e-12)
 
@@ -191,7 +206,7 @@ class OneForAll(ByPurposeAlone):
 def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
     """gamma 0, one bonus number for all rounds: the distribution of two tokens is the overlap of two cumulative intervals, by hand."""
     target = model(lambda ids: (0.5, 0.25, 0.25) if len(ids) == 1 else (0.25, 0.5, 0.25), V)
-    probs = enumerate_output(target, NoDraft(), TokenRule(), PROMPT, 2, randomness=ByPurposeAlone)
+    probs = enumerate_output(Components(target, NoDraft(), TokenRule(), ByPurposeAlone), PROMPT, 2)
     assert worst(probs, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
 
 
@@ -203,7 +218,7 @@ def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
     pooled: a false alarm once in 10,000 choices of the seed, and texts of probability 0 are never written."""
     target, draft = worlds(9)
     proposer, settings, n = DraftModel(draft, 2), Settings(max_new_tokens=3), 3000
-    probs = enumerate_output(target, proposer, TokenRule(), PROMPT, 3, randomness=wrapper)
+    probs = enumerate_output(Components(target, proposer, TokenRule(), wrapper), PROMPT, 3)
     assert sum(probs.values()) == pytest.approx(1, abs=1e-12)
     shard = Shard(target, proposer, TokenRule(), wrapper(PhiloxRandomness(7)), settings, PROMPT, count=n)
     drawn = Counter(map(tuple, sample_with_engine(shard).tokens.tolist()))
@@ -221,12 +236,12 @@ def test_a_uniform_used_for_everything_bends_the_distribution_far():
     exact = enumerate_target(target, PROMPT, 3)
     for wrapper in (ByPurposeAlone, OneForAll):
         assert (
-            compute_text_tv(enumerate_output(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3, randomness=wrapper), exact)
+            compute_text_tv(enumerate_output(Components(target, DraftModel(draft, 2), TokenRule(), wrapper), PROMPT, 3), exact)
             > 0.05
         )
 
 
 def test_boxes_of_a_round_fill_the_cube():
     target, draft = worlds(10)
-    walk = Enumerator(target, DraftModel(draft, 3), TokenRule())
+    walk = Enumerator(Components(target, DraftModel(draft, 3), TokenRule()))
     assert sum(mass for _, mass, _ in walk.list_outcomes(Prefix(PROMPT, 0, 9), {})) == pytest.approx(1, abs=1e-12)

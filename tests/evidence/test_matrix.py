@@ -20,7 +20,7 @@ from specviz.cli import matrix as command
 from specviz.decoding.engine import decode
 from specviz.decoding.methods import build_rule
 from specviz.evidence import matrix as matrix_module
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.matrix import (
     COLUMNS,
     LENGTH,
@@ -159,7 +159,7 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
         p, q = tables("random", seed, 4, 7)
         target = model(p, 4)
         truth = enumerate_target(target, (0,), LENGTH, eos_token_ids)
-        probs = enumerate_output(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, eos_token_ids)
+        probs = enumerate_output(Components(target, DraftModel(model(q, 4), 2), rule, eos_token_ids=eos_token_ids), (0,), LENGTH)
         never = [
             text
             for text in truth

@@ -10,7 +10,7 @@ import pytest
 
 from specviz.evidence.bugs.components import BestOfDrawnProposer
 from specviz.evidence.bugs.registry import BUGS, TOY_P, TOY_Q, open_tables
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests import tables
@@ -63,7 +63,7 @@ def test_best_drawn_with_other_numbers_of_siblings(width, handed, distance):
     p, q = exactly(TOY_P), exactly(TOY_Q)
     expected, exact = distribution_of(run(best_drawn(width, handed, p, q), 2)), of_target(p, 2)
     target, draft = open_tables(TOY_P, TOY_Q)(Settings())
-    written = enumerate_output(target, BestOfDrawnProposer(draft, width, handed), TokenRule(), PROMPT, 2)
+    written = enumerate_output(Components(target, BestOfDrawnProposer(draft, width, handed), TokenRule()), PROMPT, 2)
     found = token_rule.total_variation(expected, exact)
     assert compute_text_tv(written, enumerate_target(target, PROMPT, 2)) == pytest.approx(float(found), abs=1e-12)
     assert round(float(found), 3) == {(2, 1): 0.165, (3, 1): 0.239, (3, 2): 0.121}[width, handed]

@@ -17,7 +17,7 @@ from specviz.errors import ModelError, SettingsError
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.analytic.fresh import build_draft_reference
 from specviz.evidence.decoder import build_decoder
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import build_pair, load_pair
 from specviz.models.pairs.mapped import MappedPair, keep_last
@@ -89,7 +89,7 @@ CASES = [(name, rule) for name in PROPOSERS for rule in ("token", "block", "k-se
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     settings = Settings(**warper)
     target, draft = tables(1, settings)
-    made = enumerate_output(target, DraftModel(draft, 2), build_rule(replace(settings, rule=rule)), PROMPT, 3)
+    made = enumerate_output(Components(target, DraftModel(draft, 2), build_rule(replace(settings, rule=rule))), PROMPT, 3)
     assert compute_text_tv(made, enumerate_target(target, PROMPT, 3)) < 1e-12
 
 
@@ -98,7 +98,7 @@ def test_every_way_to_draft_from_it_keeps_the_distribution_and_stays_silent_wher
     settings = Settings(rule=rule)
     target, draft = tables(2, settings)
     try:
-        made = enumerate_output(target, PROPOSERS[name](draft), build_rule(settings), PROMPT, 3)
+        made = enumerate_output(Components(target, PROPOSERS[name](draft), build_rule(settings)), PROMPT, 3)
     except SettingsError:
         assert rule != "token", "the token rule judges every tree"
         return
@@ -136,8 +136,8 @@ class NotRescaled(DraftModel):
 def test_a_q_that_is_not_rescaled_is_found():
     target, draft = model(lambda ids: (0.3, 0.3, 0.4), 3), mapped_table(lambda ids: (0.2, 0.1, 0.3, 0.4))
     expected = enumerate_target(target, PROMPT, 2)
-    assert compute_text_tv(enumerate_output(target, DraftModel(draft, 2), TokenRule(), PROMPT, 2), expected) < 1e-12
-    assert compute_text_tv(enumerate_output(target, NotRescaled(draft, 2), TokenRule(), PROMPT, 2), expected) > 0.01
+    assert compute_text_tv(enumerate_output(Components(target, DraftModel(draft, 2), TokenRule()), PROMPT, 2), expected) < 1e-12
+    assert compute_text_tv(enumerate_output(Components(target, NotRescaled(draft, 2), TokenRule()), PROMPT, 2), expected) > 0.01
 
 
 def test_the_tables_above_are_silent_after_some_texts_and_not_after_others():

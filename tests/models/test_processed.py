@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import NoBadWordsLogitsProcessor, RepetitionPenaltyLogitsProcessor, SuppressTokensLogitsProcessor
 
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.serving_setups.targets import OncePerRoundModel, ProcessedDrawsRule, ban_tokens
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.processed import ProcessedModel
@@ -67,7 +67,8 @@ def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
     logits, draft = tables(seed)
     meant = enumerate_target(ProcessedModel(logits, processor), (0,), length)
     return compute_text_tv(
-        enumerate_output(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule, (0,), length), meant
+        enumerate_output(Components(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule), (0,), length),
+        meant,
     )
 
 
@@ -87,9 +88,9 @@ def test_a_penalty_set_once_a_round_writes_another_distribution(seed):
 def test_a_ban_on_drawn_tokens_only_lets_the_draft_tokens_through():
     logits, draft = tables(0)
     rule = ProcessedDrawsRule(ban_tokens([2]))
-    found = enumerate_output(logits.table, DraftModel(draft, 2), rule, (0,), 2)
+    found = enumerate_output(Components(logits.table, DraftModel(draft, 2), rule), (0,), 2)
     assert sum(mass for text, mass in found.items() if 2 in text) > 0.05
-    right = enumerate_output(ProcessedModel(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule(), (0,), 2)
+    right = enumerate_output(Components(ProcessedModel(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule()), (0,), 2)
     assert not any(2 in text for text in right)
 
 

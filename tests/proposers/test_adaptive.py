@@ -9,7 +9,7 @@ import torch
 
 from specviz.decoding.engine import advance_prefix, decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Enumerator, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, Enumerator, compute_text_tv, enumerate_output, enumerate_target
 from specviz.proposers import adaptive as policies
 from specviz.proposers.adaptive import (
     DRAFT_LENGTH_POLICIES,
@@ -194,7 +194,7 @@ def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkey
 def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
     """Heuristic: after a fully accepted draft the next is longer. If they were one row, the second round would have one length."""
     target, draft = model(lambda ids: (0.5, 0.5), 2), model(lambda ids: (0.9, 0.1), 2)
-    walk = Enumerator(target, AdaptiveDraft(draft, HeuristicPolicy(1)), TokenRule())
+    walk = Enumerator(Components(target, AdaptiveDraft(draft, HeuristicPolicy(1)), TokenRule()))
     first = walk.list_outcomes(Prefix(PROMPT, 0, 6), {})
     again = {after.past[0] for after, _, _ in first}
     assert again == {(1, 0), (1, 1)}
@@ -230,7 +230,7 @@ class Foreseeing(DraftModel):
 def test_a_policy_that_knew_the_random_numbers_would_change_the_distribution():
     """So the enumeration of policies can fail."""
     target, proposer = world("draft", 1)
-    written = enumerate_output(target, Foreseeing(proposer.draft, target), TokenRule(), PROMPT, 2)
+    written = enumerate_output(Components(target, Foreseeing(proposer.draft, target), TokenRule()), PROMPT, 2)
     assert compute_text_tv(written, enumerate_target(target, PROMPT, 2)) > 0.01
 
 

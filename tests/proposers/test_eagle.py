@@ -22,7 +22,7 @@ from specviz.errors import DamagedModelError, ModelError, SettingsError, Unsuppo
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.analytic.fresh import UncachedDraftHead
 from specviz.evidence.decoder import build_decoder
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import eagle as stored
 from specviz.models.attachments.eagle import EAGLES, WEIGHTS, load_eagle, save_eagle
 from specviz.models.attachments.folder import CONFIG
@@ -123,13 +123,13 @@ SHAPES = (  # settings, with the vocabulary of the world
 @pytest.mark.parametrize(("more", "vocabulary"), SHAPES, ids=str)
 def test_the_distribution_of_the_text_is_the_targets_whatever_the_head_draws(more, vocabulary, temperature):
     target, proposer = world(11, vocabulary, Settings(temperature=temperature, **more))
-    probs = enumerate_output(target, proposer, TokenRule(), (0, 1), 3)
+    probs = enumerate_output(Components(target, proposer, TokenRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 def test_a_chain_keeps_the_distribution_under_block_verification_too():
     target, proposer = world(12, 3, Settings(gamma=2))
-    probs = enumerate_output(target, proposer, BlockRule(), (0, 1), 3)
+    probs = enumerate_output(Components(target, proposer, BlockRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, sample_target_only, step
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import HEADS, WEIGHTS, Heads, load_heads, save_heads
@@ -89,13 +89,13 @@ def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Hidd
 @pytest.mark.parametrize(("shape", "siblings", "vocabulary"), SHAPES)
 def test_the_distribution_of_the_text_is_the_targets_whatever_the_heads_draft(shape, siblings, vocabulary, temperature):
     target, proposer = world(11, vocabulary, Settings(temperature=temperature, tree=shape, siblings=siblings))
-    probs = enumerate_output(target, proposer, TokenRule(), (0, 1), 3)
+    probs = enumerate_output(Components(target, proposer, TokenRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 def test_a_chain_of_heads_keeps_the_distribution_under_block_verification_too():
     target, proposer = world(12, 3, Settings(tree="1-1", siblings="independent"))
-    probs = enumerate_output(target, proposer, BlockRule(), (0, 1), 3)
+    probs = enumerate_output(Components(target, proposer, BlockRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 

@@ -9,7 +9,7 @@ import torch
 from specviz.decoding.engine import decode, step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
 from specviz.proposers import adaptive as policies
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.several_chains import SeveralChains
@@ -43,7 +43,7 @@ def thresholds_that_three_tokens_meet(monkeypatch):
 
 def apart(name: str, seed: int, vocabulary: int, rule: str, length: int, **warper) -> float:
     target, proposer = world(name, seed, vocabulary, **warper)
-    written = enumerate_output(target, proposer, build_rule(Settings(rule=rule)), PROMPT, length)
+    written = enumerate_output(Components(target, proposer, build_rule(Settings(rule=rule))), PROMPT, length)
     return compute_text_tv(written, enumerate_target(target, PROMPT, length))
 
 
@@ -62,7 +62,7 @@ def test_under_every_temperature_and_cut_texts_have_the_targets_distribution(nam
 def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
     target, proposer = world(name, 3, 2 if name in TREES else 3)
     eos_token_ids = frozenset({1})
-    written = enumerate_output(target, proposer, TokenRule(), PROMPT, 3, eos_token_ids)
+    written = enumerate_output(Components(target, proposer, TokenRule(), eos_token_ids=eos_token_ids), PROMPT, 3)
     assert compute_text_tv(written, enumerate_target(target, PROMPT, 3, eos_token_ids)) < 1e-12
 
 
@@ -104,7 +104,7 @@ def test_a_bad_draft_costs_speed_and_an_oracle_loses_nothing():
     found = {}
     for name in ("oracle", "draft", "adversarial", "none"):
         target, proposer = world(name, 1)
-        found[name] = compute_tokens_per_pass(target, proposer, TokenRule(), PROMPT, 9)
+        found[name] = compute_tokens_per_pass(Components(target, proposer, TokenRule()), PROMPT, 9)
     assert found["oracle"] == pytest.approx(3, abs=1e-12) and found["none"] == 1
     assert found["none"] < found["adversarial"] < found["oracle"] > found["draft"]
 

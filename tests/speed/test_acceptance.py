@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Enumerator, enumerate_target
+from specviz.evidence.enumeration import Components, Enumerator, enumerate_target
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -41,7 +41,7 @@ TEXT = (
 
 def enumerated_rounds(target, draft, gamma: int, length: int, rule: Rule | None = None) -> float:
     """Of the production step with every random number enumerated: one round, and those after it."""
-    walk = Enumerator(target, DraftModel(draft, gamma), rule or TokenRule())
+    walk = Enumerator(Components(target, DraftModel(draft, gamma), rule or TokenRule()))
     known = {}
 
     def ahead(row: Prefix) -> float:

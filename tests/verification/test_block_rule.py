@@ -15,6 +15,7 @@ from specviz.decoding.engine import decode, step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration import (
+    Components,
     Enumerator,
     compute_text_tv,
     compute_tokens_per_pass,
@@ -40,7 +41,7 @@ def algorithm1(p, q, gamma: int) -> token_rule.Algorithm1:
 
 
 def round_distribution(p, q, gamma: int) -> dict:
-    walk = Enumerator(model(p, 3), DraftModel(model(q, 3), gamma), BlockRule())
+    walk = Enumerator(Components(model(p, 3), DraftModel(model(q, 3), gamma), BlockRule()))
     return walk.enumerate_round(Prefix(PROMPT, 0, 9))
 
 
@@ -65,7 +66,7 @@ def test_one_round_of_the_production_rule_is_one_round_of_the_papers(kind, gamma
 @pytest.mark.parametrize("seed", range(3))
 def test_several_rounds_of_the_production_rule_keep_the_distribution(seed):
     p, q = pair("random", seed, 3, 7)
-    probs = enumerate_output(model(p, 3), DraftModel(model(q, 3), 2), BlockRule(), PROMPT, 3)
+    probs = enumerate_output(Components(model(p, 3), DraftModel(model(q, 3), 2), BlockRule()), PROMPT, 3)
     assert compute_text_tv(probs, enumerate_target(model(p, 3), PROMPT, 3)) < 1e-12
 
 
@@ -74,7 +75,7 @@ def test_the_papers_example_accepts_11_9_of_two_draft_tokens_and_the_token_rule_
     assert token_rule.tokens_per_round(BlockVerification(p, q, 2).round(())) == 1 + F(11, 9)
     assert token_rule.tokens_per_round(algorithm1(p, q, 2).round(())) == 1 + F(10, 9)
     for rule, accepted in ((BlockRule(), 11 / 9), (TokenRule(), 10 / 9)):
-        assert compute_tokens_per_pass(model(p, 2), DraftModel(model(q, 2), 2), rule, PROMPT, 9) == pytest.approx(
+        assert compute_tokens_per_pass(Components(model(p, 2), DraftModel(model(q, 2), 2), rule), PROMPT, 9) == pytest.approx(
             1 + accepted, abs=1e-12
         )
 

@@ -18,7 +18,7 @@ import pytest
 from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Enumerator, compute_text_tv, enumerate_target
+from specviz.evidence.enumeration import Components, Enumerator, compute_text_tv, enumerate_target
 from specviz.models.table import TableModel
 from specviz.proposers import adaptive as policies
 from specviz.proposers.base import HiddenStateProposer
@@ -341,7 +341,7 @@ def test_a_round_is_that_of_the_other_enumeration(make, rule):
     """Two computations that share only the production step, on a table where nothing cancels."""
     p, q = pair("random", 4, 3, 7)
     target, proposer = model(p, 3), make(model(q, 3))
-    found = Enumerator(target, proposer, rule).enumerate_round(Prefix(PROMPT, 0, LENGTH))
+    found = Enumerator(Components(target, proposer, rule)).enumerate_round(Prefix(PROMPT, 0, LENGTH))
     whole = defaultdict(float)
     for text, mass in found.items():
         for rest, more in (

@@ -15,7 +15,7 @@ import torch
 
 from specviz.decoding.engine import decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import Enumerator, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, Enumerator, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
@@ -78,7 +78,7 @@ def worst(found: dict, expected: dict) -> float:
 
 
 def round_distribution(target, proposer, rule) -> dict:
-    return Enumerator(target, proposer, rule).enumerate_round(Prefix(PROMPT, 0, 9))
+    return Enumerator(Components(target, proposer, rule)).enumerate_round(Prefix(PROMPT, 0, 9))
 
 
 def tensors(p, q) -> list[torch.Tensor]:
@@ -128,7 +128,7 @@ def test_one_round_of_the_token_rule_on_siblings_is_one_round_of_the_papers(prop
 @pytest.mark.parametrize("proposer", (Siblings, DistinctSiblings))
 def test_several_rounds_of_siblings_keep_the_distribution(proposer):
     p, q = pair("random", 5, 3, 7)
-    probs = enumerate_output(model(p, 3), proposer(model(q, 3), (2,)), TokenRule(), PROMPT, 3)
+    probs = enumerate_output(Components(model(p, 3), proposer(model(q, 3), (2,)), TokenRule()), PROMPT, 3)
     assert compute_text_tv(probs, enumerate_target(model(p, 3), PROMPT, 3)) < 1e-12
 
 
@@ -214,7 +214,7 @@ def test_the_production_rule_keeps_the_distribution_for_every_rho_from_rho_star_
     p, q = pair(kind, 6, vocabulary, 7)
     target = model(p, vocabulary)
     length = len(branching) + 1  # room for every level
-    probs = enumerate_output(target, Siblings(model(q, vocabulary), branching), SequentialRule(place), PROMPT, length)
+    probs = enumerate_output(Components(target, Siblings(model(q, vocabulary), branching), SequentialRule(place)), PROMPT, length)
     assert compute_text_tv(probs, enumerate_target(target, PROMPT, length)) < 1e-12
 
 

@@ -15,7 +15,7 @@ import torch
 from specviz.decoding.engine import step
 from specviz.decoding.methods import build_rule
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration import compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -30,7 +30,7 @@ P, Q = (F(60, 100), F(34, 100), F(5, 100), F(1, 100)), (F(1, 4),) * 4
 
 
 def distribution_of(p, q, length: int, rule=None, gamma: int = 1) -> dict:
-    return enumerate_output(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON), PROMPT, length)
+    return enumerate_output(Components(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON)), PROMPT, length)
 
 
 def warped(table, settings: Settings) -> TableModel:
@@ -69,7 +69,10 @@ def test_its_distribution_lies_far_from_the_targets_on_every_table(seed, propose
         "fixed tree": lambda: FixedTree(lambda ids, i: i, (3, 1), 4),
     }[proposer]()
     target = model(p, 4)
-    probs, truth = enumerate_output(target, made, TypicalRule(EPSILON), PROMPT, 2), enumerate_target(target, PROMPT, 2)
+    probs, truth = (
+        enumerate_output(Components(target, made, TypicalRule(EPSILON)), PROMPT, 2),
+        enumerate_target(target, PROMPT, 2),
+    )
     lost = sum(mass for text, mass in truth.items() if text not in probs)
     assert compute_text_tv(probs, truth) >= max(lost, 0.2) - 1e-12
 
@@ -82,7 +85,7 @@ def test_at_temperature_0_it_coincides_with_the_target(seed, epsilon):
     p, q = pair("random", seed, 3, 7)
     target = warped(p, greedy)
     for draft in (warped(q, greedy), model(q, 3)):
-        probs = enumerate_output(target, DraftModel(draft, 2), TypicalRule(epsilon), PROMPT, 3)
+        probs = enumerate_output(Components(target, DraftModel(draft, 2), TypicalRule(epsilon)), PROMPT, 3)
         assert compute_text_tv(probs, enumerate_target(target, PROMPT, 3)) < 1e-12
 
 
@@ -90,7 +93,7 @@ def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_t
     p, q = pair("random", 3, 3, 7)
     for settings, alike in ((Settings(top_k=1), True), (Settings(top_k=2), False)):
         target = warped(p, settings)
-        probs = enumerate_output(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON), PROMPT, 2)
+        probs = enumerate_output(Components(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON)), PROMPT, 2)
         assert (compute_text_tv(probs, enumerate_target(target, PROMPT, 2)) < 1e-12) is alike
 
 

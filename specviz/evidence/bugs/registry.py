@@ -21,14 +21,13 @@ from specviz.evidence.bugs.components import (
     round_probs_to_bfloat16,
 )
 from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
-from specviz.evidence.enumeration import Text, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.enumeration import Components, Text, Wrapper, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.base import LanguageModel
 from specviz.models.table import TableModel
 from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import FixedTree
-from specviz.randomness import Randomness
 from specviz.settings import Settings
 from specviz.verification.block import BlockRule
 from specviz.verification.rule import Rule
@@ -45,17 +44,6 @@ Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and d
 Table = Callable[[Text], Sequence[float]]
 Probs = Sequence[float] | Table  # one distribution everywhere, or one for each prefix
 TablePair = tuple[Probs, Probs]  # of target and draft
-Wrapper = Callable[[Randomness], Randomness]
-
-
-@dataclass(frozen=True, slots=True)
-class Components:
-    """The first four arguments of ``decode``; ``randomness`` wraps the seed's own random numbers."""
-
-    target: LanguageModel
-    proposer: Proposer
-    rule: Rule
-    randomness: Wrapper = lambda randomness: randomness
 
 
 Build = Callable[[Open, Settings], Components]  # calls its first argument once for each source, so that each has its own cache
@@ -83,7 +71,7 @@ def _compute_toy_tv(bug: Bug) -> float:
 def enumerate_tv(build: Build, open_pair: Open, settings: Settings, prompt: Sequence[int] = (0,)) -> float:
     """Total variation between the exact distributions of what a decoder on table models writes and of what its target writes."""
     made = build(open_pair, settings)
-    probs = enumerate_output(made.target, made.proposer, made.rule, prompt, settings.max_new_tokens, randomness=made.randomness)
+    probs = enumerate_output(made, prompt, settings.max_new_tokens)
     return compute_text_tv(probs, enumerate_target(open_pair(settings)[0], prompt, settings.max_new_tokens))
 
 
