@@ -20,7 +20,7 @@ KINDS = {
 }
 
 
-def tiny_encoder_decoder(kind: str, vocabulary: int, seed: int = 0, spread: float = 0.25, **more) -> PreTrainedModel:
+def build_tiny_encoder_decoder(kind: str, vocabulary: int, seed: int = 0, spread: float = 0.25, **more) -> PreTrainedModel:
     """Three layers of encoder, two of decoder, width 32; distances matter as much as tokens do."""
     torch.manual_seed(10 * list(KINDS).index(kind) + seed)
     make, options = KINDS[kind]
@@ -37,7 +37,7 @@ def tiny_encoder_decoder(kind: str, vocabulary: int, seed: int = 0, spread: floa
     return model.requires_grad_(False)
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
+def build_tokenizer() -> PreTrainedTokenizerFast:
     """Words with a mark for the space before them, characters, and the end of text after every prompt, as T5's writes it."""
     text = " ".join([*TEXT, GERMAN]).split()
     words, characters = ({f"\u2581{word}" for word in text}, {*"".join(text), "\u2581"})
@@ -50,9 +50,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 def write_encoder_decoders(folder: Path, kind: str = "t5") -> tuple[Path, Path]:
     """Folders of a target and a draft that is the target with some noise."""
-    words = tokenizer()
+    words = build_tokenizer()
     for name in ("target", "draft"):
-        model = tiny_encoder_decoder(kind, len(words))
+        model = build_tiny_encoder_decoder(kind, len(words))
         if name == "draft":
             with torch.no_grad():
                 for weight in model.parameters():

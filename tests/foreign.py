@@ -18,7 +18,7 @@ from specviz.settings import Settings
 from specviz.training.corpus import END_OF_TEXT
 from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 from specviz.verification.draft_tree import DraftTree
-from tests.pairs import TEXT, tiny_model
+from tests.pairs import TEXT, build_tiny_model
 
 OTHER = [
     "The children ran down to the brook to sail their boats. It was a warm summer day, and the sun was shining on the river.\n"
@@ -29,13 +29,13 @@ def write_foreign_pair(folder: Path, context: int = 128) -> tuple[Path, Path]:
     """Folders of a target and a draft with tokenizers of their own; either has tokens that the other lacks. context: the draft's."""
     for name, text, size, layers, seed in (("target", TEXT, 330, 2, 0), ("draft", OTHER, 300, 1, 1)):
         tokenizer = train_tokenizer(text, size)
-        model = tiny_model(tokenizer.get_vocab_size(), layers, seed, 128 if name == "target" else context, spread=0.1)
+        model = build_tiny_model(tokenizer.get_vocab_size(), layers, seed, 128 if name == "target" else context, spread=0.1)
         model.save_pretrained(folder / name)
         save_tokenizer(tokenizer, folder / name)
     return folder / "target", folder / "draft"
 
 
-def byte_level(text: list[str], size: int, end: str = END_OF_TEXT, begin: str | None = None) -> PreTrainedTokenizerBase:
+def train_byte_level(text: list[str], size: int, end: str = END_OF_TEXT, begin: str | None = None) -> PreTrainedTokenizerBase:
     """A byte-level tokenizer whose end-of-text token has this name; with ``begin`` it puts a token of that name before every text."""
     made = train_tokenizer(text, size)
     record = made.to_str().replace(END_OF_TEXT, end)
@@ -47,7 +47,7 @@ def byte_level(text: list[str], size: int, end: str = END_OF_TEXT, begin: str | 
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token=begin or end, eos_token=end)
 
 
-def pieces_of_words() -> PreTrainedTokenizerBase:
+def build_word_pieces() -> PreTrainedTokenizerBase:
     """A SentencePiece tokenizer as Llama 2 has it: spaces are part of tokens, one is put before a text, other bytes fall back."""
     vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"<0x{byte:02X}>": 3 + byte for byte in range(256)}
     for piece in ("\u2581", "a", "b", "e", "r", "i", "t", "\u2581a", "ab", "\u2581the", "\u2581r", "it", "abb"):
@@ -77,12 +77,12 @@ SHARED = {0: 3, 2: 0}  # token of a target with three -> token of a draft with f
 UNSHARED = (1, 2)  # how the draft spells the target's token 1
 
 
-def spelled(ids: tuple[int, ...]) -> tuple[int, ...]:
+def spell(ids: tuple[int, ...]) -> tuple[int, ...]:
     """A target's text in the draft's ids: its tokens one by one, token 1 as two of the draft's."""
     return tuple(one for token in ids for one in ((SHARED[token],) if token in SHARED else UNSHARED))
 
 
-def mapped_table(table, settings: Settings | None = None) -> MappedDraft:
+def build_mapped_table(table, settings: Settings | None = None) -> MappedDraft:
     """A draft of four tokens, given as a table in its own ids, for a target of three."""
     ids = (torch.tensor(side) for side in zip(*SHARED.items(), strict=True))
-    return MappedDraft(TableLogits(table, 4), TokenMap(*ids, spelled, 3, 4), settings or Settings(), 3)
+    return MappedDraft(TableLogits(table, 4), TokenMap(*ids, spell, 3, 4), settings or Settings(), 3)

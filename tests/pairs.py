@@ -15,7 +15,9 @@ TEXT = [
 ]
 
 
-def tiny_model(vocabulary: int, layers: int = 2, seed: int = 0, context: int = 128, spread: float = 0.3) -> LlamaForCausalLM:
+def build_tiny_model(
+    vocabulary: int, layers: int = 2, seed: int = 0, context: int = 128, spread: float = 0.3
+) -> LlamaForCausalLM:
     """A Llama decoder of width 32 whose distributions are uneven enough to accept and reject."""
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -41,8 +43,8 @@ def write_pair(folder: Path, vocabulary: int = 300) -> tuple[Path, Path]:
     """Folders of a target and a draft that is the target with some noise, so that many draft tokens are kept."""
     tokenizer = train_tokenizer(TEXT, vocabulary)
     size = tokenizer.get_vocab_size()
-    target = tiny_model(size)
-    draft = tiny_model(size)
+    target = build_tiny_model(size)
+    draft = build_tiny_model(size)
     with torch.no_grad():
         for parameter in draft.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)

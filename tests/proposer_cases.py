@@ -45,7 +45,7 @@ TREES: dict[str, dict] = SAME_DISTRIBUTION | {
 CASES = CHAINS | TREES
 
 
-def rules(name: str) -> list[str]:
+def list_rules(name: str) -> list[str]:
     """The exact rules that can judge a case, by name; k-seq on one chain alone, since on chains it is the token rule."""
     refused = {"block": TREES, "k-seq": CASES.keys() - {"draft", *SAME_DISTRIBUTION}}
     return [rule for rule in RULES if build_rule(Settings(rule=rule)).exact and name not in refused.get(rule, ())]
@@ -82,7 +82,7 @@ class TablePair:
         return self.open(settings)
 
 
-def world(name: str, seed: int, vocabulary: int = 3, **more: object) -> tuple:
+def build_case_world(name: str, seed: int, vocabulary: int = 3, **more: object) -> tuple:
     """Target and proposer of a case on tables, opened as any request is."""
     case: Mapping = CASES[name]
     return open_proposer(TablePair(seed, vocabulary), Settings(**{"gamma": 2, **case, **more}))

@@ -24,7 +24,7 @@ Text = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Handed:
+class HandedBlock:
     """One row's proposals and how likely they are."""
 
     block: DraftTree
@@ -35,7 +35,7 @@ class Handed:
         return self.block.tokens[0], self.block.parents[0]
 
 
-def handed(proposer, prefix: Prefix) -> list[Handed]:
+def enumerate_blocks(proposer, prefix: Prefix) -> list[HandedBlock]:
     """Every block that a proposer can hand over after a prefix; weights sum to 1."""
     pending, found = [({}, 1.0)], []
     while pending:
@@ -45,22 +45,24 @@ def handed(proposer, prefix: Prefix) -> list[Handed]:
         for index, ((script, weight), missing) in enumerate(zip(pending, randomness.missing, strict=True)):
             if not missing:
                 parts = (block.tokens, block.parents, block.q, block.u_draft)
-                found.append(Handed(DraftTree(*((part[index],) for part in parts), block.source, block.counts_fixed), weight))
+                found.append(
+                    HandedBlock(DraftTree(*((part[index],) for part in parts), block.source, block.counts_fixed), weight)
+                )
                 continue
             purpose, node = missing[0]
             assert purpose is Purpose.DRAFT
-            grown += [(script | {missing[0]: u}, weight * share) for u, share in middles(block.q[index][node])]
+            grown += [(script | {missing[0]: u}, weight * share) for u, share in list_middles(block.q[index][node])]
         pending = grown
     return found
 
 
-def middles(probs: Tensor) -> list[tuple[float, float]]:
+def list_middles(probs: Tensor) -> list[tuple[float, float]]:
     """A random number inside each token's interval, and the token's mass."""
     ends = probs.cumsum(-1)
     return [(u, mass) for u, mass in zip(((ends - probs / 2) / ends[-1]).tolist(), probs.tolist(), strict=True) if mass > 0]
 
 
-def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[float, Text, Tensor]]:
+def enumerate_verdicts(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[float, Text, Tensor]]:
     """Probability, accepted tokens and distribution of the token after them (V,), for every way in which a rule judges a block."""
     pending = [({}, 1.0)]
     while pending:
@@ -78,7 +80,7 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
         ]
 
 
-def written(target: TableModel, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
+def enumerate_written(target: TableModel, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
     """Distribution of ``length`` tokens: one round writes the first, target-only sampling the rest."""
     row, result = Prefix(prompt, 0, length), defaultdict(float)
 
@@ -87,11 +89,11 @@ def written(target: TableModel, proposer, rule, prompt: Text, length: int) -> di
         left = length + len(prompt) - len(ids)
         return enumerate_target(target, ids, left) if left else {(): 1.0}
 
-    for one in handed(proposer, row):
+    for one in enumerate_blocks(proposer, row):
         if one.block.widest:  # a rule that refuses the tree raises here
             rule.verify([row], one.block, target.distributions([row], one.block), ScriptedRandomness([{}]))
         p = target.distributions([row], one.block)[0]
-        for weight, kept, probs in judged(rule, row, one.block, p):
+        for weight, kept, probs in enumerate_verdicts(rule, row, one.block, p):
             for token, mass in enumerate(probs.tolist()):
                 if mass:
                     for rest, more in rests((*prompt, *kept, token)).items():

@@ -30,7 +30,7 @@ DRAFTS = ("random", "uniform", "one-hot", "disjoint", "equal")
 # Tables of fractions ---------------------------------------------------------------------------------------------------
 
 
-def random_distribution(seed: object, vocabulary: int, parts: int, support: Sequence[int] | None = None) -> Distribution:
+def draw_distribution(seed: object, vocabulary: int, parts: int, support: Sequence[int] | None = None) -> Distribution:
     """A distribution whose masses are multiples of 1 / parts, on the support given."""
     dice = random.Random(repr(seed))
     counts = [0] * vocabulary
@@ -39,11 +39,11 @@ def random_distribution(seed: object, vocabulary: int, parts: int, support: Sequ
     return tuple(Fraction(count, parts) for count in counts)
 
 
-def one_hot_distribution(token: int, vocabulary: int) -> Distribution:
+def build_one_hot(token: int, vocabulary: int) -> Distribution:
     return tuple(Fraction(int(i == token)) for i in range(vocabulary))
 
 
-def remembered(table: Table) -> Table:
+def remember(table: Table) -> Table:
     """The same table, each prefix computed once."""
     known: dict[tuple[int, ...], Distribution] = {}
     return lambda ids: known[ids] if ids in known else known.setdefault(ids, table(ids))
@@ -54,25 +54,25 @@ def pair(kind: str, seed: int, vocabulary: int, parts: int) -> tuple[Table, Tabl
     low, high = range(vocabulary // 2), range(vocabulary // 2, vocabulary)
 
     def p(ids: tuple[int, ...]) -> Distribution:
-        return random_distribution(("p", seed, ids), vocabulary, parts, low if kind == "disjoint" else None)
+        return draw_distribution(("p", seed, ids), vocabulary, parts, low if kind == "disjoint" else None)
 
     def q(ids: tuple[int, ...]) -> Distribution:
         match kind:
             case "uniform":
                 return (Fraction(1, vocabulary),) * vocabulary
             case "one-hot":
-                return one_hot_distribution(random.Random(repr(("q", seed, ids))).randrange(vocabulary), vocabulary)
+                return build_one_hot(random.Random(repr(("q", seed, ids))).randrange(vocabulary), vocabulary)
             case "equal":
                 return p(ids)
-        return random_distribution(("q", seed, ids), vocabulary, parts, high if kind == "disjoint" else None)
+        return draw_distribution(("q", seed, ids), vocabulary, parts, high if kind == "disjoint" else None)
 
-    return remembered(p), remembered(q)
+    return remember(p), remember(q)
 
 
 LAST_PLACE = os.environ.get("SPECVIZ_LAST_PLACE")  # a seed: the models of all tests get tables moved by a last bit
 
 
-def moved(table: Table | Sequence, seed: int) -> Table:
+def move_table(table: Table | Sequence, seed: int) -> Table:
     """A table each of whose numbers lies one unit in the last place beside, above or below at random; zeros and ones stay.
 
     The mathematics libraries of another processor round so: no test may hang on a last bit. ``make test-all`` runs the tests on
@@ -84,13 +84,13 @@ def moved(table: Table | Sequence, seed: int) -> Table:
         masses = [float(mass) for mass in (table(ids) if callable(table) else table)]
         return tuple(float(np.nextafter(m, dice.choice((0.0, 1.0)))) if 0.0 < m < 1.0 else m for m in masses)
 
-    return remembered(beside)
+    return remember(beside)
 
 
 def model(
     table: Table, vocabulary: int, settings: Settings | None = None, context: int | None = None, kind=TableModel
 ) -> TableModel:
-    given = table if LAST_PLACE is None else moved(table, int(LAST_PLACE))
+    given = table if LAST_PLACE is None else move_table(table, int(LAST_PLACE))
     return kind(given, vocabulary, settings, context)
 
 
@@ -150,9 +150,7 @@ class FixedTree:
                     grown.append(len(tokens))
                     tokens.append(token), parents.append(parent)
             level_nodes = grown
-        distributions = [
-            torch.tensor([float(x) for x in one_hot_distribution(t, self.vocabulary)], dtype=torch.float64) for t in tokens
-        ]
+        distributions = [torch.tensor([float(x) for x in build_one_hot(t, self.vocabulary)], dtype=torch.float64) for t in tokens]
         return tokens, parents, distributions, [None] * len(tokens)
 
 
@@ -218,7 +216,7 @@ class World:
     eos_token_ids: frozenset[int] = frozenset()
 
 
-def leaves(world: World, prefix: Prefix, branches: Branches) -> Iterator[tuple[Round, Fraction | float]]:
+def enumerate_leaves(world: World, prefix: Prefix, branches: Branches) -> Iterator[tuple[Round, Fraction | float]]:
     """Every outcome of one production round with its weight.
 
     Only random numbers that the round asks for are branched on: a round that meets an unknown random number is run again once for
@@ -239,15 +237,15 @@ def leaves(world: World, prefix: Prefix, branches: Branches) -> Iterator[tuple[R
         pending = grown
 
 
-def round_distribution(world: World, prefix: Prefix, branches: Branches) -> dict[tuple[int, ...], Fraction | float]:
+def enumerate_round(world: World, prefix: Prefix, branches: Branches) -> dict[tuple[int, ...], Fraction | float]:
     """Distribution of the tokens that one production round commits."""
     result: dict = defaultdict(int)
-    for round_, weight in leaves(world, prefix, branches):
+    for round_, weight in enumerate_leaves(world, prefix, branches):
         result[round_.committed] += weight
     return dict(result)
 
 
-def grid(drawn: int, other: int) -> Branches:
+def build_grid(drawn: int, other: int) -> Branches:
     """Random numbers on midpoints: ``drawn`` cells for a number that draws from a given distribution, ``other`` cells elsewhere.
 
     Where each cell count is a multiple of every denominator that a comparison can have, no midpoint ever meets a tie and
@@ -262,12 +260,12 @@ def grid(drawn: int, other: int) -> Branches:
     return branches
 
 
-def common_grid(parts: int) -> Branches:
+def build_common_grid(parts: int) -> Branches:
     """For distributions in multiples of 1/parts and no siblings: p/q and residual masses have denominators up to ``parts``."""
-    return grid(parts, math.lcm(*range(1, parts + 1)))
+    return build_grid(parts, math.lcm(*range(1, parts + 1)))
 
 
-def by_interval(uniform: tuple[Purpose, int], round_: Round) -> list[tuple[float, float]]:
+def list_interval_branches(uniform: tuple[Purpose, int], round_: Round) -> list[tuple[float, float]]:
     """In float64: one number inside each interval on which the outcome is constant, with the interval's length.
 
     Thresholds come from the Decision, distributions from the production residual; nothing is computed beside the rule.

@@ -19,7 +19,7 @@ from specviz.models.pairs.tokens import read_token_bytes
 from specviz.settings import Settings
 from specviz.speed import bench as bench_module
 from specviz.trace import Trace
-from tests.encoder_decoders import KINDS, tiny_encoder_decoder, tokenizer, write_encoder_decoders
+from tests.encoder_decoders import KINDS, build_tiny_encoder_decoder, build_tokenizer, write_encoder_decoders
 
 CPU = (torch.device("cpu"), torch.float32)
 
@@ -33,7 +33,10 @@ def places(encoder_decoder_folders):
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_come_back_from_a_folder_as_they_were(encoder_decoder_folders, kind):
     """T5 v1.1 and mT5 have an output matrix of their own; the first T5 shares the embedding, and scales its states."""
-    model, again = tiny_encoder_decoder(kind, len(tokenizer())), load_model(str(encoder_decoder_folders[kind][0]), *CPU)
+    model, again = (
+        build_tiny_encoder_decoder(kind, len(build_tokenizer())),
+        load_model(str(encoder_decoder_folders[kind][0]), *CPU),
+    )
     inputs = {"input_ids": torch.tensor([[5, 6, 1]]), "decoder_input_ids": torch.tensor([[0, 7, 8]])}
     assert torch.equal(model(**inputs).logits, again(**inputs).logits)
     assert (again.lm_head.weight is again.shared.weight) == (kind == "t5")

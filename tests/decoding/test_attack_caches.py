@@ -17,7 +17,7 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
-from tests.decoding.test_attack_distributions import apart, texts
+from tests.decoding.test_attack_distributions import enumerate_texts, measure_distance
 from tests.oracle.token_rule import target_distribution
 from tests.tables import Siblings, World
 
@@ -26,7 +26,7 @@ SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "nu
 
 
 @cache
-def network(kind: str, vocabulary: int, seed: int, context: int):
+def build_network(kind: str, vocabulary: int, seed: int, context: int):
     """A random network in float64, made once; tests only read it."""
     torch.manual_seed(seed)
     more = {"vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
@@ -45,19 +45,23 @@ def network(kind: str, vocabulary: int, seed: int, context: int):
 
 
 @torch.inference_mode()
-def fresh_distribution(model, ids, settings: Settings, vocabulary: int) -> list[float]:
+def compute_fresh_distribution(model, ids, settings: Settings, vocabulary: int) -> list[float]:
     probs = warp(model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1], settings).tolist()
     return probs + [0.0] * (vocabulary - len(probs))
 
 
-def world_of(kind, settings, gamma, sizes=(V, V), contexts=(64, 64), eos_token_ids=frozenset()):
+def build_world(kind, settings, gamma, sizes=(V, V), contexts=(64, 64), eos_token_ids=frozenset()):
     """Target and draft of the sizes and contexts given, and the distribution of the target's next token without any cache."""
-    target, draft = (network(kind, size, seed, context) for seed, (size, context) in enumerate(zip(sizes, contexts, strict=True)))
+    target, draft = (
+        build_network(kind, size, seed, context) for seed, (size, context) in enumerate(zip(sizes, contexts, strict=True))
+    )
     opened = [CachedModel(model, settings, max(sizes)) for model in (target, draft)]
     known: dict = {}
 
     def fresh(ids):
-        return known[ids] if ids in known else known.setdefault(ids, fresh_distribution(target, ids, settings, max(sizes)))
+        return (
+            known[ids] if ids in known else known.setdefault(ids, compute_fresh_distribution(target, ids, settings, max(sizes)))
+        )
 
     return World(opened[0], DraftModel(opened[1], gamma), eos_token_ids=eos_token_ids), fresh
 
@@ -66,14 +70,19 @@ def world_of(kind, settings, gamma, sizes=(V, V), contexts=(64, 64), eos_token_i
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
 def test_whole_texts_of_a_cached_pair_have_the_distribution_of_fresh_passes(kind, warper):
     """Gamma 2, three tokens, one eos token: drafts longer than the remaining tokens, and eos tokens inside them."""
-    world, fresh = world_of(kind, Settings(**warper), 2, eos_token_ids=frozenset({1}))
-    assert apart(texts(world, (0, 2, 3), length=3), target_distribution(fresh, 3, world.eos_token_ids, (0, 2, 3))) < 1e-10
+    world, fresh = build_world(kind, Settings(**warper), 2, eos_token_ids=frozenset({1}))
+    assert (
+        measure_distance(
+            enumerate_texts(world, (0, 2, 3), length=3), target_distribution(fresh, 3, world.eos_token_ids, (0, 2, 3))
+        )
+        < 1e-10
+    )
 
 
 @pytest.mark.parametrize("sizes", ((V, V + 2), (V + 2, V)), ids=("draft wider", "target wider"))
 def test_padded_vocabularies_of_a_cached_pair_keep_the_distribution(sizes):
-    world, fresh = world_of("llama", Settings(top_p=0.9), 2, sizes)
-    assert apart(texts(world, (0, 2), length=2), target_distribution(fresh, 2, prefix=(0, 2))) < 1e-10
+    world, fresh = build_world("llama", Settings(top_p=0.9), 2, sizes)
+    assert measure_distance(enumerate_texts(world, (0, 2), length=2), target_distribution(fresh, 2, prefix=(0, 2))) < 1e-10
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
@@ -81,21 +90,21 @@ def test_padded_vocabularies_of_a_cached_pair_keep_the_distribution(sizes):
 @pytest.mark.parametrize("prompt", ((0, 2, 3, 1), (0, 2, 3, 1, 0, 2)), ids=("near", "at"))
 def test_the_end_of_the_context_keeps_the_distribution_and_no_position_beyond_it_is_asked_for(kind, draft_context, prompt):
     """GPT-2 has no position beyond its context and would raise; the draft may hold less than the prompt, or more than the target."""
-    world, fresh = world_of(kind, Settings(), 4, contexts=(CONTEXT, draft_context))
+    world, fresh = build_world(kind, Settings(), 4, contexts=(CONTEXT, draft_context))
     expected = target_distribution(fresh, CONTEXT + 1 - len(prompt), prefix=prompt)
-    assert apart(texts(world, prompt, length=50, context=CONTEXT), expected) < 1e-10
+    assert measure_distance(enumerate_texts(world, prompt, length=50, context=CONTEXT), expected) < 1e-10
 
 
 def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
     """Two draws from one distribution are often the same token: twins in the tree, with columns of their own."""
-    world, fresh = world_of("mistral", Settings(temperature=0.5), 0)
+    world, fresh = build_world("mistral", Settings(temperature=0.5), 0)
 
     class Draft:
         def probs(self, ids):
             return torch.tensor(fresh(ids), dtype=torch.float64).flip(0)
 
     world = World(world.target, Siblings(Draft(), (2, 1)))
-    assert apart(texts(world, (0, 2), length=2), target_distribution(fresh, 2, prefix=(0, 2))) < 1e-10
+    assert measure_distance(enumerate_texts(world, (0, 2), length=2), target_distribution(fresh, 2, prefix=(0, 2))) < 1e-10
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "mistral"))
@@ -106,13 +115,13 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(
 
     def alone(draw):
         prompt, length = starts[draw]
-        world, _ = world_of(kind, settings, 3)
+        world, _ = build_world(kind, settings, 3)
         rounds = decode(
             world.target, world.proposer, TokenRule(), PhiloxRandomness(1), Settings(max_new_tokens=length), prompt, draw=draw
         )
         return [token for round_ in rounds for token in round_.committed]
 
-    world, _ = world_of(kind, settings, 3)
+    world, _ = build_world(kind, settings, 3)
     rows = [build_first_prefix(prompt, Settings(max_new_tokens=length), None, draw) for draw, (prompt, length) in starts.items()]
     written = {draw: [] for draw in starts}
     while rows:
@@ -129,7 +138,7 @@ def test_a_run_taken_up_with_cold_caches_goes_on_as_if_never_left(edited):
     settings = Settings(gamma=3, max_new_tokens=16, uniforms={(5, "accept"): 0.999, (9, "draft"): 0.0} if edited else {})
 
     def rest(earlier):
-        world, _ = world_of("mistral", settings, 3)
+        world, _ = build_world("mistral", settings, 3)
         return list(
             decode(world.target, world.proposer, TokenRule(), build_randomness(settings), settings, (0, 2), earlier=earlier)
         )

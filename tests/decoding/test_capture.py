@@ -15,7 +15,7 @@ from specviz.errors import ModelError
 from specviz.models.cache.fixed import FixedModel
 from specviz.settings import Settings
 from tests import fake_device
-from tests.decoding.test_device_round import EOS, SHAPES, assert_same, close_pair, openings, runs, steps_of
+from tests.decoding.test_device_round import EOS, SHAPES, assert_same, build_close_pair, build_openings, build_steps, iterate_both
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,11 @@ def recorder(monkeypatch):
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_replay_is_the_references_round(name: str, length: int) -> None:
     """Rows come and go, and the last rounds reach the end of the text or an end token."""
-    count, models = 0, close_pair(seed=11)
+    count, models = 0, build_close_pair(seed=11)
     for seed in range(2):
         settings = Settings(max_new_tokens=length)
-        reference, device = steps_of(models, settings, name, rows=8, seed=seed, records=True)
-        for _, one, other in runs(reference, device, openings(settings, rows=8)):
+        reference, device = build_steps(models, settings, name, rows=8, seed=seed, records=True)
+        for _, one, other in iterate_both(reference, device, build_openings(settings, rows=8)):
             assert_same(one, other, 1e-11)
             count += 1
         del device
@@ -44,34 +44,34 @@ def test_a_replay_is_the_references_round(name: str, length: int) -> None:
 def test_a_text_is_read_by_recorded_calls(length: int) -> None:
     """Of a single row; what a call writes behind the text's end changes nothing."""
     settings, prompt = Settings(max_new_tokens=20), tuple(1 + place % 9 for place in range(length))
-    reference, device = steps_of(close_pair(), settings, "chain, token", rows=1, records=True)
+    reference, device = build_steps(build_close_pair(), settings, "chain, token", rows=1, records=True)
     assert len(fake_device.recordings) == 2, "a round and a chunk of text"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FixedModel, "read", None)
-        for _, one, other in runs(reference, device, openings(settings, prompt, rows=1)):
+        for _, one, other in iterate_both(reference, device, build_openings(settings, prompt, rows=1)):
             assert_same(one, other, 1e-11)
 
 
 def test_another_prompt_length_or_seed_records_nothing() -> None:
-    models = close_pair()
+    models = build_close_pair()
     for seed, prompt, length in ((1, (3, 4), 10), (2, (7,), 30), (3, (5, 6, 1, 2), 20)):
         settings = Settings(max_new_tokens=length, seed=seed)
-        reference, device = steps_of(models, settings, "chain, token", seed=seed, records=True)
-        for _, one, other in runs(reference, device, openings(settings, prompt)):
+        reference, device = build_steps(models, settings, "chain, token", seed=seed, records=True)
+        for _, one, other in iterate_both(reference, device, build_openings(settings, prompt)):
             assert_same(one, other, 1e-11)
         del device
     assert len(fake_device.recordings) == 1
     for changes in ({"temperature": 0.5}, {"top_k": 4}):
-        steps_of(models, Settings(**changes), "chain, token", records=True)
+        build_steps(models, Settings(**changes), "chain, token", records=True)
     assert len(fake_device.recordings) == 3
 
 
 def test_two_requests_at_once_have_a_recording_each() -> None:
     """Their rounds alternate, and neither sees the other's rows."""
-    models, settings = close_pair(), Settings(max_new_tokens=24)
-    pairs = [steps_of(models, settings, "tree, distinct", seed=seed, records=True) for seed in (1, 2)]
+    models, settings = build_close_pair(), Settings(max_new_tokens=24)
+    pairs = [build_steps(models, settings, "tree, distinct", seed=seed, records=True) for seed in (1, 2)]
     assert len(fake_device.recordings) == 2
-    rows = [openings(settings, prompt) for prompt in ((3, 4, 9), (8, 1))]
+    rows = [build_openings(settings, prompt) for prompt in ((3, 4, 9), (8, 1))]
     for _ in range(5):
         for index, (reference, device) in enumerate(pairs):
             rounds = step(rows[index], *reference)
@@ -83,8 +83,8 @@ def test_two_requests_at_once_have_a_recording_each() -> None:
 
 def test_addresses_are_the_same_at_every_replay() -> None:
     settings = Settings(max_new_tokens=40)
-    _, device = steps_of(close_pair(), settings, "tree, distinct", records=True)
-    program, rows = device.program, openings(settings)
+    _, device = build_steps(build_close_pair(), settings, "tree, distinct", records=True)
+    program, rows = device.program, build_openings(settings)
 
     def addresses() -> list[int]:
         caches = [
@@ -103,13 +103,13 @@ def test_addresses_are_the_same_at_every_replay() -> None:
 
 def test_no_tensor_survives_a_replay() -> None:
     settings = Settings(max_new_tokens=60)
-    _, device = steps_of(close_pair(), settings, "chain, token", records=True)
+    _, device = build_steps(build_close_pair(), settings, "chain, token", records=True)
 
     def count() -> int:
         gc.collect()
         return sum(issubclass(type(thing), torch.Tensor) for thing in gc.get_objects())
 
-    rows = openings(settings)
+    rows = build_openings(settings)
     rows = [advance_prefix(row, round_) for row, round_ in zip(rows, device(rows), strict=True)]
     before = count()
     for _ in range(3):
@@ -118,9 +118,9 @@ def test_no_tensor_survives_a_replay() -> None:
 
 
 def test_programs_are_bounded_and_go_with_the_model() -> None:
-    models = close_pair()
+    models = build_close_pair()
     for number in range(MAX_KEPT + 3):
-        steps_of(models, Settings(temperature=0.5 + 0.01 * number), "one token", records=True)
+        build_steps(models, Settings(temperature=0.5 + 0.01 * number), "one token", records=True)
     gc.collect()
     store = ProgramStore.find_store(models[0])
     assert len(store) == MAX_KEPT
@@ -139,16 +139,16 @@ def test_a_round_that_waits_for_the_host_is_not_recorded(monkeypatch) -> None:
     whole = RoundKernel.round
     monkeypatch.setattr(RoundKernel, "round", lambda self, packet: whole(self, packet + float(packet.sum()) * 0))
     with pytest.raises(ModelError, match="could not be recorded"):
-        steps_of(close_pair(), Settings(), "chain, token", records=True)
+        build_steps(build_close_pair(), Settings(), "chain, token", records=True)
 
 
 def test_a_cancelled_request_leaves_a_program_that_the_next_one_uses() -> None:
-    models, settings = close_pair(), Settings(max_new_tokens=30)
-    _, device = steps_of(models, settings, "tree, distinct", records=True)
-    device(openings(settings))
+    models, settings = build_close_pair(), Settings(max_new_tokens=30)
+    _, device = build_steps(models, settings, "tree, distinct", records=True)
+    device(build_openings(settings))
     del device
-    reference, device = steps_of(models, settings, "tree, distinct", records=True)
+    reference, device = build_steps(models, settings, "tree, distinct", records=True)
     first = [replace(build_first_prefix((2, 2), settings, 128), draw=draw) for draw in range(3)]
-    for _, one, other in runs(reference, device, first):
+    for _, one, other in iterate_both(reference, device, first):
         assert_same(one, other, 1e-11)
     assert len(fake_device.recordings) == 1

@@ -24,36 +24,36 @@ from specviz.settings import Settings
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from tests.fake_device import fake_device, fetched, sent
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
 
 
-def asked(engine: str, rule=None, place=None, **more) -> EngineChoice:
+def choose(engine: str, rule=None, place=None, **more) -> EngineChoice:
     settings = Settings()
-    target, draft = (CachedModel(tiny_model(40).to(place or "cpu"), settings) for _ in range(2))
+    target, draft = (CachedModel(build_tiny_model(40).to(place or "cpu"), settings) for _ in range(2))
     return choose_engine(engine, target, DraftModel(draft, 2), rule or TokenRule(), PhiloxRandomness(1), **more)
 
 
 def test_by_default_the_reference_runs_on_a_processor_and_the_faster_engine_on_a_gpu(monkeypatch) -> None:
-    assert asked("auto").name == "reference"
+    assert choose("auto").name == "reference"
     for seconds, faster in (({"reference": 2.0, "device": 1.0}, "device"), ({"reference": 1.0, "device": 2.0}, "reference")):
         alone = iter((seconds["reference"], seconds["device"], 0.5) * 2)
         with monkeypatch.context() as patched, fake_device() as place:
             patched.setattr(choice, "_time_rounds", lambda steps, rows, alone=alone: next(alone))
-            found = asked("auto", place=place)
+            found = choose("auto", place=place)
             assert found.name == faster
             assert isinstance(found.steps, DeviceSteps) == (faster == "device")
             assert found.explain_loss(1.9).startswith("The target alone is faster here: 500.00 ms a token")
             assert not found.explain_loss(2.1)
-            assert asked("auto", place=place, bars=3).name == faster
-            assert "k-seq" in asked("auto", SequentialRule(), place=place).note
-            assert asked("reference", place=place).name == "reference"
+            assert choose("auto", place=place, bars=3).name == faster
+            assert "k-seq" in choose("auto", SequentialRule(), place=place).note
+            assert choose("reference", place=place).name == "reference"
 
 
 def test_a_probe_is_made_once_for_a_pair(monkeypatch) -> None:
     probes = []
     with fake_device() as place:
         monkeypatch.setattr(choice, "_time_rounds", lambda steps, rows: probes.append(rows) or float(len(probes)))
-        models = [tiny_model(40).to(place) for _ in range(2)]
+        models = [build_tiny_model(40).to(place) for _ in range(2)]
         for seed in (1, 2):
             settings = Settings(seed=seed, max_new_tokens=10 * seed)
             target, draft = (CachedModel(model, settings) for model in models)
@@ -67,30 +67,30 @@ def test_where_recording_fails_the_reference_runs_and_a_sentence_says_why(monkey
 
     with fake_device() as place:
         monkeypatch.setattr(capture, "record_graph", fail)
-        found = asked("auto", place=place)
+        found = choose("auto", place=place)
         assert found.name == "reference"
         assert found.note.endswith("when stream is capturing. The reference runs instead.")
         with pytest.raises(ModelError, match="could not be recorded"):
-            asked("device", place=place)
+            choose("device", place=place)
 
 
 def test_too_little_memory_is_said_with_bytes(monkeypatch) -> None:
     with fake_device() as place:
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 1 << 30))
-        found = asked("auto", place=place)
+        found = choose("auto", place=place)
     assert "take" in found.note and "1,000 are free on this GPU" in found.note
     assert found.name == "reference"
 
 
 def test_what_is_asked_for_is_had_or_refused_in_a_sentence(monkeypatch) -> None:
-    assert asked("device").name == "device"
+    assert choose("device").name == "device"
     with pytest.raises(SettingsError, match="k-seq is not written for the device"):
-        asked("device", SequentialRule())
+        choose("device", SequentialRule())
     with pytest.raises(SettingsError, match="one of auto, reference, device, compiled"):
         Settings(engine="fast")
     monkeypatch.setattr(choice.shutil, "which", lambda name: None)
     with pytest.raises(SettingsError, match=r"needs a C\+\+ compiler"):
-        asked("compiled")
+        choose("compiled")
 
 
 @pytest.mark.parametrize("changes", [{}, {"rule": "block"}, {"proposer": "tree", "tree": "2-1"}, {"temperature": 0.0}])

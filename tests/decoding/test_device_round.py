@@ -26,7 +26,7 @@ from specviz.verification.comparison_log import listen_to_comparisons
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from tests import fake_device
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
 
 EOS = frozenset({0})
 SHAPES = {  # drafting method and rule
@@ -40,9 +40,9 @@ SHAPES = {  # drafting method and rule
 }
 
 
-def close_pair(vocabulary: int = 50, kind: torch.dtype = torch.float64, **shape) -> tuple:
+def build_close_pair(vocabulary: int = 50, kind: torch.dtype = torch.float64, **shape) -> tuple:
     """A random network and the same with some noise, so that tokens are both accepted and rejected."""
-    target, draft = tiny_model(vocabulary, **shape), tiny_model(vocabulary, **shape)
+    target, draft = build_tiny_model(vocabulary, **shape), build_tiny_model(vocabulary, **shape)
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in draft.parameters():
@@ -50,7 +50,7 @@ def close_pair(vocabulary: int = 50, kind: torch.dtype = torch.float64, **shape)
     return target.to(kind), draft.to(kind)
 
 
-def runs(reference: tuple, device: DeviceSteps, rows: list[Prefix]) -> Iterator[tuple[Prefix, Round, Round]]:
+def iterate_both(reference: tuple, device: DeviceSteps, rows: list[Prefix]) -> Iterator[tuple[Prefix, Round, Round]]:
     """Every row until its end, round by round, by both; each goes on from what the reference committed."""
     while rows:
         going = []
@@ -75,7 +75,7 @@ def assert_same(one: Round, other: Round, within: float) -> None:
             assert node.threshold == pytest.approx(twin.threshold, rel=1e4 * within, abs=within)
 
 
-def steps_of(models: tuple, settings: Settings, name: str, rows: int = 3, seed: int = 5, **more) -> tuple:
+def build_steps(models: tuple, settings: Settings, name: str, rows: int = 3, seed: int = 5, **more) -> tuple:
     """Arguments of the reference's ``step``, and the device round of the same request."""
     made, rule = SHAPES[name]
     opened = lambda: (CachedModel(models[0], settings), made(CachedModel(models[1], settings)))  # noqa: E731
@@ -83,7 +83,7 @@ def steps_of(models: tuple, settings: Settings, name: str, rows: int = 3, seed: 
     return (*opened(), *rest), DeviceSteps(*opened(), *rest, rows, 64, **more)
 
 
-def openings(settings: Settings, prompt: tuple[int, ...] = (3, 4, 9), rows: int = 3) -> list[Prefix]:
+def build_openings(settings: Settings, prompt: tuple[int, ...] = (3, 4, 9), rows: int = 3) -> list[Prefix]:
     return [replace(build_first_prefix(prompt, settings, 128), draw=draw) for draw in range(rows)]
 
 
@@ -102,20 +102,20 @@ FAST = {(name, 1 + number % 3) for number, name in enumerate(SHAPES)} | {("tree,
 def test_networks_in_float64_give_the_references_rounds(name: str, changes: dict) -> None:
     """Every shape with one warper and every warper with two shapes or more; the whole product is slow."""
     settings = Settings(max_new_tokens=16, **changes)
-    reference, device = steps_of(close_pair(), settings, name)
+    reference, device = build_steps(build_close_pair(), settings, name)
     for prompt in ((7,), (3, 4, 9)):
-        for _, one, other in runs(reference, device, openings(settings, prompt)):
+        for _, one, other in iterate_both(reference, device, build_openings(settings, prompt)):
             assert_same(one, other, 1e-11)
 
 
 @pytest.mark.parametrize(("length", "least"), [(20, 300), pytest.param(60, 1000, marks=pytest.mark.slow)])
 def test_hundreds_of_random_rounds_are_the_references(length: int, least: int) -> None:
     count = 0
-    models = close_pair(seed=11)
+    models = build_close_pair(seed=11)
     for seed, name in enumerate(SHAPES):
         settings = Settings(max_new_tokens=length)
-        reference, device = steps_of(models, settings, name, rows=8, seed=seed)
-        for _, one, other in runs(reference, device, openings(settings, rows=8)):
+        reference, device = build_steps(models, settings, name, rows=8, seed=seed)
+        for _, one, other in iterate_both(reference, device, build_openings(settings, rows=8)):
             assert_same(one, other, 1e-11)
             count += 1
     assert count >= least
@@ -140,11 +140,11 @@ class Nearest:
 def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(name: str, length: int) -> None:
     """The passes round in the seventh digit, which moves the edges of a draw or a test by less than 1e-4."""
     settings = Settings(max_new_tokens=length)
-    single, double = close_pair(kind=torch.float32), close_pair()
-    reference, device = steps_of(single, settings, name, rows=10)
-    exact, _ = steps_of(double, settings, name, rows=10)
+    single, double = build_close_pair(kind=torch.float32), build_close_pair()
+    reference, device = build_steps(single, settings, name, rows=10)
+    exact, _ = build_steps(double, settings, name, rows=10)
     same = 0
-    for row, one, other in runs(reference, device, openings(settings, rows=10)):
+    for row, one, other in iterate_both(reference, device, build_openings(settings, rows=10)):
         if one.committed == other.committed:
             same += 1
             assert_same(one, other, 2e-4)
@@ -196,7 +196,7 @@ class BigramTensors:
         return found, found[..., 0]
 
 
-def bigram_model(seed: int, vocabulary: int, zeros: float) -> BigramModel:
+def build_bigram_model(seed: int, vocabulary: int, zeros: float) -> BigramModel:
     dice = torch.Generator().manual_seed(seed)
     table = torch.rand(3, vocabulary, vocabulary, generator=dice, dtype=torch.float64)
     table = table * (torch.rand(table.shape, generator=dice) > zeros)
@@ -214,32 +214,32 @@ def test_tables_give_the_references_rounds_to_the_last_bit(name: str, zeros: flo
     """Also where half the tokens are impossible, and where a tree cannot be filled: that round is the reference's own."""
     made, rule = SHAPES[name]
     settings, vocabulary = Settings(max_new_tokens=40), 5
-    target, draft = bigram_model(1, vocabulary, zeros), bigram_model(2, vocabulary, zeros)
+    target, draft = build_bigram_model(1, vocabulary, zeros), build_bigram_model(2, vocabulary, zeros)
     rest = (made(draft), rule, PhiloxRandomness(3), EOS)
     device = DeviceSteps(target, *rest, 4, 64)
-    for _, one, other in runs((target, *rest), device, openings(settings, (2, 1), rows=4)):
+    for _, one, other in iterate_both((target, *rest), device, build_openings(settings, (2, 1), rows=4)):
         assert replace(one, full=None) == replace(other, full=None)
     assert (device.by_reference > 0) == (zeros > 0 and name in ("tree, top", "tree, distinct"))
 
 
 def test_equal_models_accept_every_token() -> None:
     settings = Settings(max_new_tokens=30)
-    target = bigram_model(1, 6, 0.3)
+    target = build_bigram_model(1, 6, 0.3)
     device = DeviceSteps(target, DraftModel(target, 3), TokenRule(), PhiloxRandomness(1), rows=2, columns=64)
-    for found in (round_ for rows in [openings(settings, (2, 1), rows=2)] for round_ in device(rows)):
+    for found in (round_ for rows in [build_openings(settings, (2, 1), rows=2)] for round_ in device(rows)):
         assert found.accepted_path == (0, 1, 2)
         assert found.ending.kind == "bonus"
 
 
 def test_random_numbers_that_a_person_has_chosen_decide_here_too() -> None:
     settings = Settings(max_new_tokens=8)
-    target, draft = bigram_model(1, 6, 0.0), bigram_model(2, 6, 0.0)
+    target, draft = build_bigram_model(1, 6, 0.0), build_bigram_model(2, 6, 0.0)
     numbers = EditedRandomness(
         PhiloxRandomness(1), {(0, Purpose.ACCEPT): 0.999999, (0, Purpose.RESIDUAL): 0.5, (1, Purpose.DRAFT): 0.1}
     )
     rest = (DraftModel(draft, 3), TokenRule(), numbers)
-    for _, one, other in runs(
-        (target, *rest), DeviceSteps(target, *rest, rows=1, columns=32), openings(settings, (2, 1), rows=1)
+    for _, one, other in iterate_both(
+        (target, *rest), DeviceSteps(target, *rest, rows=1, columns=32), build_openings(settings, (2, 1), rows=1)
     ):
         assert replace(one, full=None) == replace(other, full=None)
 
@@ -247,8 +247,8 @@ def test_random_numbers_that_a_person_has_chosen_decide_here_too() -> None:
 def test_a_row_may_be_replaced_cut_or_left_out() -> None:
     """What a call returns depends only on its rows: not on what the slots held before."""
     settings = Settings(max_new_tokens=30)
-    reference, device = steps_of(close_pair(), settings, "tree, distinct")
-    first = openings(settings, rows=3)
+    reference, device = build_steps(build_close_pair(), settings, "tree, distinct")
+    first = build_openings(settings, rows=3)
     later = [advance_prefix(row, round_) for row, round_ in zip(first, device(first), strict=True)]
     other = build_first_prefix((8, 8, 2, 4, 6), settings, 128, draw=9)
     shorter = replace(later[0], ids=later[0].ids[:-1], start=later[0].start - 1, remaining=later[0].remaining + 1)
@@ -268,16 +268,16 @@ def test_a_window_of_attention_is_kept() -> None:
     models = tuple(MistralForCausalLM(config).eval().double() for _ in range(2))
     settings = Settings(max_new_tokens=30)
     for name in ("chain, token", "tree, distinct"):
-        reference, device = steps_of(models, settings, name)
-        for _, one, other in runs(reference, device, openings(settings)):
+        reference, device = build_steps(models, settings, name)
+        for _, one, other in iterate_both(reference, device, build_openings(settings)):
             assert_same(one, other, 1e-11)
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_inside_the_round_looks_at_a_number(name: str) -> None:
     settings = Settings(max_new_tokens=36, top_k=20, top_p=0.9, min_p=0.01)
-    _, device = steps_of(close_pair(), settings, name)
-    device(openings(settings))
+    _, device = build_steps(build_close_pair(), settings, name)
+    device(build_openings(settings))
     packet = torch.zeros(3, 3 + 3 * len(device.shape.parents), dtype=torch.float64)
     packet[:, 0], packet[:, 1] = 4.0, float(len(device.shape.levels))
     with torch.inference_mode(), fake_device.RecordingMode() as watched:
@@ -293,12 +293,15 @@ def test_the_watch_refuses_a_look() -> None:
 @pytest.mark.parametrize("name", ["chain, block", "tree, distinct"])
 def test_a_round_fetches_once_and_forgets_no_device(name: str) -> None:
     settings = Settings(max_new_tokens=24)
-    models = close_pair(kind=torch.float32)
-    reference, _ = steps_of(models, settings, name)
-    expected = [round_.committed for _, _, round_ in runs(reference, lambda rows: step(rows, *reference), openings(settings))]
+    models = build_close_pair(kind=torch.float32)
+    reference, _ = build_steps(models, settings, name)
+    expected = [
+        round_.committed
+        for _, _, round_ in iterate_both(reference, lambda rows: step(rows, *reference), build_openings(settings))
+    ]
     with fake_device.fake_device() as place:
-        _, device = steps_of(tuple(model.to(place) for model in models), settings, name)
-        rows = openings(settings)
+        _, device = build_steps(tuple(model.to(place) for model in models), settings, name)
+        rows = build_openings(settings)
         device(rows)
         committed = []
         while rows:
@@ -316,8 +319,8 @@ def test_the_round_runs_on_tensors_without_numbers(name: str) -> None:
     """On torch's meta device every tensor made elsewhere, and every look at a number, is an error."""
     settings = Settings(max_new_tokens=24)
     with torch.device("meta"):
-        models = (tiny_model(50), tiny_model(50))
-    _, device = steps_of(models, settings, name)
+        models = (build_tiny_model(50), build_tiny_model(50))
+    _, device = build_steps(models, settings, name)
     nodes, levels = len(device.shape.parents), len(device.shape.levels)
     with torch.inference_mode():
         record = device.kernel.round(torch.zeros(3, 3 + 3 * nodes, dtype=torch.float64, device="meta"))
@@ -341,8 +344,8 @@ def test_a_layer_is_compiled_once_for_all_layers(name: str) -> None:
 
         torch._dynamo.reset()
         settings = Settings(max_new_tokens=8)
-        reference, device = steps_of(close_pair(layers=layers), settings, name, compiler={"backend": backend})
-        for _, one, other in runs(reference, device, openings(settings)):
+        reference, device = build_steps(build_close_pair(layers=layers), settings, name, compiler={"backend": backend})
+        for _, one, other in iterate_both(reference, device, build_openings(settings)):
             assert_same(one, other, 1e-11)
         counts.append(len(compiled))
     assert counts[0] == counts[1]
@@ -350,8 +353,8 @@ def test_a_layer_is_compiled_once_for_all_layers(name: str) -> None:
 
 def test_memory_is_known_beforehand_and_does_not_grow() -> None:
     settings = Settings(max_new_tokens=60)
-    models = close_pair()
-    _, device = steps_of(models, settings, "tree, distinct")
+    models = build_close_pair()
+    _, device = build_steps(models, settings, "tree, distinct")
     columns = 64 + len(device.shape.parents) + 2
     caches = (device.kernel.target, device.kernel.draft)
     for model, cache in zip(models, caches, strict=True):
@@ -360,7 +363,7 @@ def test_memory_is_known_beforehand_and_does_not_grow() -> None:
         expected = 2 * config.num_hidden_layers * config.num_key_value_heads * head * columns * 8
         assert cache.bytes_per_row == expected
     where = [whole.data_ptr() for cache in caches for layer in cache._cache.layers for whole in (layer.keys, layer.values)]
-    rows = openings(settings)
+    rows = build_openings(settings)
     for _ in range(8):
         rows = [advance_prefix(row, round_) for row, round_ in zip(rows, device(rows), strict=True)]
     after = [whole.data_ptr() for cache in caches for layer in cache._cache.layers for whole in (layer.keys, layer.values)]
@@ -369,17 +372,17 @@ def test_memory_is_known_beforehand_and_does_not_grow() -> None:
 
 def test_logits_that_are_no_distribution_are_refused() -> None:
     settings = Settings(max_new_tokens=24)
-    models = close_pair(kind=torch.float32)
+    models = build_close_pair(kind=torch.float32)
     with torch.no_grad():
         models[0].lm_head.weight[3] = float("nan")
-    _, device = steps_of(models, settings, "chain, token")
+    _, device = build_steps(models, settings, "chain, token")
     with pytest.raises(ModelError, match="not finite"):
-        device(openings(settings))
+        device(build_openings(settings))
 
 
 def test_what_cannot_stay_on_the_device_is_said() -> None:
     settings = Settings()
-    target, draft = (CachedModel(model, settings) for model in close_pair())
+    target, draft = (CachedModel(model, settings) for model in build_close_pair())
     table = TableModel(lambda ids: (1.0,), 1)
     assert explain_refusal(target, DraftModel(draft, 4), TokenRule()) is None
     assert explain_refusal(target, NoDraft(), TokenRule()) is None
@@ -394,15 +397,15 @@ def test_what_cannot_stay_on_the_device_is_said() -> None:
 
 def test_nodes_are_numbered_as_the_proposers_number_them() -> None:
     settings = Settings(max_new_tokens=20)
-    draft = CachedModel(close_pair()[1], settings)
+    draft = CachedModel(build_close_pair()[1], settings)
     for siblings, widths in (("top", (3, 2, 1)), ("distinct", (3, 2, 2)), ("distinct", (1, 3))):
-        tree = FixedTree(draft, widths, siblings).propose(openings(settings, rows=1), PhiloxRandomness(1))
+        tree = FixedTree(draft, widths, siblings).propose(build_openings(settings, rows=1), PhiloxRandomness(1))
         assert tree.parents[0] == build_shape(widths, siblings != "top").parents
 
 
 def test_a_fixed_cache_gives_the_distributions_of_a_growing_one() -> None:
     settings = Settings()
-    model = close_pair()[0]
+    model = build_close_pair()[0]
     fixed = CachedModel(model, settings).open_fixed(2, 32)
     assert isinstance(fixed, FixedModel)
     fixed.read(0, (1, 2, 3, 4))

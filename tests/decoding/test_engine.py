@@ -30,7 +30,7 @@ V = 4
 P, Q = pair("random", 0, V, 60)
 
 
-def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids=frozenset(), context=None, **more):
+def decode_rounds(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids=frozenset(), context=None, **more):
     settings = Settings(gamma=gamma, max_new_tokens=length, seed=seed)
     target, draft = model(p, V, context=context), model(q, V, context=context)
     proposer = DraftModel(draft, gamma) if gamma else NoDraft()
@@ -38,7 +38,7 @@ def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids
     return list(decode(target, proposer, TokenRule(), randomness, settings, more.pop("prompt", (0,)), eos_token_ids, **more))
 
 
-def text(rounds) -> tuple[int, ...]:
+def join_text(rounds) -> tuple[int, ...]:
     return tuple(token for round_ in rounds for token in round_.committed)
 
 
@@ -78,7 +78,7 @@ def test_gamma_zero_writes_the_very_tokens_of_target_only_sampling(seed):
     settings = Settings(gamma=0, max_new_tokens=20, seed=seed)
     randomness = PhiloxRandomness(seed)
     alone = list(sample_target_only(model(P, V), randomness, settings, (0,)))
-    assert run(gamma=0, length=20, seed=seed, randomness=TargetOnlyRandomness(randomness)) == alone
+    assert decode_rounds(gamma=0, length=20, seed=seed, randomness=TargetOnlyRandomness(randomness)) == alone
     assert len(alone) == 20 and all(len(round_.committed) == 1 for round_ in alone)
 
 
@@ -95,8 +95,8 @@ def test_target_only_sampling_has_random_numbers_of_its_own():
 def test_the_length_cap_is_met_exactly(gamma, length):
     """Row R28: never a token more, never one less, also where every draft token is accepted."""
     for q in (Q, P):
-        rounds = run(gamma, length, q=q)
-        assert len(text(rounds)) == length
+        rounds = decode_rounds(gamma, length, q=q)
+        assert len(join_text(rounds)) == length
         assert all(len(round_.proposals) <= gamma for round_ in rounds)
 
 
@@ -104,16 +104,16 @@ def test_the_length_cap_is_met_exactly(gamma, length):
 def test_a_text_may_fill_the_context_and_no_pass_goes_beyond_it(context):
     """The last token may be drawn after a full context: it need not be read. A prompt up to the limit is allowed."""
     for prompt in ((0,), (0, 1, 2)):
-        rounds = run(3, 50, prompt=prompt, context=context)
-        assert len(prompt) + len(text(rounds)) == context + 1
+        rounds = decode_rounds(3, 50, prompt=prompt, context=context)
+        assert len(prompt) + len(join_text(rounds)) == context + 1
         assert all(round_.prefix_length + len(round_.proposals) <= context for round_ in rounds)
 
 
 def test_a_prompt_beyond_the_context_or_without_tokens_is_refused_with_a_sentence():
     with pytest.raises(SettingsError, match="prompt must be at most 4 tokens, the context of this pair, got '5 tokens'"):
-        run(prompt=(0,) * 5, context=4)
+        decode_rounds(prompt=(0,) * 5, context=4)
     with pytest.raises(SettingsError, match="prompt must be at least one token long"):
-        run(prompt=())
+        decode_rounds(prompt=())
 
 
 def test_a_smaller_context_of_the_draft_costs_speed_only():
@@ -121,7 +121,7 @@ def test_a_smaller_context_of_the_draft_costs_speed_only():
     settings = Settings(gamma=3, max_new_tokens=12)
     proposer = DraftModel(model(Q, V, context=5), 3)
     rounds = list(decode(model(P, V), proposer, TokenRule(), PhiloxRandomness(0), settings, (0,)))
-    assert len(text(rounds)) == 12
+    assert len(join_text(rounds)) == 12
     assert all(round_.prefix_length + len(round_.proposals) <= 6 for round_ in rounds if round_.proposals)
 
 
@@ -146,7 +146,7 @@ def test_the_first_of_several_eos_tokens_ends_the_text_inside_a_draft(eos_token_
     target = model(lambda ids: [float(i == script.get(ids, 0)) for i in range(V)], V)
     settings = Settings(max_new_tokens=4)
     rounds = list(decode(target, Fixed(1, 3, 2), TokenRule(), PhiloxRandomness(0), settings, (0,), frozenset(eos_token_ids)))
-    assert text(rounds) == kept
+    assert join_text(rounds) == kept
     assert rounds[0].ending.kind == ("bonus" if eos_token_ids == {0} else "eos")
 
 
@@ -166,17 +166,17 @@ def test_an_eos_token_beyond_the_remaining_tokens_ends_nothing(remaining, path, 
 
 
 def test_an_eos_token_drawn_by_the_rule_itself_ends_the_text_too():
-    rounds = [run(2, 50, seed=seed, eos_token_ids=frozenset({1})) for seed in range(30)]
+    rounds = [decode_rounds(2, 50, seed=seed, eos_token_ids=frozenset({1})) for seed in range(30)]
     for one in rounds:
-        written = text(one)
+        written = join_text(one)
         assert 1 not in written[:-1] and (written[-1] == 1 or len(written) == 50)
-    endings = {one[-1].ending.kind for one in rounds if text(one)[-1] == 1}
+    endings = {one[-1].ending.kind for one in rounds if join_text(one)[-1] == 1}
     assert "eos" in endings and endings & {"residual", "bonus"}, "inside a block, and by the rule's own draw"
 
 
 def test_equal_distributions_accept_every_draft_token():
     for seed in range(20):
-        rounds = run(4, 25, seed, q=P)
+        rounds = decode_rounds(4, 25, seed, q=P)
         assert all(round_.ending.kind in ("bonus", "length") for round_ in rounds)
         assert all(one.accepted and one.threshold == 1.0 for round_ in rounds for one in round_.proposals)
         assert len(rounds) == 5
@@ -184,9 +184,9 @@ def test_equal_distributions_accept_every_draft_token():
 
 def test_the_same_settings_give_the_same_records():
     """Row R25: a request's seed is honored; another seed or another draw is another text."""
-    assert run(seed=3) == run(seed=3)
-    assert len({text(run(seed=seed, length=30)) for seed in range(6)}) == 6
-    assert len({text(run(draw=draw, length=30)) for draw in range(6)}) == 6
+    assert decode_rounds(seed=3) == decode_rounds(seed=3)
+    assert len({join_text(decode_rounds(seed=seed, length=30)) for seed in range(6)}) == 6
+    assert len({join_text(decode_rounds(draw=draw, length=30)) for draw in range(6)}) == 6
 
 
 def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
@@ -208,7 +208,7 @@ def test_a_rows_records_do_not_depend_on_its_neighbors():
     """Rows R25 and R26: by itself, in a batch, in another order, between rows that end earlier."""
     target, proposer, randomness = model(P, V), DraftModel(model(Q, V), 3), PhiloxRandomness(0)
     settings = Settings(gamma=3, max_new_tokens=15)
-    alone = {draw: run(draw=draw, length=15, prompt=(0,) * (1 + draw % 3)) for draw in range(5)}
+    alone = {draw: decode_rounds(draw=draw, length=15, prompt=(0,) * (1 + draw % 3)) for draw in range(5)}
     for order in ((0, 1, 2, 3, 4), (4, 2, 0, 3, 1)):
         rows = {draw: build_first_prefix((0,) * (1 + draw % 3), settings, None, draw) for draw in order}
         written: dict[int, list] = {draw: [] for draw in order}
@@ -222,38 +222,40 @@ def test_a_rows_records_do_not_depend_on_its_neighbors():
 @pytest.mark.parametrize("eos_token_ids", (frozenset(), frozenset({1})))
 def test_a_run_is_taken_up_after_any_of_its_rounds(eos_token_ids):
     """``earlier`` rounds, and then the identical rest."""
-    whole = run(length=20, eos_token_ids=eos_token_ids, seed=5)
+    whole = decode_rounds(length=20, eos_token_ids=eos_token_ids, seed=5)
     for count in range(len(whole) + 1):
-        assert whole[:count] + run(length=20, eos_token_ids=eos_token_ids, seed=5, earlier=whole[:count]) == whole
+        assert whole[:count] + decode_rounds(length=20, eos_token_ids=eos_token_ids, seed=5, earlier=whole[:count]) == whole
 
 
 @pytest.mark.parametrize("purpose", ("accept", "residual", "bonus"))
 def test_an_edited_uniform_leaves_earlier_rounds_identical(purpose):
     """Whatever the position and the number: rounds that end before it are the same records."""
     dice = random.Random(purpose)
-    plain = run(length=20)
+    plain = decode_rounds(length=20)
     for _ in range(40):
         position, u = dice.randrange(20), dice.random()
         settings = Settings(max_new_tokens=20, seed=0).with_uniform(position, purpose, u)
-        edited = run(length=20, randomness=build_randomness(settings))
+        edited = decode_rounds(length=20, randomness=build_randomness(settings))
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         assert edited[:before] == plain[:before]
 
 
 def test_an_edited_accept_uniform_is_the_uniform_that_is_met():
-    plain = run(length=20)
+    plain = decode_rounds(length=20)
     node = plain[0].proposals[0]
     for u in (0.0, 1 - 2**-53):
-        first = run(length=20, randomness=EditedRandomness(PhiloxRandomness(0), {(0, Purpose.ACCEPT): u}))[0].proposals[0]
+        first = decode_rounds(length=20, randomness=EditedRandomness(PhiloxRandomness(0), {(0, Purpose.ACCEPT): u}))[0].proposals[
+            0
+        ]
         assert (first.token, first.p, first.q, first.u) == (node.token, node.p, node.q, u)
         assert first.accepted == (u * node.q < node.p)
 
 
 def test_an_edited_draft_uniform_leaves_all_that_earlier_rounds_decided():
     """Only draft tokens that are not checked may change: when they are drawn, it is not known that they will not be checked."""
-    plain = run(length=20, gamma=8)
+    plain = decode_rounds(length=20, gamma=8)
     for position in range(20):
-        edited = run(
+        edited = decode_rounds(
             length=20,
             gamma=8,
             randomness=build_randomness(Settings(max_new_tokens=20, seed=0).with_uniform(position, "draft", 0.999)),
@@ -261,17 +263,17 @@ def test_an_edited_draft_uniform_leaves_all_that_earlier_rounds_decided():
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         for one, other in zip(edited[:before], plain[:before], strict=True):
             assert (one.accepted_path, one.ending) == (other.accepted_path, other.ending)
-            assert looked_at(one) == looked_at(other)
+            assert list_checked(one) == list_checked(other)
 
 
-def looked_at(round_):
+def list_checked(round_):
     return [decision for decision in round_.proposals if decision.accepted is not None]
 
 
 def test_a_record_holds_what_each_uniform_met():
     """threshold = min(1, p/q) and accepted = (u q < p), for every node of 30 runs; the distributions are those of the tables."""
     for seed in range(30):
-        for round_ in run(seed=seed):
+        for round_ in decode_rounds(seed=seed):
             for node, one in enumerate(round_.proposals):
                 assert one.q == round_.full.q[node, one.token] > 0
                 if one.accepted is not None:
@@ -282,7 +284,7 @@ def test_a_record_holds_what_each_uniform_met():
 def test_bars_change_nothing_that_was_decided():
     """Views are drawn after the fact: with them, the same tokens, random numbers and verdicts."""
     for seed in range(5):
-        for plain, seen in zip(run(seed=seed), run(seed=seed, bars=2), strict=True):
+        for plain, seen in zip(decode_rounds(seed=seed), decode_rounds(seed=seed, bars=2), strict=True):
             same = tuple(replace(one, replacement_if_rejected=None, u_replacement_if_rejected=None) for one in seen.proposals)
             assert (same, seen.accepted_path, seen.ending) == (plain.proposals, plain.accepted_path, plain.ending)
             assert len(seen.distributions) == len(seen.proposals) + 1

@@ -13,7 +13,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
 
 VOCABULARY = 152_064
 DISTRIBUTION = VOCABULARY * 8  # bytes of one distribution in float64
@@ -23,7 +23,7 @@ DISTRIBUTION = VOCABULARY * 8  # bytes of one distribution in float64
 def test_memory_is_flat_over_many_rounds(last):
     """Live tensors are counted, not the allocator's pages: after the last round no more distributions are alive than after round 4."""
     settings = Settings(gamma=2, max_new_tokens=400, temperature=0.9, top_p=0.9)
-    model = tiny_model(VOCABULARY, layers=1, context=1024)
+    model = build_tiny_model(VOCABULARY, layers=1, context=1024)
     rounds = decode(
         CachedModel(model, settings), DraftModel(CachedModel(model, settings), 2), TokenRule(), PhiloxRandomness(1), settings, [1]
     )
@@ -31,14 +31,14 @@ def test_memory_is_flat_over_many_rounds(last):
     for number, round_ in enumerate(rounds, start=1):
         del round_
         if number in (4, last):
-            alive[number] = distribution_bytes()
+            alive[number] = count_distribution_bytes()
         if number == last:
             break
     assert alive[last] <= alive[4] + DISTRIBUTION
     assert alive[4] <= 40 * DISTRIBUTION
 
 
-def distribution_bytes() -> int:
+def count_distribution_bytes() -> int:
     gc.collect()
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
     return sum(t.numel() * t.element_size() for t in tensors if t.numel() >= VOCABULARY and t.dtype == torch.float64)

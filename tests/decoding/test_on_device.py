@@ -56,10 +56,10 @@ from specviz.web.mistakes import work as broken_work
 from specviz.web.mistakes.state import BugQuestion, BugState
 from tests.encoder_decoders import KINDS
 from tests.fake_device import fake_device, fetched
-from tests.models.test_families import configuration, network
+from tests.models.test_families import build_config, build_network
 from tests.pages import FreeTicket, build_exactness_state
-from tests.proposers.test_eagle import random_head
-from tests.proposers.test_early_exit import random_exit
+from tests.proposers.test_eagle import save_random_head
+from tests.proposers.test_early_exit import save_random_exit
 
 PROMPT = "Once upon a time. Once upon"
 BASE = Settings(prompt=PROMPT, max_new_tokens=7, gamma=3, exit_layer=1)
@@ -84,7 +84,7 @@ def heads(tmp_path_factory):
 def eagle(tmp_path_factory):
     """A random EAGLE head for the tiny target, in BASE's place for it."""
     global BASE
-    BASE = replace(BASE, eagle=EAGLES.allow(random_head(tmp_path_factory.mktemp("eagle") / "head")))
+    BASE = replace(BASE, eagle=EAGLES.allow(save_random_head(tmp_path_factory.mktemp("eagle") / "head")))
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def both(pair_folders) -> Callable[..., tuple[Any, Any]]:
     return answers
 
 
-def told(rounds) -> list:
+def list_decisions(rounds) -> list:
     """What was decided: tokens, which of them were accepted, how each round ended."""
     return [
         (one.committed, [(d.token, d.parent, d.accepted) for d in one.proposals], one.accepted_path, one.ending.kind)
@@ -109,9 +109,9 @@ def told(rounds) -> list:
     ]
 
 
-def text_of(pair, settings: Settings, ids) -> list:
+def decode_decisions(pair, settings: Settings, ids) -> list:
     target, proposer = open_proposer(pair, settings)
-    return told(
+    return list_decisions(
         decode(target, proposer, build_rule(settings), PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids, bars=3)
     )
 
@@ -133,7 +133,7 @@ def test_every_proposer_under_every_rule_decodes_alike(both, heads, name, rule, 
         for temperature in temperatures:
             settings = replace(BASE, rule=rule, heads=heads, temperature=temperature, **list_lines()[name])
             try:
-                found.append(text_of(pair, settings, pair.encode(PROMPT)))
+                found.append(decode_decisions(pair, settings, pair.encode(PROMPT)))
             except Exception as error:
                 if type(error).__module__ != "specviz.errors":
                     raise
@@ -167,7 +167,7 @@ def test_warpers_and_target_only_sampling(both, warper):
     def work(pair):
         settings, ids = replace(BASE, **warper), pair.encode(PROMPT)
         alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(5), settings, ids, pair.eos_token_ids)
-        return text_of(pair, settings, ids), told(alone)
+        return decode_decisions(pair, settings, ids), list_decisions(alone)
 
     here, there = both(work)
     assert here == there
@@ -274,7 +274,11 @@ def test_a_certificate_is_drawn_again(both, record):
 def test_a_run_of_the_stage_and_its_fingerprints(both):
     def work(pair):
         trace = record_run(pair, BASE)
-        return told(trace.rounds), hash_pair(pair), [probs.tokens for one in trace.rounds for probs in one.distributions]
+        return (
+            list_decisions(trace.rounds),
+            hash_pair(pair),
+            [probs.tokens for one in trace.rounds for probs in one.distributions],
+        )
 
     here, there = both(work)
     assert here == there
@@ -286,7 +290,7 @@ def test_whole_text(both):
         two = passage.survey_texts(pair, BASE, 2, 6)
         return (
             one.target.trace.output_ids,
-            told(one.speculative.trace.rounds),
+            list_decisions(one.speculative.trace.rounds),
             one.read.tokens,
             [x.tokens for x in two],
             one.read.beta,
@@ -367,7 +371,7 @@ def test_study_and_batches(both, tmp_path):
 def test_remembered_models(both):
     def work(pair):
         remembering = MemoizedPair(pair)
-        return [text_of(remembering, replace(BASE, seed=seed), pair.encode(PROMPT)) for seed in range(3)]
+        return [decode_decisions(remembering, replace(BASE, seed=seed), pair.encode(PROMPT)) for seed in range(3)]
 
     here, there = both(work)
     assert here == there
@@ -398,11 +402,11 @@ def test_banned_tokens_are_impossible_wherever_the_distribution_lies():
 
 
 def test_a_trained_exit(both, tmp_path):
-    layer = exits.EXITS.allow(str(random_exit(tmp_path / "exit")))
+    layer = exits.EXITS.allow(str(save_random_exit(tmp_path / "exit")))
 
     def work(pair):
         settings = replace(BASE, proposer="early-exit", early_exit=layer, exit_layer=None)
-        return text_of(pair, settings, pair.encode(PROMPT))
+        return decode_decisions(pair, settings, pair.encode(PROMPT))
 
     here, there = both(work)
     assert here == there
@@ -412,7 +416,7 @@ def test_a_draft_in_8_bits(pair_folders):
     """Off the CPU it is the same values in float32, so that its draft tokens may differ: it runs, and the cost of draft tokens alone differs."""
     with fake_device():
         pair = load_pair("|".join((*map(str, pair_folders), "8bit")), "cuda", "float32")
-        rounds = text_of(pair, BASE, pair.encode(PROMPT))
+        rounds = decode_decisions(pair, BASE, pair.encode(PROMPT))
     assert sum(len(one[0]) for one in rounds) == BASE.max_new_tokens
 
 
@@ -421,7 +425,7 @@ def test_a_draft_in_8_bits(pair_folders):
 def test_every_family(family):
     """Rows of ragged trees, behind windows and rotary tables of all kinds."""
     try:
-        model = network(configuration(family))
+        model = build_network(build_config(family))
     except UnsupportedModelError as error:
         pytest.skip(str(error))
 
@@ -482,7 +486,7 @@ def test_break_it(page_on_device, mistake, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_encoder_decoders(encoder_decoder_folders, encoder_decoders, kind):
     settings = replace(BASE, proposer="draft", max_new_tokens=6)
-    here = text_of(encoder_decoders[kind], settings, encoder_decoders[kind].encode(PROMPT))
+    here = decode_decisions(encoder_decoders[kind], settings, encoder_decoders[kind].encode(PROMPT))
     with fake_device():
         pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cuda", "float64")
-        assert text_of(pair, settings, pair.encode(PROMPT)) == here
+        assert decode_decisions(pair, settings, pair.encode(PROMPT)) == here

@@ -20,19 +20,19 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
-from tests.models.test_cache import network
+from tests.models.test_cache import build_network
 from tests.tables import DRAFTS, model, pair
 
 V, N = 5, 60
 WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.3})
 
 
-def world(kind: str, settings: Settings, seed: int = 3, context: int | None = None):
+def build_world(kind: str, settings: Settings, seed: int = 3, context: int | None = None):
     p, q = pair(kind, seed, V, 12)
     return model(p, V, settings, context), DraftModel(model(q, V, settings, context), settings.gamma)
 
 
-def written(rounds, remaining: int) -> list[int]:
+def pad_tokens(rounds, remaining: int) -> list[int]:
     tokens = [token for round_ in rounds for token in round_.committed]
     return tokens + [NONE] * (remaining - len(tokens))
 
@@ -47,48 +47,48 @@ def written(rounds, remaining: int) -> list[int]:
 )
 def test_every_draw_is_the_engines_own(kind, gamma):
     settings = Settings(gamma=gamma, max_new_tokens=4, seed=gamma)
-    target, proposer = world(kind, settings)
+    target, proposer = build_world(kind, settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
     drawn = sample_with_shared_distributions(
         Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N)
     )
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
-        assert drawn.tokens[number].tolist() == written(rounds, 4)
+        assert drawn.tokens[number].tolist() == pad_tokens(rounds, 4)
 
 
 def test_rows_of_a_batch_end_at_their_eos_token():
     """Seven rows at a time, each at its own pace: every draw is the engine's own, and nothing comes after a stop token."""
     settings = Settings(gamma=3, max_new_tokens=8)
-    target, proposer = world("random", settings)
+    target, proposer = build_world("random", settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
     drawn = sample_with_engine(
         Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N), batch=7
     ).tokens
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
-        assert drawn[number].tolist() == written(rounds, 8)
+        assert drawn[number].tolist() == pad_tokens(rounds, 8)
     assert 0 < sum(NONE in row for row in drawn.tolist()) < N, "some end early, some do not"
 
 
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 def test_every_warper_reaches_the_sampler(warper):
     settings = Settings(gamma=2, max_new_tokens=3, **warper)
-    target, proposer = world("random", settings)
+    target, proposer = build_world("random", settings)
     drawn = sample_with_shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N))
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), draw=number)
-        assert drawn.tokens[number].tolist() == written(rounds, 3)
+        assert drawn.tokens[number].tolist() == pad_tokens(rounds, 3)
 
 
 def test_target_only_samples_are_those_of_the_engine_too():
     settings = Settings(max_new_tokens=3)
-    target, _ = world("random", settings)
+    target, _ = build_world("random", settings)
     drawn = sample_with_shared_distributions(
         Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
     )
     for number in range(N):
-        assert drawn.tokens[number].tolist() == written(
+        assert drawn.tokens[number].tolist() == pad_tokens(
             sample_target_only(target, PhiloxRandomness(7), settings, (0,), draw=number), 3
         )
 
@@ -96,19 +96,19 @@ def test_target_only_samples_are_those_of_the_engine_too():
 @pytest.mark.parametrize("context", [3, 4, 5])
 def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
     settings = Settings(gamma=4, max_new_tokens=9)
-    target, proposer = world("random", settings, context=context)
+    target, proposer = build_world("random", settings, context=context)
     drawn = sample_with_shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N))
     assert drawn.tokens.shape[1] == context + 1 - 2
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), draw=number)
-        assert drawn.tokens[number].tolist() == written(rounds, context - 1)
+        assert drawn.tokens[number].tolist() == pad_tokens(rounds, context - 1)
 
 
 @pytest.mark.parametrize("cuts", [(25, 35), (1, 2, 3, 54), (53, 7)])
 def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
     """However the draws are split, in whatever order the shards come, they are the same draws."""
     settings = Settings(gamma=3, max_new_tokens=3)
-    target, proposer = world("random", settings)
+    target, proposer = build_world("random", settings)
     decoder = (target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), frozenset())
     drawn = lambda first, count: sample_with_shared_distributions(Shard(*decoder, first, count))  # noqa: E731
     first, parts = 11, []
@@ -123,21 +123,21 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
 def test_on_a_network_trees_of_continuations_give_the_engines_samples():
     """Float64: the distributions of a tree's pass and of a chain's agree to 1e-10, and no random number of these draws lies that close."""
     settings = Settings(gamma=3, max_new_tokens=4, temperature=0.7)
-    target, draft = network("Llama").double(), network("GPT2").double()
+    target, draft = build_network("Llama").double(), build_network("GPT2").double()
     opened = lambda: (CachedModel(target, settings), DraftModel(CachedModel(draft, settings), 3))  # noqa: E731
     drawn = sample_with_shared_distributions(
         Shard(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), count=60)
     )
     for number in range(60):
         rounds = decode(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), draw=number)
-        assert drawn.tokens[number].tolist() == written(rounds, 4)
+        assert drawn.tokens[number].tolist() == pad_tokens(rounds, 4)
 
 
 @pytest.mark.parametrize("nodes", [3, 4, 7, 256])
 def test_distributions_after_paths_are_those_of_each_path_by_itself(nodes):
     """Packed into trees of any size, and in the order asked for."""
     settings = Settings()
-    source = CachedModel(network("Llama").double(), settings)
+    source = CachedModel(build_network("Llama").double(), settings)
     paths = np.unique(np.random.default_rng(0).integers(0, 6, (40, 3)), axis=0)
     seen = 0
     for where, distributions in iterate_distributions_after(source, (9, 8), paths, nodes):
@@ -153,7 +153,7 @@ def test_distributions_after_paths_are_those_of_each_path_by_itself(nodes):
 def test_a_model_that_remembers_answers_in_the_slices_of_one_that_does_not(nodes):
     """A target that remembers and a draft that does not are read side by side, pass by pass."""
     settings = Settings()
-    source = CachedModel(network("Llama").double(), settings)
+    source = CachedModel(build_network("Llama").double(), settings)
     paths = np.unique(np.random.default_rng(0).integers(0, 6, (40, 3)), axis=0)
     plain = list(iterate_distributions_after(source, (9, 8), paths, nodes))
     remembering = MemoizedPaths(source)
@@ -166,7 +166,7 @@ def test_a_model_that_remembers_answers_in_the_slices_of_one_that_does_not(nodes
 
 def test_progress_grows_to_one_and_the_watcher_can_stop_it():
     settings = Settings(gamma=2, max_new_tokens=3)
-    target, proposer = world("random", settings)
+    target, proposer = build_world("random", settings)
     shares: list[float] = []
     sample_with_shared_distributions(
         Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=shares.append

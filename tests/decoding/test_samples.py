@@ -10,7 +10,7 @@ import pytest
 from specviz.decoding.samples import NONE, Samples, find_distinct_rows, group_rows, join_samples
 
 
-def rows(n: int, length: int, vocabulary: int, seed: int = 0) -> np.ndarray:
+def draw_rows(n: int, length: int, vocabulary: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     tokens = rng.integers(0, vocabulary, (n, length)).astype(np.int32)
     tokens[np.arange(length) >= rng.integers(1, length + 2, (n, 1))] = NONE
@@ -19,7 +19,7 @@ def rows(n: int, length: int, vocabulary: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize(("n", "length", "vocabulary"), [(500, 3, 4), (500, 2, 50_000), (1, 4, 3), (200, 1, 5)])
 def test_distinct_rows_are_those_that_numpy_finds(n, length, vocabulary):
-    tokens = rows(n, length, vocabulary)
+    tokens = draw_rows(n, length, vocabulary)
     texts, group = find_distinct_rows(tokens)
     wanted, numbers, counts = np.unique(tokens, axis=0, return_inverse=True, return_counts=True)
     assert np.array_equal(texts, wanted) and np.array_equal(group, numbers.reshape(-1))
@@ -35,7 +35,7 @@ def test_no_rows_and_rows_without_tokens():
 
 
 def test_parts_joined_are_the_whole():
-    whole = Samples(rows(30, 3, 5), {"seed": 1}, "x", first=100)
+    whole = Samples(draw_rows(30, 3, 5), {"seed": 1}, "x", first=100)
     parts = [whole.part(0, 7), whole.part(7, 30)]
     assert [(part.first, len(part)) for part in parts] == [(100, 7), (107, 23)]
     again = join_samples(parts[::-1])

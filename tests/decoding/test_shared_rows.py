@@ -20,13 +20,13 @@ from specviz.verification import k_sequential
 from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from specviz.verification.draw import draw_tokens, stack_rows
 from specviz.verification.k_sequential import SequentialRule, compute_least_rho
-from tests.models.test_cache import network
+from tests.models.test_cache import build_network
 from tests.tables import RecordingRandomness, Siblings, model, pair
 
 ROWS = [Prefix((1, 2), 0, 9, number) for number in range(5)]
 
 
-def distributions(seed: int, *shape: int) -> torch.Tensor:
+def draw_distributions(seed: int, *shape: int) -> torch.Tensor:
     return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
@@ -36,10 +36,10 @@ def distributions(seed: int, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("vocabulary", (1, 2, 7, 8, 4099))
 def test_a_ragged_batch_draws_what_each_number_draws_from_its_own_distribution(vocabulary):
     """Random numbers on the edges between tokens too, tokens without mass, and a distribution from which few numbers draw."""
-    probs = distributions(2, 5, vocabulary) * (distributions(3, 5, vocabulary) > 0.3)
+    probs = draw_distributions(2, 5, vocabulary) * (draw_distributions(3, 5, vocabulary) > 0.3)
     probs[:, vocabulary // 2] += 0.1
     rows = torch.tensor([0] * 40 + [1] * 3 + [3] * 200 + [4])
-    u = distributions(4, len(rows))
+    u = draw_distributions(4, len(rows))
     edges = (probs.cumsum(-1) / probs.sum(-1, keepdim=True))[rows]
     u[::3] = edges[torch.arange(len(rows)), torch.arange(len(rows)) % vocabulary][::3].clamp(max=1.0 - 2.0**-53)
     alone = [int(drawing.draw_many(probs[row], one)) for row, one in zip(rows.tolist(), u[:, None], strict=True)]
@@ -53,7 +53,7 @@ def test_a_ragged_batch_draws_what_each_number_draws_from_its_own_distribution(v
 @pytest.mark.parametrize("vocabulary", (1, 7, 4096, 4099))
 def test_a_distribution_that_is_expanded_is_summed_up_once_and_draws_as_its_copies_do(monkeypatch, vocabulary):
     """Random numbers on every edge between two tokens and beside it, where one bit more or less would draw another token."""
-    probs, summed, inner = distributions(1, vocabulary), [], drawing.draw_many
+    probs, summed, inner = draw_distributions(1, vocabulary), [], drawing.draw_many
     edges = probs.cumsum(-1) / probs.sum()
     randomness = (
         torch.cat((edges, edges * (1 - 2**-53), edges * (1 + 2**-52), torch.zeros(1))).clamp(max=1 - 2**-53)[-400:].double()
@@ -68,7 +68,7 @@ def test_a_distribution_that_is_expanded_is_summed_up_once_and_draws_as_its_copi
 
 
 def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
-    whole = distributions(2, 3, 6)
+    whole = draw_distributions(2, 3, 6)
     assert stack_rows([whole[1], whole[1]]).stride() == (0, 1) and stack_rows([whole[1]] * 2).data_ptr() == whole[1].data_ptr()
     for some in (
         [whole[0], whole[1]],
@@ -84,7 +84,7 @@ def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
 
 
 def test_rows_that_ask_for_the_same_get_one_read_only_array():
-    remembered = MemoizedModel(CachedModel(network("Llama"), Settings()))
+    remembered = MemoizedModel(CachedModel(build_network("Llama"), Settings()))
     chain = DraftTree(((3, 4),) * 5, ((-1, 0),) * 5, (None,) * 5, ((None,) * 2,) * 5, "chain")
     for block in (build_empty_tree(5), chain):
         found = remembered.distributions(ROWS, block)
@@ -96,7 +96,7 @@ def test_rows_that_ask_for_the_same_get_one_read_only_array():
 
 
 def test_writing_to_the_distributions_of_one_row_changes_nothing_that_is_remembered():
-    remembered = MemoizedModel(CachedModel(network("Llama"), Settings()))
+    remembered = MemoizedModel(CachedModel(build_network("Llama"), Settings()))
     before = remembered.distributions(ROWS[:1], build_empty_tree(1)).clone()
     remembered.distributions(ROWS[:1], build_empty_tree(1)).zero_()
     assert torch.equal(remembered.distributions(ROWS[:1], build_empty_tree(1)), before) and float(before.sum()) == pytest.approx(
@@ -139,7 +139,7 @@ def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
     """Trees of different sizes, one of them named three times: each number is the one at its own address."""
     randomness = RecordingRandomness(PhiloxRandomness(8))
     trees = [TreeGrowth(row, 2) for row in ROWS]
-    probs = distributions(5, 6)
+    probs = draw_distributions(5, 6)
     trees[3].add(ROOT, 0, probs, 0.5)
     named = [trees[0], trees[3], trees[1], trees[0], trees[2], trees[0]]
     nodes = draw_children([(tree, ROOT, probs) for tree in named], randomness, 0)
@@ -179,7 +179,7 @@ def test_each_pair_of_distributions_keeps_its_own_rho_also_where_one_number_does
 def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
     asked, inner = [], k_sequential.compute_least_rho
     monkeypatch.setattr(k_sequential, "compute_least_rho", lambda p, q, k: asked.append(k) or inner(p, q, k))
-    pairs = [(distributions(seed, 40).softmax(-1), distributions(100 + seed, 40).softmax(-1)) for seed in range(20)]
+    pairs = [(draw_distributions(seed, 40).softmax(-1), draw_distributions(100 + seed, 40).softmax(-1)) for seed in range(20)]
     rule = SequentialRule()
     for _ in range(3):
         for p, q in pairs:
@@ -195,7 +195,7 @@ def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
 
 def test_what_is_remembered_is_a_copy():
     """Distributions are parts of larger arrays: kept as they are, a pair would hold a whole round's; and a caller may write to his own."""
-    rule, (p, q) = SequentialRule(), (distributions(1, 6).softmax(-1), distributions(2, 6).softmax(-1))
+    rule, (p, q) = SequentialRule(), (draw_distributions(1, 6).softmax(-1), draw_distributions(2, 6).softmax(-1))
     rule.rho(p, q, 2)
     (key,) = rule._known
     held = [tensor.data_ptr() for tensor in rule._known[key][:2]]

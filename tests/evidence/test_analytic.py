@@ -19,7 +19,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.models.test_cache import V, network
+from tests.models.test_cache import V, build_network
 
 HELD_OUT = """\
 High above the city, on a tall column, stood the statue of the Happy Prince. He was gilded all over with thin leaves of fine \
@@ -83,7 +83,7 @@ class Decoder:
 
 
 def decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
-    return Decoder(Settings(gamma=3, **(warper or {})), (network("Llama", dtype), network("GPT2", dtype)))
+    return Decoder(Settings(gamma=3, **(warper or {})), (build_network("Llama", dtype), build_network("GPT2", dtype)))
 
 
 @pytest.mark.parametrize("warper", FEW_WARPERS, ids=str)

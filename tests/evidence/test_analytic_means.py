@@ -16,7 +16,7 @@ from specviz.verification.draw import draw_tokens
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.evidence.test_analytic import IDS, decoder
-from tests.models.test_cache import V, network
+from tests.models.test_cache import V, build_network
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_draft_token_outside_its_reported_distribution_is_no_error():
 
 
 def test_a_fresh_pass_is_the_networks_own_forward_and_the_one_warper():
-    settings, net = Settings(top_k=5), network("Llama")
+    settings, net = Settings(top_k=5), build_network("Llama")
     distributions, _ = UncachedModel(net, settings, V + 3).distributions(IDS[:9], 2)
     with torch.inference_mode():
         assert torch.allclose(distributions[1, :V], warp(net(torch.tensor([IDS[:9]])).logits[0, -1], settings), atol=TOLERANCE)

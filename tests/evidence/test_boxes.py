@@ -41,7 +41,7 @@ from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from tests.chance import SEED
-from tests.tables import model, moved, pair, random_distribution
+from tests.tables import draw_distribution, model, move_table, pair
 
 PROMPT, NONE = (0,), frozenset()
 
@@ -158,7 +158,7 @@ def distance(mutant, tables) -> float:
 @pytest.mark.parametrize("name", BUGS)
 def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name):
     mutant = BUGS[name]
-    assert distance(mutant, [moved(table, 1) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
+    assert distance(mutant, [move_table(table, 1) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name)
 @pytest.mark.parametrize("name", BUGS)
 def test_tables_moved_ten_times_by_a_last_bit_give_the_same_distance(name, seed):
     mutant = BUGS[name]
-    assert distance(mutant, [moved(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
+    assert distance(mutant, [move_table(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
 def texts_of(p, q, proposer, rule):
@@ -187,7 +187,7 @@ def test_right_decoders_stay_exact_on_moved_tables(seed):
         (lambda q: SeveralChains(q, 2, 2), SequentialRule()),
     )
     for kind in ("random", "equal", "disjoint"):
-        p, q = (moved(table, seed) for table in pair(kind, seed, 3, 12))
+        p, q = (move_table(table, seed) for table in pair(kind, seed, 3, 12))
         for proposer, rule in decoders:
             assert texts_of(p, q, proposer, rule) < 1e-11
 
@@ -291,7 +291,7 @@ def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():
 
 def test_draws_without_a_listener_are_the_same():
     """The numbers that are reported do not change what is drawn."""
-    probs, u = torch.tensor(random_distribution("any", 9, 40), dtype=torch.float64), torch.rand(200, dtype=torch.float64)
+    probs, u = torch.tensor(draw_distribution("any", 9, 40), dtype=torch.float64), torch.rand(200, dtype=torch.float64)
     alone = draw_tokens(probs.expand(200, -1), u)
     heard = []
 

@@ -22,7 +22,7 @@ from specviz.progress import ignore_progress
 from specviz.records import to_json_value
 from specviz.settings import Settings
 from tests.certified import altered
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
 
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
 QUIET = lambda label: ignore_progress  # noqa: E731
@@ -103,7 +103,7 @@ def test_assisted_generation_of_one_token_tests_nothing_and_exits_with_5(pair_fo
 
 
 def test_a_draft_whose_context_is_shorter_than_the_prompt_tests_nothing(pair):
-    short = build_pair(pair.target, tiny_model(300, layers=1, seed=3, context=32).eval(), pair.tokenizer, "short")
+    short = build_pair(pair.target, build_tiny_model(300, layers=1, seed=3, context=32).eval(), pair.tokenizer, "short")
     prompt = tuple(3 + place % 200 for place in range(40))
     for mode in (SHARED, ENGINE):
         session = Session(build_decoder("speculative", short, SETTINGS, prompt), SamplingPlan(samples=64, tv=0.9, seconds=1e6))

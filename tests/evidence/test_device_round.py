@@ -25,7 +25,7 @@ from specviz.trace import Round
 from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
-from tests.decoding.test_device_round import bigram_model
+from tests.decoding.test_device_round import build_bigram_model
 
 TOLERANCE = 5e-6  # total variation that float32 rounding explains
 
@@ -51,7 +51,7 @@ def outcome(round_: Round) -> tuple:
 )
 def test_in_every_box_of_random_numbers_it_has_the_references_outcome(made, rule) -> None:
     """The boxes fill the cube, so equal outcomes in each are equal distributions, and the reference's is shown to be the target's."""
-    target, draft = bigram_model(3, 3, 0.0), bigram_model(4, 3, 0.0)
+    target, draft = build_bigram_model(3, 3, 0.0), build_bigram_model(4, 3, 0.0)
     for remaining in (1, 2, 4):
         row = Prefix((2, 1), 0, remaining)
         boxes, missed = BoxCutter(Components(target, made(draft), rule)).cut_round(row, {})

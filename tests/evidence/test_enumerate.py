@@ -29,7 +29,7 @@ from specviz.verification.comparison_log import report_comparison
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
-from tests.tables import Siblings, model, pair, random_distribution, remembered
+from tests.tables import Siblings, draw_distribution, model, pair, remember
 
 V = 3
 PROMPT = (0,)
@@ -50,7 +50,7 @@ EXACT = [
 def worlds(seed: int, warper: dict | None = None):
     """Target and draft with a distribution for every prefix, in sevenths."""
     settings = Settings(**warper) if warper else None
-    tables = (remembered(lambda ids, name=name: random_distribution((name, seed, ids), V, 7)) for name in "pq")
+    tables = (remember(lambda ids, name=name: draw_distribution((name, seed, ids), V, 7)) for name in "pq")
     return [model(table, V, settings) for table in tables]
 
 

@@ -51,7 +51,7 @@ from specviz.verification.token import TokenRule
 from specviz.verification.typical import TypicalRule
 from specviz.verification.warp import build_one_hot
 from tests.jobs.fake_workers import list_pids
-from tests.proposers.test_eagle import random_head
+from tests.proposers.test_eagle import save_random_head
 from tests.tables import model
 from tests.tables import pair as tables
 
@@ -71,7 +71,7 @@ def heads(tmp_path_factory):
 @pytest.fixture(scope="module")
 def attached(heads, tmp_path_factory):
     """Heads, an EAGLE head and an exit for the tiny target."""
-    eagle = stored_eagle.EAGLES.allow(random_head(tmp_path_factory.mktemp("eagle") / "head"))
+    eagle = stored_eagle.EAGLES.allow(save_random_head(tmp_path_factory.mktemp("eagle") / "head"))
     return {"heads": heads, "eagle": eagle, "exit_layer": 1}
 
 

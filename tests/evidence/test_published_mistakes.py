@@ -20,9 +20,18 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw_tokens
 from specviz.verification.token import EmptyResidualError, TokenRule, accepts, compute_residual
 from specviz.verification.warp import warp
-from tests.models.test_cache import network
+from tests.models.test_cache import build_network
 from tests.oracle.token_rule import decoder_distribution, target_distribution
-from tests.tables import ScriptedRandomness, World, by_interval, grid, leaves, model, pair, round_distribution
+from tests.tables import (
+    ScriptedRandomness,
+    World,
+    build_grid,
+    enumerate_leaves,
+    enumerate_round,
+    list_interval_branches,
+    model,
+    pair,
+)
 
 V = 4
 P, Q = pair("random", 1, V, 100)
@@ -41,12 +50,12 @@ def toy(world_rule=None, proposer=None, target=None, **warper) -> World:
 
 def first_token_tv(world: World, exact: torch.Tensor) -> float:
     """Total variation between the first emitted token and the target's distribution, by enumeration."""
-    probs = decoder_distribution(lambda ids: round_distribution(world, Prefix(ids, 0, 9), by_interval), 1)
+    probs = decoder_distribution(lambda ids: enumerate_round(world, Prefix(ids, 0, 9), list_interval_branches), 1)
     return sum(abs(probs.get((token,), 0.0) - float(mass)) for token, mass in enumerate(exact)) / 2
 
 
 def joint_tv(world: World, length: int) -> float:
-    probs = decoder_distribution(lambda ids: round_distribution(world, Prefix(ids, 0, 9), by_interval), length)
+    probs = decoder_distribution(lambda ids: enumerate_round(world, Prefix(ids, 0, 9), list_interval_branches), length)
     exact = target_distribution(lambda ids: tuple(world.target.probs(ids).tolist()), length)
     return sum(abs(probs.get(text, 0) - exact.get(text, 0)) for text in {*probs, *exact}) / 2
 
@@ -117,7 +126,7 @@ def test_r3_greedy_writes_the_very_tokens_of_the_target(seed):
 
 
 def two_networks(settings: Settings):
-    return CachedModel(network("Llama"), settings), CachedModel(network("GPT2"), settings)
+    return CachedModel(build_network("Llama"), settings), CachedModel(build_network("GPT2"), settings)
 
 
 def fresh_like(source):
@@ -175,7 +184,7 @@ def test_r11_r14_a_run_with_caches_is_the_run_without(kind):
     """R11: cache one row off (vllm#9730, #3951, romsto#4). R14: sliding windows not rolled back (vllm#39273,
     transformers#47447). Every distribution that the engine handed to the rule is that of a fresh pass, to 5e-6 in total variation."""
     settings = Settings(max_new_tokens=24, temperature=0.9, top_k=40)
-    source, draft = network(kind), network("OPT")
+    source, draft = build_network(kind), build_network("OPT")
     for seed in range(2):
         written = (5, 6, 7)
         run = decode(
@@ -206,7 +215,7 @@ def test_r12_r13_texts_stop_when_the_target_would_have_stopped(gamma):
     length, probs, open_ = 3, {}, {(): 1.0}
     while open_:
         ids, mass = open_.popitem()
-        for text, share in round_distribution(world, Prefix(ids, len(ids), length - len(ids)), by_interval).items():
+        for text, share in enumerate_round(world, Prefix(ids, len(ids), length - len(ids)), list_interval_branches).items():
             whole = ids + text
             assert not eos_token_ids & set(text[:-1])
             home = probs if whole[-1] in eos_token_ids or len(whole) == length else open_
@@ -241,8 +250,8 @@ def test_r16_half_precision_logits_give_one_float64_distribution_for_draw_and_ra
     """R16: draft drawn in bf16, ratio in fp32 (deepseek-ai/DeepSpec#31, gpt-fast). Whatever the logits' dtype: distributions, recorded
     probabilities and random numbers are float64, and the token is drawn from the distribution that the ratio uses."""
     settings = Settings(max_new_tokens=6)
-    source = CachedModel(network("Llama", dtype), settings)
-    draft = CachedModel(network("GPT2", dtype), settings)
+    source = CachedModel(build_network("Llama", dtype), settings)
+    draft = CachedModel(build_network("GPT2", dtype), settings)
     for round_ in decode(source, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(0), settings, (1, 2)):
         assert round_.full.p.dtype == torch.float64
         for node, one in enumerate(round_.proposals):
@@ -256,7 +265,9 @@ def test_r17_the_token_rule_keeps_what_the_token_rule_keeps():
     token rule keeps 10/9 draft tokens in the mean, the block rule would keep 11/9. Counted on a grid of sixths: exact fractions."""
     third = Fraction(1, 3)
     world = World(model(lambda ids: (third, 2 * third), 2), DraftModel(model(lambda ids: (2 * third, third), 2), 2))
-    kept = sum(len(round_.accepted_path) * weight for round_, weight in leaves(world, Prefix((), 0, 9), grid(3, 6)))
+    kept = sum(
+        len(round_.accepted_path) * weight for round_, weight in enumerate_leaves(world, Prefix((), 0, 9), build_grid(3, 6))
+    )
     assert kept == Fraction(10, 9)
 
 

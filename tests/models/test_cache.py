@@ -54,7 +54,7 @@ KINDS = {
 }
 
 
-def network(kind: str, dtype: torch.dtype = torch.float32):
+def build_network(kind: str, dtype: torch.dtype = torch.float32):
     """A random network of the family, the same one each time."""
     torch.manual_seed(0)
     config_class = getattr(transformers, f"{kind}Config" if kind != "Gemma3Text" else "Gemma3TextConfig")
@@ -65,7 +65,7 @@ def network(kind: str, dtype: torch.dtype = torch.float32):
     return network_
 
 
-def path(parents, node: int) -> list[int]:
+def find_path(parents, node: int) -> list[int]:
     nodes = []
     while node != ROOT:
         nodes.insert(0, node)
@@ -73,7 +73,7 @@ def path(parents, node: int) -> list[int]:
     return nodes
 
 
-def random_block(dice: random.Random, rows: int, shape: str) -> DraftTree:
+def draw_block(dice: random.Random, rows: int, shape: str) -> DraftTree:
     """0 to 4 nodes per row: chains, or trees of any shape, twin siblings included."""
     tokens, parents = [], []
     for _ in range(rows):
@@ -84,11 +84,11 @@ def random_block(dice: random.Random, rows: int, shape: str) -> DraftTree:
 
 
 @torch.inference_mode()
-def fresh(network_, ids) -> torch.Tensor:
+def compute_fresh_logits(network_, ids) -> torch.Tensor:
     return network_(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
 
 
-def histories(network_, shape: str, rows: int, rounds: int, compared: int = 1) -> float:
+def compare_histories(network_, shape: str, rows: int, rounds: int, compared: int = 1) -> float:
     """Largest difference from fresh passes, over ``rounds`` random rounds; each compares ``compared`` places per row, the last one more.
 
     Each round accepts a random part of the draft tree (none, some, all), adds a token, and sometimes goes back to a prefix of the
@@ -99,20 +99,20 @@ def histories(network_, shape: str, rows: int, rounds: int, compared: int = 1) -
     texts = [tuple(dice.randrange(V) for _ in range(dice.randrange(1, 6))) for _ in range(rows)]
     worst = 0.0
     for number in range(rounds):
-        block = random_block(dice, rows, shape)
+        block = draw_block(dice, rows, shape)
         logits = model.logits([Prefix(ids, 0, 9) for ids in texts], block)
         for row in range(rows):
             places = range(-1, len(block.tokens[row]))
             for node in places if number == rounds - 1 else dice.sample(places, min(compared, len(places))):
-                ids = texts[row] + tuple(block.tokens[row][i] for i in path(block.parents[row], node))
-                apart = float((fresh(network_, ids) - logits[row, node + 1]).abs().max())
+                ids = texts[row] + tuple(block.tokens[row][i] for i in find_path(block.parents[row], node))
+                apart = float((compute_fresh_logits(network_, ids) - logits[row, node + 1]).abs().max())
                 worst = max(worst, apart if apart == apart else math.inf)  # NaN compares with nothing
-            texts[row] = moved_on(dice, texts[row], block, row)
+            texts[row] = continue_text(dice, texts[row], block, row)
     return worst
 
 
-def moved_on(dice: random.Random, ids: tuple[int, ...], block: DraftTree, row: int) -> tuple[int, ...]:
-    kept = path(block.parents[row], dice.randrange(-1, len(block.tokens[row])))
+def continue_text(dice: random.Random, ids: tuple[int, ...], block: DraftTree, row: int) -> tuple[int, ...]:
+    kept = find_path(block.parents[row], dice.randrange(-1, len(block.tokens[row])))
     longer = (*ids, *(block.tokens[row][i] for i in kept), dice.randrange(V))
     event = dice.random()
     if event < 0.04:
@@ -126,18 +126,20 @@ def moved_on(dice: random.Random, ids: tuple[int, ...], block: DraftTree, row: i
 @pytest.mark.parametrize("kind", KINDS)
 def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, rounds):
     """Four times as many rounds per family: chains and trees, one row and three ragged ones, far past the sliding windows."""
-    network_ = network(kind)
-    assert 0.3 < float(fresh(network_, (3, 4, 5)).std()) < 10, "a wrong row would be seen"
+    network_ = build_network(kind)
+    assert 0.3 < float(compute_fresh_logits(network_, (3, 4, 5)).std()) < 10, "a wrong row would be seen"
     for shape, rows in (("chain", 1), ("tree", 1), ("chain", 3), ("tree", 3)):
-        assert histories(network_, shape, rows, rounds) < 2e-5 * max(1.0, float(fresh(network_, (3, 4, 5)).std())), (shape, rows)
+        assert compare_histories(network_, shape, rows, rounds) < 2e-5 * max(
+            1.0, float(compute_fresh_logits(network_, (3, 4, 5)).std())
+        ), (shape, rows)
 
 
 @pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text"))
 def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind):
     """This shows that the differences above are rounding, not a small mistake."""
-    network_ = network(kind, torch.float64)
+    network_ = build_network(kind, torch.float64)
     for shape, rows in (("chain", 1), ("tree", 3)):
-        assert histories(network_, shape, rows, 16) < 1e-10
+        assert compare_histories(network_, shape, rows, 16) < 1e-10
 
 
 def test_a_cache_that_is_rolled_back_one_row_too_little_is_seen(monkeypatch):
@@ -151,10 +153,10 @@ def test_a_cache_that_is_rolled_back_one_row_too_little_is_seen(monkeypatch):
                 layer.keys, layer.values = layer.keys.roll(1, 2), layer.values.roll(1, 2)
 
     monkeypatch.setattr(decoder, "DynamicCache", OneRowOff)
-    assert histories(network("Llama"), "chain", 1, 30) > 1e-2
+    assert compare_histories(build_network("Llama"), "chain", 1, 30) > 1e-2
 
 
-def through_passes(monkeypatch, instead):
+def replace_passes(monkeypatch, instead):
     """Replace every pass of models opened afterward by ``instead(the pass itself, its arguments...)``."""
     open_pass = decoder.open_pass
     monkeypatch.setattr(decoder, "open_pass", lambda network_: partial(instead, open_pass(network_)))
@@ -162,35 +164,37 @@ def through_passes(monkeypatch, instead):
 
 def test_positions_one_too_far_are_seen(monkeypatch):
     """Positions are counted in the text. Counted in the cache they would drift after a rollback."""
-    through_passes(monkeypatch, lambda go, ids, at, mask, kept, width, keep: go(ids, at + (width > 0), mask, kept, width, keep))
-    assert histories(network("GPT2"), "chain", 1, 30) > 1e-2
+    replace_passes(monkeypatch, lambda go, ids, at, mask, kept, width, keep: go(ids, at + (width > 0), mask, kept, width, keep))
+    assert compare_histories(build_network("GPT2"), "chain", 1, 30) > 1e-2
 
 
 def test_logits_are_a_function_of_rows_and_block_whatever_was_asked_before():
     """The same question gives the same answer after any other question: longer, shorter, or in another batch."""
-    network_ = network("Llama")
+    network_ = build_network("Llama")
     model = CachedModel(network_, Settings())
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
     for texts in questions * 2:
         logits = model.logits([Prefix(ids, 0, 9) for ids in texts], build_empty_tree(len(texts)))
         for row, ids in enumerate(texts):
-            assert (logits[row, 0] - fresh(network_, ids)).abs().max() < 2e-5
+            assert (logits[row, 0] - compute_fresh_logits(network_, ids)).abs().max() < 2e-5
 
 
 def test_two_requests_on_one_network_do_not_meet():
     """Weights are shared and read-only; each request has its own cache."""
-    network_ = network("Llama")
+    network_ = build_network("Llama")
     one, other = CachedModel(network_, Settings()), CachedModel(network_, Settings())
     for length in range(1, 8):
         for model, ids in ((one, tuple(range(length))), (other, tuple(range(50, 50 + length)))):
-            assert (model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] - fresh(network_, ids)).abs().max() < 2e-5
+            assert (
+                model.logits([Prefix(ids, 0, 9)], build_empty_tree(1))[0, 0] - compute_fresh_logits(network_, ids)
+            ).abs().max() < 2e-5
 
 
 def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
     """After full acceptance only the missing token is fed, after a rejection only the replacement; never the prefix again."""
     fed = []
-    through_passes(monkeypatch, lambda go, ids, *rest: fed.append(ids.shape[1]) or go(ids, *rest))
-    model = CachedModel(network("Llama"), Settings())
+    replace_passes(monkeypatch, lambda go, ids, *rest: fed.append(ids.shape[1]) or go(ids, *rest))
+    model = CachedModel(build_network("Llama"), Settings())
     chain = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None, None),), "x")
     for ids in ((1, 2, 3), (1, 2, 3, 5, 6, 7), (1, 2, 3, 5, 6, 7, 8)):
         model.logits([Prefix(ids, 0, 9)], chain)
@@ -199,19 +203,19 @@ def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
 
 def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeypatch):
     """The cache follows the draw numbers: after the first pass no prefix is read again."""
-    network_, fed = network("Llama"), []
-    through_passes(monkeypatch, lambda go, ids, *rest: fed.append(tuple(ids.shape)) or go(ids, *rest))
+    network_, fed = build_network("Llama"), []
+    replace_passes(monkeypatch, lambda go, ids, *rest: fed.append(tuple(ids.shape)) or go(ids, *rest))
     model = CachedModel(network_, Settings())
     texts = {3: (5, 6, 7, 8), 4: (9, 8), 7: (1, 2, 3)}
     for order in ([3, 4, 7], [7, 3, 4], [7, 4], [4]):
         logits = model.logits([Prefix(texts[draw], 0, 9, draw) for draw in order], build_empty_tree(len(order)))
         for row, draw in enumerate(order):
-            assert (logits[row, 0] - fresh(network_, texts[draw])).abs().max() < 2e-5
+            assert (logits[row, 0] - compute_fresh_logits(network_, texts[draw])).abs().max() < 2e-5
             texts[draw] += (11 + draw,)
     assert fed == [(3, 4), (3, 1), (2, 1), (1, 1)]
 
 
-def wide(dice: random.Random, inner: int, leaves: int) -> DraftTree:
+def draw_wide_tree(dice: random.Random, inner: int, leaves: int) -> DraftTree:
     """A tree of one row whose last nodes are its leaves."""
     parents = [dice.randrange(-1, i) for i in range(inner)] + [dice.randrange(-1, inner) for _ in range(leaves)]
     tokens = tuple(dice.randrange(V) for _ in parents)
@@ -222,14 +226,14 @@ def wide(dice: random.Random, inner: int, leaves: int) -> DraftTree:
 @pytest.mark.parametrize(("inner", "short"), ((0, False), (9, False), (9, True)))
 def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_heads, inner, short, monkeypatch):
     monkeypatch.setitem(KINDS, "Llama", {**GROUPED, "num_key_value_heads": key_heads})
-    network_, dice, calls, apart = network("Llama"), random.Random(5), [], layers.split_attention
+    network_, dice, calls, apart = build_network("Llama"), random.Random(5), [], layers.split_attention
     monkeypatch.setattr(layers, "split_attention", lambda *given: (calls.append(0), apart(*given))[1])
-    model, ids, tree = CachedModel(network_, Settings()), (5, 6, 7, 8), wide(dice, inner, passes.SPLIT_MIN - short)
+    model, ids, tree = CachedModel(network_, Settings()), (5, 6, 7, 8), draw_wide_tree(dice, inner, passes.SPLIT_MIN - short)
     for text in (ids, (*ids, tree.tokens[0][0])):  # the second goes on from the first one's cache
         logits = model.logits([Prefix(text, 0, 9)], tree)[0]
         for node in (ROOT, *range(len(tree.tokens[0]))):
-            after = text + tuple(tree.tokens[0][i] for i in path(tree.parents[0], node))
-            assert float((fresh(network_, after) - logits[node + 1]).abs().max()) < 2e-5
+            after = text + tuple(tree.tokens[0][i] for i in find_path(tree.parents[0], node))
+            assert float((compute_fresh_logits(network_, after) - logits[node + 1]).abs().max()) < 2e-5
     assert len(calls) == (0 if short else 2 * KINDS["Llama"]["num_hidden_layers"]), "in each layer of both passes"
 
 

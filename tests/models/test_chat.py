@@ -18,7 +18,7 @@ def tokenizer(pair_folders):
     return load_tokenizer(str(pair_folders[0]))
 
 
-def adding_start(tokenizer):
+def add_start_token(tokenizer):
     """The same tokenizer, putting its start token before every text, as those of Llama do."""
     from tokenizers.processors import TemplateProcessing
 
@@ -32,7 +32,7 @@ def adding_start(tokenizer):
 @pytest.mark.parametrize("adds", [False, True])
 def test_the_tokens_of_the_text_are_the_tokens_of_the_chat(tokenizer, adds):
     tokenizer.chat_template = TEMPLATE
-    tokenizer = adding_start(tokenizer) if adds else tokenizer
+    tokenizer = add_start_token(tokenizer) if adds else tokenizer
     chat = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True, tokenize=True, return_dict=False)
     text = apply_template(tokenizer, MESSAGES)
     assert list(tokenizer.encode(text)) == list(chat) and list(chat).count(tokenizer.bos_token_id) == 1
@@ -55,7 +55,7 @@ def test_a_chat_that_no_text_stands_for_is_refused(tokenizer):
     """The tokenizer adds its start token, and the template has none."""
     tokenizer.chat_template = TEMPLATE.removeprefix("{{ bos_token }}")
     with pytest.raises(ModelError, match="no text stands for the chat's tokens"):
-        apply_template(adding_start(tokenizer), MESSAGES)
+        apply_template(add_start_token(tokenizer), MESSAGES)
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,12 @@ from tests.pairs import TEXT
 WORDS = (TEXT[0] + GERMAN).split()
 
 
-def prompts(count: int) -> list[str]:
+def draw_prompts(count: int) -> list[str]:
     dice = random.Random(count)
     return [" ".join(dice.choices(WORDS, k=dice.randint(1, 12))) for _ in range(count)]
 
 
-def generated(pair, prompt: str, length: int, **more) -> list[int]:
+def generate(pair, prompt: str, length: int, **more) -> list[int]:
     """What the library's own generation writes."""
     text = build_model_inputs(pair.target, pair.encode(prompt), pair.encode_for_encoder(prompt))
     return pair.target.generate(**text, do_sample=False, max_new_tokens=length, pad_token_id=0, **more)[0, 1:].tolist()
@@ -44,10 +44,10 @@ def generated(pair, prompt: str, length: int, **more) -> list[int]:
 def test_greedy_is_token_identical_to_generate(encoder_decoders, kind, count):
     """Each kind with every draft length up to 5, in float64, where random weights have no ties: identity without exception."""
     pair, written, fates = encoder_decoders[kind], set(), set()
-    for number, prompt in enumerate(prompts(count)):
+    for number, prompt in enumerate(draw_prompts(count)):
         settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, max_new_tokens=16)
         trace = record_run(pair, settings, bars=0)
-        assert list(trace.output_ids) == generated(pair, prompt, 16), prompt
+        assert list(trace.output_ids) == generate(pair, prompt, 16), prompt
         written.add(trace.output_ids)
         fates.update(draft_token.accepted for round_ in trace.rounds for draft_token in round_.proposals)
     assert len(written) > count // 3 and {True, False} <= fates, "prompts matter, and draft tokens were accepted and rejected"
@@ -88,7 +88,7 @@ def test_a_stop_token_ends_the_text_where_generate_ends(encoder_decoders):
     for stop in sorted(set(whole)):
         trace = record_run(replace(pair, eos_token_ids=frozenset({stop})), settings, bars=0)
         assert trace.output_ids == whole[: whole.index(stop) + 1]
-        assert list(trace.output_ids) == generated(pair, settings.prompt, 24, eos_token_id=stop)
+        assert list(trace.output_ids) == generate(pair, settings.prompt, 24, eos_token_id=stop)
         endings.add(trace.rounds[-1].ending.kind)
     assert "eos" in endings and endings - {"eos", "length"}, endings
 
@@ -117,7 +117,7 @@ def test_a_trace_without_an_encoder_has_no_such_field(pair):
 def test_an_empty_prompt_is_the_end_token_alone(encoder_decoders):
     pair = encoder_decoders["t5"]
     assert pair.encode_for_encoder("") == (1,) and pair.encode("") == (0,)
-    assert list(record_run(pair, Settings(temperature=0.0, max_new_tokens=8)).output_ids) == generated(pair, "", 8)
+    assert list(record_run(pair, Settings(temperature=0.0, max_new_tokens=8)).output_ids) == generate(pair, "", 8)
 
 
 def test_a_prompt_may_fill_the_encoder_and_one_token_more_is_refused(encoder_decoders, monkeypatch):
@@ -133,4 +133,4 @@ def test_texts_ten_times_as_long_as_the_farthest_distance_are_written(encoder_de
     """Relative positions are unbounded: all distances beyond the farthest, here 6, have the same bias."""
     settings = Settings(prompt="the old bear", temperature=0.0, gamma=4, max_new_tokens=60)
     pair = replace(encoder_decoders["t5"], eos_token_ids=frozenset())
-    assert list(record_run(pair, settings, bars=0).output_ids) == generated(pair, "the old bear", 60, eos_token_id=-1)
+    assert list(record_run(pair, settings, bars=0).output_ids) == generate(pair, "the old bear", 60, eos_token_id=-1)

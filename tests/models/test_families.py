@@ -18,7 +18,7 @@ from specviz.models.pairs.families import DENSE, EXPERTS, FAMILIES, ROTARY, refu
 from specviz.models.pairs.loading import load_model
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from tests.models.test_cache import CONTEXT, WINDOW, V, fresh, moved_on, path, random_block
+from tests.models.test_cache import CONTEXT, WINDOW, V, compute_fresh_logits, continue_text, draw_block, find_path
 
 SIZES = {
     **dict.fromkeys(("hidden_size", "n_embd", "d_model"), 32),
@@ -43,7 +43,7 @@ ROPE = {
 }
 
 
-def configuration(family: str, **more):
+def build_config(family: str, **more):
     """A small configuration, with those of the sizes that the family has."""
     kind = CONFIG_MAPPING[family]
     sizes = SIZES if family != "falcon" else {key: value for key, value in SIZES.items() if key != "head_dim"}
@@ -52,11 +52,11 @@ def configuration(family: str, **more):
     return kind(**(fitting | (ALTERNATING if family in MIXED else {}) | more))
 
 
-def rotary(kind: str) -> dict:
+def describe_rotary(kind: str) -> dict:
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0, **ROPE.get(kind, {})}}
 
 
-def network(config):
+def build_network(config):
     torch.manual_seed(0)
     network_ = AutoModelForCausalLM.from_config(config).eval()
     for weight in network_.parameters():
@@ -65,56 +65,59 @@ def network(config):
     return network_
 
 
-def worst(config, rounds: int = 12, start: int = 12) -> float:
+def measure_worst(config, rounds: int = 12, start: int = 12) -> float:
     """Largest difference from fresh passes, divided by the spread of the logits: one chain, then three ragged trees. NaN stays NaN."""
-    network_, apart = network(config), []
+    network_, apart = build_network(config), []
     for shape, rows in (("chain", 1), ("tree", 3)):
         dice, model = random.Random(shape), CachedModel(network_, Settings())
         texts = [tuple(dice.randrange(V) for _ in range(start - 4 * row)) for row in range(rows)]
         for _ in range(rounds):
-            block = random_block(dice, rows, shape)
+            block = draw_block(dice, rows, shape)
             logits = model.logits([Prefix(ids, 0, 9) for ids in texts], block)
             for row in range(rows):
                 node = dice.randrange(-1, len(block.tokens[row]))
-                ids = texts[row] + tuple(block.tokens[row][i] for i in path(block.parents[row], node))
-                apart.append((fresh(network_, ids) - logits[row, node + 1]).abs().max())
-                texts[row] = moved_on(dice, texts[row], block, row)
-    return float(torch.stack(apart).max() / fresh(network_, (3, 4, 5)).std())
+                ids = texts[row] + tuple(block.tokens[row][i] for i in find_path(block.parents[row], node))
+                apart.append((compute_fresh_logits(network_, ids) - logits[row, node + 1]).abs().max())
+                texts[row] = continue_text(dice, texts[row], block, row)
+    return float(torch.stack(apart).max() / compute_fresh_logits(network_, (3, 4, 5)).std())
 
 
 @pytest.mark.parametrize("rounds", [4, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", (*DENSE, *EXPERTS))
 def test_a_family_on_the_list_gives_the_logits_of_a_fresh_pass(family, rounds):
-    config = configuration(family)
+    config = build_config(family)
     refuse_unsupported("somewhere", config)
-    assert worst(config, rounds) < 5e-5
+    assert measure_worst(config, rounds) < 5e-5
 
 
 @pytest.mark.parametrize("family", (*MIXED, "mistral", "mixtral", "phi3", "qwen2", "qwen3", "qwen3_moe", "starcoder2"))
 def test_the_windows_of_these_tests_are_felt(family):
     """A window as long as the context gives other logits, so the test above goes beyond the window."""
-    narrow, wide = network(configuration(family)), network(configuration(family, sliding_window=CONTEXT))
-    assert float((fresh(narrow, range(20)) - fresh(wide, range(20))).abs().max()) > 1e-3
+    narrow, wide = build_network(build_config(family)), build_network(build_config(family, sliding_window=CONTEXT))
+    assert float((compute_fresh_logits(narrow, range(20)) - compute_fresh_logits(wide, range(20))).abs().max()) > 1e-3
 
 
 @pytest.mark.parametrize("kind", ROTARY)
 def test_rotary_angles_on_the_list_keep_cached_keys_valid_up_to_the_context(kind):
-    config = configuration("llama", **rotary(kind))
+    config = build_config("llama", **describe_rotary(kind))
     refuse_unsupported("somewhere", config)
-    assert worst(config) < 5e-5
-    assert worst(config, rounds=3, start=CONTEXT - 9) < 5e-5
+    assert measure_worst(config) < 5e-5
+    assert measure_worst(config, rounds=3, start=CONTEXT - 9) < 5e-5
 
 
 def test_angles_that_change_with_the_length_are_refused():
-    config = configuration("llama", **rotary("longrope"))
+    config = build_config("llama", **describe_rotary("longrope"))
     with pytest.raises(UnsupportedModelError, match=r"longrope. They change with the length.*Supported are: default, dynamic"):
         refuse_unsupported("somewhere", config)
-    assert worst(config) > 1e-2, "the refusal is needed"
+    assert measure_worst(config) > 1e-2, "the refusal is needed"
 
 
 def test_angles_are_looked_up_for_each_kind_of_layer():
-    angles = {"sliding_attention": rotary("default")["rope_parameters"], "full_attention": rotary("longrope")["rope_parameters"]}
-    config = configuration("gemma3_text")
+    angles = {
+        "sliding_attention": describe_rotary("default")["rope_parameters"],
+        "full_attention": describe_rotary("longrope")["rope_parameters"],
+    }
+    config = build_config("gemma3_text")
     config.rope_parameters = angles
     with pytest.raises(UnsupportedModelError, match="longrope"):
         refuse_unsupported("somewhere", config)
@@ -124,25 +127,25 @@ def test_angles_are_looked_up_for_each_kind_of_layer():
     ("family", "more"), [("llama", {"is_causal": False}), ("gemma3_text", {"use_bidirectional_attention": True})]
 )
 def test_a_model_that_reads_ahead_is_refused(family, more):
-    config = configuration(family, **more)
+    config = build_config(family, **more)
     with pytest.raises(UnsupportedModelError, match="attends in both directions"):
         refuse_unsupported("somewhere", config)
-    assert worst(config) > 1e-2, "the refusal is needed"
+    assert measure_worst(config) > 1e-2, "the refusal is needed"
 
 
 def test_attention_by_distance_is_refused_where_the_family_has_both():
     with pytest.raises(UnsupportedModelError, match=r"ALiBi.*supported with rotary positions"):
-        refuse_unsupported("somewhere", configuration("falcon", alibi=True))
+        refuse_unsupported("somewhere", build_config("falcon", alibi=True))
 
 
 def test_quantized_weights_are_refused():
     with pytest.raises(UnsupportedModelError, match="quantized weights; only unquantized weights are supported"):
-        refuse_unsupported("somewhere", configuration("llama", quantization_config={"quant_method": "fp8"}))
+        refuse_unsupported("somewhere", build_config("llama", quantization_config={"quant_method": "fp8"}))
 
 
 @pytest.mark.parametrize("kind", ["chunked_attention", "linear_attention", "hybrid"])
 def test_layers_of_other_kinds_are_refused(kind):
-    config = configuration("qwen3")
+    config = build_config("qwen3")
     config.layer_types = ["full_attention", kind]
     with pytest.raises(UnsupportedModelError, match=f"layers of kind {kind}: their state cannot be rolled back"):
         refuse_unsupported("somewhere", config)

@@ -8,11 +8,11 @@ import torch
 from specviz.models.cache.decoder import CachedModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from tests.models.test_cache import V, moved_on, network, random_block
+from tests.models.test_cache import V, build_network, continue_text, draw_block
 
 
 @torch.inference_mode()
-def fresh_state(network_, ids) -> torch.Tensor:
+def compute_fresh_state(network_, ids) -> torch.Tensor:
     """Hidden state after the final norm, from which the last id was predicted."""
     return network_(input_ids=torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True).hidden_states[-1][0, -1]
 
@@ -20,7 +20,7 @@ def fresh_state(network_, ids) -> torch.Tensor:
 @pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text", "OPT"))
 @pytest.mark.parametrize(("shape", "rows"), (("chain", 1), ("tree", 1), ("tree", 3)))
 def test_features_are_those_of_a_fresh_pass_after_random_histories(kind, shape, rows):
-    network_, dice = network(kind), random.Random(f"{kind} {shape}")
+    network_, dice = build_network(kind), random.Random(f"{kind} {shape}")
     model = CachedModel(network_, Settings())
     texts = [tuple(dice.randrange(V) for _ in range(dice.randrange(2, 6))) for _ in range(rows)]
     for _ in range(25):
@@ -30,17 +30,17 @@ def test_features_are_those_of_a_fresh_pass_after_random_histories(kind, shape, 
             prefixes.reverse()
         states = model.features(prefixes)
         for state, prefix in zip(states, prefixes, strict=True):
-            wanted = fresh_state(network_, prefix.ids)
+            wanted = compute_fresh_state(network_, prefix.ids)
             assert (state - wanted).abs().max() < 2e-5 * max(1.0, float(wanted.abs().max()))
-        block = random_block(dice, rows, shape)
+        block = draw_block(dice, rows, shape)
         model.logits(prefixes, block)
         for row, prefix in enumerate(prefixes):
-            texts[prefix.draw] = moved_on(dice, prefix.ids, block, row)
+            texts[prefix.draw] = continue_text(dice, prefix.ids, block, row)
 
 
 def test_after_an_ordinary_round_features_cost_no_pass(monkeypatch):
-    model, passes = CachedModel(network("Llama"), Settings()), []
-    block = random_block(random.Random(3), 1, "tree")
+    model, passes = CachedModel(build_network("Llama"), Settings()), []
+    block = draw_block(random.Random(3), 1, "tree")
     model.logits([Prefix((1, 2, 3), 0, 9)], block)
     inner = model.logits
     monkeypatch.setattr(model, "logits", lambda *given: passes.append(given) or inner(*given))

@@ -23,22 +23,22 @@ from specviz.models.fast_llama.passes import open_pass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
-from tests.models.test_cache import network
-from tests.pairs import tiny_model
+from tests.models.test_cache import build_network
+from tests.pairs import build_tiny_model
 
 TEXT = tuple((7 * n * n + 3 * n) % 260 for n in range(60))
 
 
 @pytest.fixture(scope="module")
 def small() -> nn.Module:
-    return quantize_model(tiny_model(260, seed=4))
+    return quantize_model(build_tiny_model(260, seed=4))
 
 
 def chain(*tokens: int) -> DraftTree:
     return DraftTree((tokens,), (tuple(range(-1, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "test")
 
 
-def fresh(model, ids: tuple[int, ...]) -> torch.Tensor:
+def compute_fresh_probs(model, ids: tuple[int, ...]) -> torch.Tensor:
     """The library's own pass over one text, without a cache."""
     with torch.inference_mode():
         return model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
@@ -58,7 +58,7 @@ def test_products_are_sums_of_whole_numbers():
 
 def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
     """Equal to the last bit for the same prefix with other draft tokens of the same number. With one scale for a pass they differ."""
-    mutant = quantize_model(tiny_model(260, seed=4), PassScaleLinear)
+    mutant = quantize_model(build_tiny_model(260, seed=4), PassScaleLinear)
     apart = {}
     for name, model in (("token", small), ("pass", mutant)):
         distributions = [
@@ -71,12 +71,12 @@ def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
 
 def test_distributions_are_those_of_the_librarys_own_pass_and_not_the_float_weights(small):
     """Along a text, several tokens at a time and one by one. The float model's distributions are a hundred times as far away."""
-    model, cached = tiny_model(260, seed=4), CachedModel(small, Settings())
+    model, cached = build_tiny_model(260, seed=4), CachedModel(small, Settings())
     for length in range(10, 50, 4):
         distributions = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(*TEXT[length : length + 3]))[0]
         for node in range(4):
             ids = TEXT[: length + node]
-            own, other = (torch.softmax(fresh(one, ids).double(), -1) for one in (small, model))
+            own, other = (torch.softmax(compute_fresh_probs(one, ids).double(), -1) for one in (small, model))
             assert (distributions[node] - own).abs().sum() / 2 < 0.02 * (own - other).abs().sum()
     assert len(cached._pass.written) == 2, "the layers are written out, and their products are the int8 ones"
 
@@ -98,7 +98,7 @@ def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
         def forward(self, x):
             return 2.0 * super().forward(x)
 
-    model = tiny_model(260, seed=4)
+    model = build_tiny_model(260, seed=4)
     for owner in (model.model.layers[1].mlp, model):
         name = "lm_head" if owner is model else "down_proj"
         other = Doubled(getattr(owner, name).in_features, getattr(owner, name).out_features, bias=False)
@@ -108,18 +108,18 @@ def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
     cached = CachedModel(model.eval(), Settings())
     for length in (5, 12, 13):
         probs = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(1, 2))[0, 0]
-        assert (probs - torch.softmax(fresh(model, TEXT[:length]).double(), -1)).abs().max() < 2e-5
+        assert (probs - torch.softmax(compute_fresh_probs(model, TEXT[:length]).double(), -1)).abs().max() < 2e-5
 
 
 def test_quantizing_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
-    model = tiny_model(260, seed=4)
-    before = fresh(model, TEXT[:9]).clone()
+    model = build_tiny_model(260, seed=4)
+    before = compute_fresh_probs(model, TEXT[:9]).clone()
     quantize_model(model)
-    assert torch.equal(fresh(model, TEXT[:9]), before)
+    assert torch.equal(compute_fresh_probs(model, TEXT[:9]), before)
     with pytest.raises(UnsupportedModelError, match="quantized here; this one is bfloat16 on cpu"):
-        quantize_model(tiny_model(260).to(torch.bfloat16))
+        quantize_model(build_tiny_model(260).to(torch.bfloat16))
     with pytest.raises(UnsupportedModelError, match="gpt2"):
-        quantize_model(network("GPT2"))
+        quantize_model(build_network("GPT2"))
 
 
 def test_speculation_keeps_the_distribution_of_a_quantized_target_and_one_scale_for_a_pass_is_caught(pair):

@@ -19,7 +19,7 @@ from specviz.models.pairs.loading import check_hashes, load_model, load_pair, lo
 from specviz.models.pairs.mapped import MappedPair
 from specviz.settings import Settings
 from specviz.training.card import write_hashes
-from tests.pairs import tiny_model, write_pair
+from tests.pairs import build_tiny_model, write_pair
 
 CPU = (torch.device("cpu"), torch.float32)
 
@@ -32,7 +32,7 @@ def folder(pair_folders, tmp_path):
 
 def test_a_pair_of_folders_loads_in_fp32_on_the_cpu_whatever_the_file_holds(tmp_path):
     target, draft = write_pair(tmp_path)
-    tiny_model(300).to(torch.bfloat16).save_pretrained(target)
+    build_tiny_model(300).to(torch.bfloat16).save_pretrained(target)
     pair = load_pair(f"{target}|{draft}", device="cpu")
     assert pair.target.dtype == pair.draft.dtype == torch.float32
     assert pair.describe()["device"] == "cpu"
@@ -161,7 +161,7 @@ def test_a_shipped_pair_is_checked_by_hash_before_it_is_read(tmp_path, monkeypat
 def test_a_smaller_padded_vocabulary_is_handled_by_the_distribution(pair_folders, tmp_path):
     wide = tmp_path / "wide"
     shutil.copytree(pair_folders[1], wide)
-    tiny_model(320, layers=1).save_pretrained(wide)
+    build_tiny_model(320, layers=1).save_pretrained(wide)
     pair = load_pair(f"{pair_folders[0]}|{wide}")
     trace = record_run(pair, Settings(prompt="Once", max_new_tokens=40, seed=3), bars=0)
     assert all(token < 300 for token in trace.output_ids), "ids that the target lacks have p = 0"
@@ -169,7 +169,7 @@ def test_a_smaller_padded_vocabulary_is_handled_by_the_distribution(pair_folders
 
 
 def test_stop_ids_are_all_of_them():
-    model = tiny_model(50)
+    model = build_tiny_model(50)
     model.generation_config.eos_token_id = [3, 5]
     assert loading.find_eos_ids(model) == {3, 5}
     model.generation_config.eos_token_id = None

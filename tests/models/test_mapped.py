@@ -34,9 +34,9 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
-from tests.foreign import SHARED, mapped_table, spelled, write_foreign_pair
-from tests.pairs import TEXT, tiny_model
-from tests.tables import model, random_distribution, remembered
+from tests.foreign import SHARED, build_mapped_table, spell, write_foreign_pair
+from tests.pairs import TEXT, build_tiny_model
+from tests.tables import draw_distribution, model, remember
 
 PROMPT = (0, 1)
 WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.4})
@@ -55,20 +55,20 @@ def foreign(folders) -> MappedPair:
 # On tables: every outcome of the production step --------------------------------------------------------------------------
 
 
-def some_silent(seed: int):
+def build_silent_table(seed: int):
     """A draft that after some texts gives the shared tokens no probability at all."""
 
     def table(ids: tuple[int, ...]):
         silent = random.Random(repr(("silent", seed, ids))).random() < 0.4
-        return random_distribution(("q", seed, ids), 4, 7, (1, 2) if silent else None)
+        return draw_distribution(("q", seed, ids), 4, 7, (1, 2) if silent else None)
 
-    return remembered(table)
+    return remember(table)
 
 
-def tables(seed: int, settings: Settings):
+def build_tables(seed: int, settings: Settings):
     """A target of three tokens and a draft of four, of which they share two."""
-    target = model(remembered(lambda ids: random_distribution(("p", seed, ids), 3, 7)), 3, settings)
-    return target, mapped_table(some_silent(seed), settings)
+    target = model(remember(lambda ids: draw_distribution(("p", seed, ids), 3, 7)), 3, settings)
+    return target, build_mapped_table(build_silent_table(seed), settings)
 
 
 PROPOSERS = {
@@ -88,7 +88,7 @@ CASES = [(name, rule) for name in PROPOSERS for rule in ("token", "block", "k-se
 @pytest.mark.parametrize("rule", ("token", "block"))
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     settings = Settings(**warper)
-    target, draft = tables(1, settings)
+    target, draft = build_tables(1, settings)
     made = enumerate_output(Components(target, DraftModel(draft, 2), build_rule(replace(settings, rule=rule))), PROMPT, 3)
     assert compute_text_tv(made, enumerate_target(target, PROMPT, 3)) < 1e-12
 
@@ -96,7 +96,7 @@ def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warp
 @pytest.mark.parametrize(("name", "rule"), CASES)
 def test_every_way_to_draft_from_it_keeps_the_distribution_and_stays_silent_where_nothing_is_shared(name, rule):
     settings = Settings(rule=rule)
-    target, draft = tables(2, settings)
+    target, draft = build_tables(2, settings)
     try:
         made = enumerate_output(Components(target, PROPOSERS[name](draft), build_rule(settings)), PROMPT, 3)
     except SettingsError:
@@ -106,10 +106,10 @@ def test_every_way_to_draft_from_it_keeps_the_distribution_and_stays_silent_wher
 
 
 def test_q_is_the_restricted_distribution_rescaled_and_put_at_the_targets_ids():
-    table = remembered(lambda ids: random_distribution(("q", 3, ids), 4, 7, (0, 1, 3)))
+    table = remember(lambda ids: draw_distribution(("q", 3, ids), 4, 7, (0, 1, 3)))
     settings = Settings(temperature=0.5)
-    draft = mapped_table(table, settings)
-    logits = torch.tensor([float(mass) for mass in table(spelled(PROMPT))], dtype=torch.float64).log()
+    draft = build_mapped_table(table, settings)
+    logits = torch.tensor([float(mass) for mass in table(spell(PROMPT))], dtype=torch.float64).log()
     (q,) = draft.distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1))[0]
     expected = torch.zeros(3, dtype=torch.float64)
     expected[list(SHARED)] = warp(logits[list(SHARED.values())], settings)
@@ -119,7 +119,7 @@ def test_q_is_the_restricted_distribution_rescaled_and_put_at_the_targets_ids():
 
 
 def test_where_nothing_is_shared_the_row_is_zero_and_its_mass_counts_as_none():
-    draft = mapped_table(lambda ids: (0, 0.5, 0.5, 0))
+    draft = build_mapped_table(lambda ids: (0, 0.5, 0.5, 0))
     assert draft.draftable is None
     assert not draft.distributions([Prefix(PROMPT, 0, 1)], build_empty_tree(1)).any()
     assert draft.draftable == 0.0
@@ -134,7 +134,7 @@ class NotRescaled(DraftModel):
 
 
 def test_a_q_that_is_not_rescaled_is_found():
-    target, draft = model(lambda ids: (0.3, 0.3, 0.4), 3), mapped_table(lambda ids: (0.2, 0.1, 0.3, 0.4))
+    target, draft = model(lambda ids: (0.3, 0.3, 0.4), 3), build_mapped_table(lambda ids: (0.2, 0.1, 0.3, 0.4))
     expected = enumerate_target(target, PROMPT, 2)
     assert compute_text_tv(enumerate_output(Components(target, DraftModel(draft, 2), TokenRule()), PROMPT, 2), expected) < 1e-12
     assert compute_text_tv(enumerate_output(Components(target, NotRescaled(draft, 2), TokenRule()), PROMPT, 2), expected) > 0.01
@@ -143,14 +143,14 @@ def test_a_q_that_is_not_rescaled_is_found():
 def test_the_tables_above_are_silent_after_some_texts_and_not_after_others():
     """Otherwise they would show nothing about chains that end early."""
     for seed in (1, 2):
-        _, draft = tables(seed, Settings())
+        _, draft = build_tables(seed, Settings())
         paths = [(), (0,), (1,), (2,), (0, 2), (2, 0)]
         rows = [Prefix((*PROMPT, *path), 0, 1, number) for number, path in enumerate(paths)]
         assert set(draft.distributions(rows, build_empty_tree(len(rows))).sum(-1).round().flatten().tolist()) == {0.0, 1.0}
 
 
 def test_a_chain_ends_where_nothing_can_be_drafted():
-    draft = mapped_table(lambda ids: (0, 0.5, 0.5, 0) if len(ids) > len(spelled(PROMPT)) else (0.5, 0, 0, 0.5))
+    draft = build_mapped_table(lambda ids: (0, 0.5, 0.5, 0) if len(ids) > len(spell(PROMPT)) else (0.5, 0, 0, 0.5))
     rows = [Prefix(PROMPT, 0, 9, number) for number in range(9)] + [Prefix((*PROMPT, 0), 0, 9, 9)]
     tree = DraftModel(draft, 3).propose(rows, PhiloxRandomness(1))
     assert [len(tokens) for tokens in tree.tokens] == [1] * 9 + [0]
@@ -158,7 +158,7 @@ def test_a_chain_ends_where_nothing_can_be_drafted():
 
 def test_shared_distributions_give_the_engines_samples_also_where_chains_end_early():
     settings = Settings(max_new_tokens=4, gamma=3)
-    target, draft = tables(2, settings)
+    target, draft = build_tables(2, settings)
     shard = Shard(target, DraftModel(draft, 3), TokenRule(), PhiloxRandomness(5), settings, PROMPT, frozenset(), 0, 400)
     np.testing.assert_array_equal(sample_with_shared_distributions(shard).tokens, sample_with_engine(shard).tokens)
 
@@ -286,7 +286,7 @@ def test_models_that_share_too_little_are_refused_before_weights_are_read_and_me
     PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel(words, "word59")), unk_token="word59").save_pretrained(
         tmp_path
     )
-    tiny_model(size).save_pretrained(tmp_path)
+    build_tiny_model(size).save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"never read")
     with pytest.raises(
         ModelError,

@@ -19,8 +19,8 @@ from specviz.models.pairs.loading import load_pair
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from tests.models.test_cache import V, fresh, network, path, random_block
-from tests.proposers.test_eagle import random_head
+from tests.models.test_cache import V, build_network, compute_fresh_logits, draw_block, find_path
+from tests.proposers.test_eagle import save_random_head
 
 WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.7, "top_p": 0.8}, {"top_k": 5, "min_p": 0.01})
 
@@ -32,41 +32,43 @@ def pair64(pair_folders):
 
 @pytest.fixture(scope="module")
 def eagle(tmp_path_factory):
-    return EAGLES.allow(random_head(tmp_path_factory.mktemp("eagle") / "head"))
+    return EAGLES.allow(save_random_head(tmp_path_factory.mktemp("eagle") / "head"))
 
 
 @pytest.mark.parametrize("shape", ("chain", "tree"))
 def test_remembered_distributions_are_those_of_fresh_passes(shape):
     """Random draft trees over rows that return and grow: every distribution against the library's own pass, without a cache."""
-    network_, dice = network("Llama"), random.Random(shape)
+    network_, dice = build_network("Llama"), random.Random(shape)
     model = MemoizedModel(CachedModel(network_, Settings()))
     for _ in range(12):
         rows = [Prefix((1, 2, *(dice.randrange(3) for _ in range(dice.randrange(3)))), 0, 9, n) for n in range(3)]
-        block = random_block(dice, 3, shape)
+        block = draw_block(dice, 3, shape)
         distributions = model.distributions(rows, block)
         for row, prefix in enumerate(rows):
             for node in range(-1, len(block.tokens[row])):
-                ids = prefix.ids + tuple(block.tokens[row][i] for i in path(block.parents[row], node))
-                assert (distributions[row, node + 1] - torch.softmax(fresh(network_, ids).double(), -1)).abs().max() < 2e-5
+                ids = prefix.ids + tuple(block.tokens[row][i] for i in find_path(block.parents[row], node))
+                assert (
+                    distributions[row, node + 1] - torch.softmax(compute_fresh_logits(network_, ids).double(), -1)
+                ).abs().max() < 2e-5
 
 
 def test_each_distribution_is_asked_for_once(monkeypatch):
-    source = CachedModel(network("Llama"), Settings())
+    source = CachedModel(build_network("Llama"), Settings())
     model, asked, inner = MemoizedModel(source), [], source.distributions
     monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
     dice = random.Random(1)
     for _ in range(10):
-        model.distributions([Prefix((1, 2), 0, 9, n) for n in range(4)], random_block(dice, 4, "tree"))
+        model.distributions([Prefix((1, 2), 0, 9, n) for n in range(4)], draw_block(dice, 4, "tree"))
     assert len(asked) == len(set(asked)) == len(model) > 20
 
 
 def test_states_for_heads_are_those_of_the_cached_model():
-    network_ = network("GPT2")
+    network_ = build_network("GPT2")
     remembered, cached = MemoizedModel(CachedModel(network_, Settings())), CachedModel(network_, Settings())
     rows = [Prefix((1, 2, n % 3), 0, 9, n) for n in range(6)]
     for _ in range(2):
         assert torch.allclose(remembered.features(rows), cached.features(rows), atol=1e-5)
-        remembered.distributions(rows, random_block(random.Random(2), 6, "tree"))
+        remembered.distributions(rows, draw_block(random.Random(2), 6, "tree"))
 
 
 METHODS = (
@@ -102,23 +104,23 @@ def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair
 
 def test_memory_stays_within_its_bound_and_distributions_stay_right(monkeypatch):
     """Capacity for 20 distributions, 300 contexts: the memory is emptied again and again, and one call may hold more than 20."""
-    network_ = network("Llama")
+    network_ = build_network("Llama")
     model, dice = MemoizedModel(CachedModel(network_, Settings()), memory=20 * 8 * V), random.Random(5)
     for _ in range(40):
         rows = [Prefix((1, dice.randrange(300) % V, dice.randrange(3)), 0, 9, n) for n in range(3)]
-        block = random_block(dice, 3, "tree")
+        block = draw_block(dice, 3, "tree")
         distributions = model.distributions(rows, block)
         assert len(model) <= 20 and len(model._table) <= 20
-        assert (distributions[0, 0] - torch.softmax(fresh(network_, rows[0].ids).double(), -1)).abs().max() < 2e-5
+        assert (distributions[0, 0] - torch.softmax(compute_fresh_logits(network_, rows[0].ids).double(), -1)).abs().max() < 2e-5
     many = [Prefix((1, token), 0, 9, token) for token in range(50)]
-    assert model.distributions(many, random_block(dice, 50, "chain")).shape[0] == 50 and len(model) >= 50
+    assert model.distributions(many, draw_block(dice, 50, "chain")).shape[0] == 50 and len(model) >= 50
 
 
 def test_contexts_beyond_the_longest_are_never_asked_about(monkeypatch):
-    source = CachedModel(network("Llama"), Settings())
+    source = CachedModel(build_network("Llama"), Settings())
     model, asked, inner = MemoizedModel(source, longest=3), [], source.distributions
     monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
-    block = random_block(random.Random(7), 3, "chain")
+    block = draw_block(random.Random(7), 3, "chain")
     distributions = model.distributions([Prefix((1, 2), 0, 9, n) for n in range(3)], block)
     assert max(map(len, asked)) == 3 and max(map(len, block.tokens)) > 1
     assert all(
@@ -143,7 +145,7 @@ def test_requests_of_equal_distributions_share_a_memory_and_others_do_not(pair):
 
 
 def test_states_of_many_texts_are_those_of_each_alone():
-    network_ = network("Llama")
+    network_ = build_network("Llama")
     model = MemoizedModel(CachedModel(network_, Settings()))
     texts = [
         (1, 2, 3),
@@ -181,7 +183,7 @@ def test_what_comes_after_forgetting_does_not_depend_on_what_came_before(pair):
 
 def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypatch):
     """Capacity for 20, of which 8 are kept: the others come and go, and the kept ones stay the same to the last bit."""
-    network_ = network("Llama")
+    network_ = build_network("Llama")
     source = CachedModel(network_, Settings())
     model, asked, inner = MemoizedModel(source, memory=20 * 8 * V), [], source.distributions
     kept = [(1, token) for token in range(8)]
@@ -195,4 +197,4 @@ def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypat
     model.forget(source)
     assert len(model) == 8 and torch.equal(model.compute_distributions_after(kept), first)
     again = model.compute_distributions_after([(3, 5)])[0]
-    assert (again - torch.softmax(fresh(network_, (3, 5)).double(), -1)).abs().max() < 2e-5
+    assert (again - torch.softmax(compute_fresh_logits(network_, (3, 5)).double(), -1)).abs().max() < 2e-5

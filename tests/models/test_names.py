@@ -14,7 +14,7 @@ from specviz.models.attachments import exits
 from specviz.models.fast_llama.draft_8bit import is_rounded
 from specviz.models.pairs.loading import load_pair
 from specviz.models.pairs.names import PairPlaces, expand_path, format_options, parse_pair_name
-from tests.proposers.test_early_exit import random_exit
+from tests.proposers.test_early_exit import save_random_exit
 
 
 @pytest.mark.parametrize("places", (PairPlaces("a/b", "./c d"), PairPlaces("a/b", "c", True)), ids=str)
@@ -82,7 +82,7 @@ def test_a_certificate_of_such_a_pair_finds_it_again(home):
 def test_an_exit_below_ones_home_is_read(pair, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(exits.EXITS, "allowed", set())
-    random_exit(tmp_path / "exit")
+    save_random_exit(tmp_path / "exit")
     place = exits.EXITS.choose_folder("none", exits.EXITS.allow("~/exit"))
     assert exits.EXITS.load_once(pair.target, place, exits.load_exit).layer == 1
 

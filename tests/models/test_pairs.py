@@ -75,11 +75,11 @@ def test_listed_sizes_of_t5_models_are_those_of_their_published_shapes():
     """Counted on models without memory; v1.1, its LM-adapted and its Flan models hold an output matrix of their own."""
     for pair in PUBLIC:
         if pair.kind != "causal":
-            counted = tuple(round(t5_parameters(name) / 1e6) for name in (pair.target, pair.draft))
+            counted = tuple(round(count_t5_parameters(name) / 1e6) for name in (pair.target, pair.draft))
             assert counted == pair.millions, pair
 
 
-def t5_parameters(name: str) -> int:
+def count_t5_parameters(name: str) -> int:
     first = name in T5_SHAPES
     size = name if first else next(part for part in name.split("/")[1].split("-") if part in T5_SHAPES)
     width, inner, layers, heads, head = T5_SHAPES[size]

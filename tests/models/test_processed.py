@@ -23,9 +23,9 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
+from tests.tables import draw_distribution
 from tests.tables import model as remembered
-from tests.tables import random_distribution
 
 V = 3
 PROCESSORS = {
@@ -51,20 +51,20 @@ class Logits:
         return warp(logits, self.settings)
 
 
-def tables(seed: int):
+def build_tables(seed: int):
     """Target as logits and a draft, all masses above 0."""
     p = TableModel(lambda ids: [float(x) for x in _even(("p", seed, ids))], V)
-    return Logits(p), remembered(lambda ids: random_distribution(("q", seed, ids), V, 7), V)
+    return Logits(p), remembered(lambda ids: draw_distribution(("q", seed, ids), V, 7), V)
 
 
 def _even(key) -> list[float]:
-    probs = random_distribution(key, V, 7)
+    probs = draw_distribution(key, V, 7)
     return [(float(x) + 0.1) / 1.3 for x in probs]
 
 
-def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
+def measure_distance(kind, processor, rule, seed: int, length: int = 2) -> float:
     """Total variation over texts between what the decoder writes and the processed distribution."""
-    logits, draft = tables(seed)
+    logits, draft = build_tables(seed)
     meant = enumerate_target(ProcessedModel(logits, processor), (0,), length)
     return compute_text_tv(
         enumerate_output(Components(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule), (0,), length),
@@ -75,18 +75,18 @@ def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.parametrize("seed", range(2))
 def test_speculation_writes_the_processed_distribution(name, seed):
-    assert distance(ProcessedModel, PROCESSORS[name], TokenRule(), seed) < 1e-12
+    assert measure_distance(ProcessedModel, PROCESSORS[name], TokenRule(), seed) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_penalty_set_once_a_round_writes_another_distribution(seed):
     """It sees only the committed text, so repetitions within the draft are not penalized. Without memory the mistake has no effect."""
-    assert distance(OncePerRoundModel, PROCESSORS["penalty"], TokenRule(), seed) > 1e-3
-    assert distance(OncePerRoundModel, PROCESSORS["ban"], TokenRule(), seed) < 1e-12
+    assert measure_distance(OncePerRoundModel, PROCESSORS["penalty"], TokenRule(), seed) > 1e-3
+    assert measure_distance(OncePerRoundModel, PROCESSORS["ban"], TokenRule(), seed) < 1e-12
 
 
 def test_a_ban_on_drawn_tokens_only_lets_the_draft_tokens_through():
-    logits, draft = tables(0)
+    logits, draft = build_tables(0)
     rule = ProcessedDrawsRule(ban_tokens([2]))
     found = enumerate_output(Components(logits.table, DraftModel(draft, 2), rule), (0,), 2)
     assert sum(mass for text, mass in found.items() if 2 in text) > 0.05
@@ -96,7 +96,7 @@ def test_a_ban_on_drawn_tokens_only_lets_the_draft_tokens_through():
 
 def test_a_penalized_distribution_is_the_same_in_trees_batches_and_alone():
     """Every distribution of a pass, compared with the processor on the library's own logits of that text, without a cache."""
-    network, processor = tiny_model(260, seed=1), RepetitionPenaltyLogitsProcessor(1.4)
+    network, processor = build_tiny_model(260, seed=1), RepetitionPenaltyLogitsProcessor(1.4)
     cached = ProcessedModel(CachedModel(network, Settings()), processor)
     texts = [(1, 2, 3, 4), (9, 9, 8)]
     block = DraftTree(((5, 1, 5, 7), (9, 3)), ((-1, 0, -1, 1), (-1, 0)), (None, None), ((None,) * 4, (None,) * 2), "test")
@@ -123,7 +123,7 @@ def test_a_penalized_distribution_is_the_same_in_trees_batches_and_alone():
 
 
 def test_ids_that_only_the_draft_knows_are_no_text_of_the_targets():
-    network = tiny_model(40, seed=1)
+    network = build_tiny_model(40, seed=1)
     cached = ProcessedModel(CachedModel(network, Settings(), 50), RepetitionPenaltyLogitsProcessor(1.4))
     probs = cached.distributions([Prefix((1, 2, 45), 0, 9)], DraftTree(((48,),), ((-1,),), (None,), ((None,),), "test"))
     assert (

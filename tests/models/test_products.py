@@ -24,13 +24,13 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
 from tests.evidence.test_analytic import HELD_OUT
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
 
 MATRICES = ("all", "out", "entering", "down")  # of a layer
 COUNTS = (1, 2, 3, 4, 5, 8, 9, 17, 40)
 
 
-def layers(*heights: int, width: int = 320) -> list[nn.Linear]:
+def build_layers(*heights: int, width: int = 320) -> list[nn.Linear]:
     torch.manual_seed(1)
     return [nn.Linear(width, height, bias=False).requires_grad_(False) for height in heights]
 
@@ -39,7 +39,7 @@ def layers(*heights: int, width: int = 320) -> list[nn.Linear]:
 @pytest.mark.parametrize("packs", (False, True))
 @pytest.mark.parametrize("heights", ((16,), (512,), (256, 128, 128)), ids=str)
 def test_every_way_is_the_product(packs, heights, stored):
-    parts = [part.to(stored).float() for part in layers(*heights)]
+    parts = [part.to(stored).float() for part in build_layers(*heights)]
     whole = torch.cat([part.weight for part in parts]).double()
     weights = Weights.join_layers(*parts, packs=packs)
     for count in COUNTS:
@@ -93,7 +93,7 @@ def test_a_long_row_is_summed_in_groups_so_that_its_rounding_does_not_grow(width
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))
 def test_other_types_have_the_product_of_their_type(dtype):
-    (part,) = layers(64)
+    (part,) = build_layers(64)
     weights = Weights.join_layers(part.to(dtype), packs=True)
     for count in COUNTS:
         x = torch.randn(1, count, 320, dtype=dtype)
@@ -101,7 +101,7 @@ def test_other_types_have_the_product_of_their_type(dtype):
 
 
 def test_joined_layers_go_on_with_views_of_one_matrix():
-    parts = layers(8, 4)
+    parts = build_layers(8, 4)
     before = [part.weight.clone() for part in parts]
     weights = Weights.join_layers(*parts)
     assert all(torch.equal(part.weight, old) for part, old in zip(parts, before, strict=True))
@@ -109,13 +109,13 @@ def test_joined_layers_go_on_with_views_of_one_matrix():
 
 
 def test_a_model_is_joined_and_packed_once_for_all_requests_and_a_large_one_is_not_copied(monkeypatch):
-    model = tiny_model(50)
+    model = build_tiny_model(50)
     assert (
         written.find_fast_weights(model) is written.find_fast_weights(model)
         and written.find_fast_weights(model).head.packs == products._ONEDNN
     )
     monkeypatch.setattr(written, "PACKED_MAX", 1000)
-    assert not written.find_fast_weights(tiny_model(50)).head.packs
+    assert not written.find_fast_weights(build_tiny_model(50)).head.packs
 
 
 # Columns ------------------------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_columns_are_those_of_joining_whatever_was_dropped_or_picked_before():
 
 
 def test_eight_bits_say_nearly_what_the_weights_said_and_the_library_computes_with_the_same_values():
-    model, exact = tiny_model(50), tiny_model(50)
+    model, exact = build_tiny_model(50), build_tiny_model(50)
     assert not is_rounded(model) and is_rounded(round_weights(model))
     for part, old in zip(model.modules(), exact.modules(), strict=True):
         if isinstance(part, nn.Linear):

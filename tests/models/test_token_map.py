@@ -12,7 +12,7 @@ import pytest
 
 from specviz.models.pairs.token_map import Side, build_token_map
 from specviz.models.pairs.tokens import is_byte, list_special_ids, read_token_bytes, read_vocabulary_bytes
-from tests.foreign import OTHER, byte_level, pieces_of_words
+from tests.foreign import OTHER, build_word_pieces, train_byte_level
 from tests.models.test_tokens import TEXTS
 from tests.pairs import TEXT
 
@@ -24,10 +24,10 @@ def side(tokenizer) -> Side:
 
 
 TARGET, OTHER_END, WITH_START, WORDS = (
-    byte_level(TEXT, 330),
-    byte_level(OTHER, 300, end="</s>"),
-    byte_level(OTHER, 300, end="</s>", begin="<s>"),
-    pieces_of_words(),
+    train_byte_level(TEXT, 330),
+    train_byte_level(OTHER, 300, end="</s>"),
+    train_byte_level(OTHER, 300, end="</s>", begin="<s>"),
+    build_word_pieces(),
 )
 SIDES = {"other merges": OTHER_END, "a start token": WITH_START, "SentencePiece": WORDS}
 
@@ -51,7 +51,7 @@ def test_an_end_of_text_is_one_under_any_name_and_a_name_is_none_where_only_one_
     assert (TARGET.eos_token_id, OTHER_END.eos_token_id) in set(
         zip(*(x.tolist() for x in (found.target_ids, found.draft_ids)), strict=True)
     )
-    same_name = byte_level(OTHER, 300)
+    same_name = train_byte_level(OTHER, 300)
     goes_on = Side(same_name, len(same_name), frozenset(), same_name.bos_token_id)
     assert same_name.eos_token_id not in build_token_map(side(TARGET), goes_on).draft_ids.tolist()
 
@@ -98,7 +98,7 @@ def test_an_empty_text_is_read_as_the_drafts_start_token():
 
 
 def test_special_tokens_that_the_draft_lacks_are_left_out_and_never_read_as_text():
-    target = byte_level(TEXT, 330)
+    target = train_byte_level(TEXT, 330)
     target.add_special_tokens({"additional_special_tokens": ["<turn>"]})
     turn, words = target.convert_tokens_to_ids("<turn>"), tuple(target.encode("the river"))
     read = build_token_map(side(target), side(OTHER_END)).read

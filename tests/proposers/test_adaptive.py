@@ -26,7 +26,7 @@ from specviz.settings import GAMMA_MAX, Settings
 from specviz.theory import compute_wall_clock_factor
 from specviz.verification.overlap import compute_overlap
 from specviz.verification.token import TokenRule, compute_acceptance_probability
-from tests.proposer_cases import world
+from tests.proposer_cases import build_case_world
 from tests.tables import FixedTree, RecordingRandomness, model, pair
 
 PROMPT = (0,)
@@ -53,7 +53,7 @@ def row(*past: tuple[int, int], remaining: int = 40) -> Prefix:
     return Prefix(PROMPT, 0, remaining, past=past)
 
 
-def asked(policy, probs, tokens: int = 1) -> bool:
+def ask_policy(policy, probs, tokens: int = 1) -> bool:
     """Whether a policy draws from this distribution after so many draft tokens."""
     chain = TreeGrowth(row(), 9)
     for token in range(tokens):
@@ -99,12 +99,12 @@ def test_two_more_after_a_fully_accepted_round_one_fewer_after_any_other():
 
 def test_drafting_stops_where_the_entropy_bound_falls_below_its_minimum():
     """1 - sqrt(0.2 H) < 0.3 where H > 2.45 nats: more than 11.6 equally likely tokens."""
-    assert asked(EntropyPolicy(4), [1 / 11] * 11) and not asked(EntropyPolicy(4), [1 / 12] * 12)
-    assert asked(EntropyPolicy(4), [1.0, 0.0])
+    assert ask_policy(EntropyPolicy(4), [1 / 11] * 11) and not ask_policy(EntropyPolicy(4), [1 / 12] * 12)
+    assert ask_policy(EntropyPolicy(4), [1.0, 0.0])
 
 
 def test_the_first_distribution_of_a_round_is_always_drawn_from():
-    assert asked(EntropyPolicy(4), [1 / 1000] * 1000, tokens=0)
+    assert ask_policy(EntropyPolicy(4), [1 / 1000] * 1000, tokens=0)
 
 
 def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_were_made_certain():
@@ -177,7 +177,7 @@ def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkey
     """Rounds of more than one length within a run, as many numbers asked for as draft tokens made."""
     monkeypatch.setattr(policies, "LEAST", 0.6)
     monkeypatch.setattr(policies, "ACCEPTANCE_MIN", 0.5)
-    target, proposer = world("draft", 1, draft_length_policy=name, gamma=5)
+    target, proposer = build_case_world("draft", 1, draft_length_policy=name, gamma=5)
     seen = set()
     for draw in range(5):
         at = replace(row(), draw=draw)
@@ -229,7 +229,7 @@ class Foreseeing(DraftModel):
 
 def test_a_policy_that_knew_the_random_numbers_would_change_the_distribution():
     """So the enumeration of policies can fail."""
-    target, proposer = world("draft", 1)
+    target, proposer = build_case_world("draft", 1)
     written = enumerate_output(Components(target, Foreseeing(proposer.draft, target), TokenRule()), PROMPT, 2)
     assert compute_text_tv(written, enumerate_target(target, PROMPT, 2)) > 0.01
 
@@ -238,4 +238,4 @@ def test_an_unknown_policy_is_a_sentence():
     with pytest.raises(
         SettingsError, match="draft-length-policy must be one of fixed, heuristic, entropy, gain, ceiling, got 'oracle'"
     ):
-        world("draft", 1, draft_length_policy="oracle")
+        build_case_world("draft", 1, draft_length_policy="oracle")

@@ -13,7 +13,7 @@ from tests.tables import RecordingRandomness, model, pair
 PROMPT = (0, 1)
 
 
-def tree_of(proposer, rows=None):
+def propose_tree(proposer, rows=None):
     return proposer.propose(rows or [Prefix(PROMPT, 0, 9, draw) for draw in range(30)], PhiloxRandomness(3))
 
 
@@ -28,7 +28,7 @@ def test_re_ranking_keeps_the_nodes_of_highest_joint_confidence(nodes):
                 weights |= {
                     (*path, x): weights.get(path, 1.0) * m for x, m in enumerate(draft.probs((*PROMPT, *path)).tolist()) if m
                 }
-        block = tree_of(RankedTree(draft, (3, 3, 3), nodes), [Prefix(PROMPT, 0, 9)])
+        block = propose_tree(RankedTree(draft, (3, 3, 3), nodes), [Prefix(PROMPT, 0, 9)])
         found = {path_of(block, 0, node) for node in range(len(block.tokens[0]))}
         least = sorted(weights.values(), reverse=True)[: len(found)][-1]
         assert len(found) == min(nodes, len(weights)) and all(weights[path] >= least for path in found)
@@ -58,7 +58,7 @@ def test_a_budget_acts_before_each_draw_and_what_is_drawn_stays(siblings):
 def test_the_next_distinct_node_stands_where_most_joint_confidence_is_expected():
     """Computed anew for every draw: the path's probability times what a draw is expected to add after the draws before it."""
     draft = model(pair("random", 9, 4, 11)[1], 4)
-    block = tree_of(BudgetTree(draft, (3, 3), "distinct", 9))
+    block = propose_tree(BudgetTree(draft, (3, 3), "distinct", 9))
     for index, parents in enumerate(block.parents):
         for node, chosen in enumerate(parents):
             worth = {spot: _worth(draft, block, index, spot, node) for spot in spots(parents, node)}
@@ -92,7 +92,7 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
     """Every sibling number c of every node, valued before a draw: the path's probability times the mean of q(x) over draws x that
     are none of c - 1 draws before them, by going through all of those. A later twin of a node grows nothing."""
     draft = model(pair("random", 9, 4, 11)[1], 4)
-    block, levels = tree_of(BudgetTree(draft, (3, 3), "independent", 9)), (5, 4)
+    block, levels = propose_tree(BudgetTree(draft, (3, 3), "independent", 9)), (5, 4)
     for index, parents in enumerate(block.parents):
         tokens = block.tokens[index]
         first = [
@@ -129,6 +129,6 @@ def _fresh(draft, block, index: int, spot: int, count: int) -> float:
 
 def test_on_every_level_but_the_last_half_of_what_is_left_is_drawn_at_most():
     draft = model(pair("random", 10, 4, 11)[1], 4)
-    for parents in tree_of(BudgetTree(draft, (4, 4, 4), "distinct", 8)).parents:
+    for parents in propose_tree(BudgetTree(draft, (4, 4, 4), "distinct", 8)).parents:
         levels = [sum(compute_node_depth(parents, node) == level for node in range(len(parents))) for level in range(3)]
         assert levels[0] == 4 and levels[1] <= 2 and sum(levels) == 8

@@ -41,10 +41,10 @@ from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import build_one_hot, warp
 from tests.evidence.test_analytic import HELD_OUT
-from tests.models.test_cache import network
-from tests.pairs import tiny_model
-from tests.rounds import written
-from tests.tables import RecordingRandomness, model, random_distribution
+from tests.models.test_cache import build_network
+from tests.pairs import build_tiny_model
+from tests.rounds import enumerate_written
+from tests.tables import RecordingRandomness, draw_distribution, model
 from tests.tables import pair as tables
 
 PROMPT = "Once upon a time there was a bear"
@@ -52,9 +52,9 @@ TEXT = "Once upon a time there was a bear who lived in the wood. He ran to the r
 CUTS = ({}, {"temperature": 0.7, "top_p": 0.8})
 
 
-def random_head(folder, target=None) -> str:
+def save_random_head(folder, target=None) -> str:
     """A head that draws near the target: it passes the state on, and adds some noise of its own layer and of the token's embedding."""
-    target = target or tiny_model(300)
+    target = target or build_tiny_model(300)
     weights = TrainableEagle(target.config, seed=3).weights()
     width = target.config.hidden_size
     weights["fc.weight"] = torch.cat([torch.randn(width, width) / 3, torch.eye(width)], 1)
@@ -64,7 +64,7 @@ def random_head(folder, target=None) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return random_head(tmp_path_factory.mktemp("eagle") / "head")
+    return save_random_head(tmp_path_factory.mktemp("eagle") / "head")
 
 
 @pytest.fixture
@@ -96,14 +96,14 @@ class PathTable:
             for token, parent in zip(tree.tokens[index], tree.parents[index], strict=True):
                 paths.append((*paths[parent + 1], token))
             for place, path in enumerate(paths):
-                masses = random_distribution((self.seed, row.ids, "below", path), self.vocabulary, 7)
+                masses = draw_distribution((self.seed, row.ids, "below", path), self.vocabulary, 7)
                 found[index, place] = warp(
                     torch.tensor([float(mass) for mass in masses], dtype=torch.float64).log(), self.settings
                 )
         return found
 
 
-def world(seed: int, vocabulary: int, settings: Settings):
+def build_world(seed: int, vocabulary: int, settings: Settings):
     target = model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings)
     uncut = replace(settings, temperature=1.0)
     return target, build_head_proposer(lambda plain: PathTable(seed, vocabulary, uncut if plain else settings), settings)
@@ -122,13 +122,13 @@ SHAPES = (  # settings, with the vocabulary of the world
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 @pytest.mark.parametrize(("more", "vocabulary"), SHAPES, ids=str)
 def test_the_distribution_of_the_text_is_the_targets_whatever_the_head_draws(more, vocabulary, temperature):
-    target, proposer = world(11, vocabulary, Settings(temperature=temperature, **more))
+    target, proposer = build_world(11, vocabulary, Settings(temperature=temperature, **more))
     probs = enumerate_output(Components(target, proposer, TokenRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 def test_a_chain_keeps_the_distribution_under_block_verification_too():
-    target, proposer = world(12, 3, Settings(gamma=2))
+    target, proposer = build_world(12, 3, Settings(gamma=2))
     probs = enumerate_output(Components(target, proposer, BlockRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
@@ -142,8 +142,8 @@ def test_a_chain_keeps_the_distribution_under_block_verification_too():
 def test_one_round_of_a_tree_under_a_budget_has_the_targets_distribution(siblings, rule, shape, nodes, seeds):
     length = len(shape) // 2 + 2
     for seed in seeds:
-        target, proposer = world(seed, 3, Settings(tree=shape, tree_budget=nodes, siblings=siblings))
-        probs = written(target, proposer, rule, (0, 1), length)
+        target, proposer = build_world(seed, 3, Settings(tree=shape, tree_budget=nodes, siblings=siblings))
+        probs = enumerate_written(target, proposer, rule, (0, 1), length)
         assert compute_text_tv(probs, enumerate_target(target, (0, 1), length)) < 1e-12
 
 
@@ -160,7 +160,7 @@ def test_without_a_shape_it_is_a_chain_for_every_rule():
 # On networks --------------------------------------------------------------------------------------------------------------
 
 
-def paths(round_) -> list[tuple[int, ...]]:
+def list_paths(round_) -> list[tuple[int, ...]]:
     """The path below the prefix, and to each draft token."""
     found = [()]
     for one in round_.proposals:
@@ -185,7 +185,7 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
         return fresh.distributions(before + path, len(path) + 1)[0][-1]
 
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
-        below = paths(round_)
+        below = list_paths(round_)
         for node, one in enumerate(round_.proposals):
             path = below[one.parent + 1]
             probs = compute_fresh(ids, path).clone()
@@ -253,12 +253,12 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(double, admitted, more):
     """Three rows of different texts and lengths, one of them a single token, three rounds: the same draft tokens, verdicts and tokens."""
     settings, ids = Settings(proposer="eagle", eagle=admitted, **more), double.encode(PROMPT)
     rows = [Prefix(some, 0, remaining, draw) for some, remaining, draw in ((ids, 9, 4), (ids[:1], 6, 0), (ids[:-5], 12, 7))]
-    together = rounds_of(double, settings, rows)
+    together = run_three_rounds(double, settings, rows)
     for index, row in enumerate(rows):
-        assert [kept[index] for kept in together] == [kept[0] for kept in rounds_of(double, settings, [row])]
+        assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double, settings, [row])]
 
 
-def rounds_of(pair, settings, rows) -> list[list[tuple]]:
+def run_three_rounds(pair, settings, rows) -> list[list[tuple]]:
     target, proposer = open_proposer(pair, settings)
     found = []
     for _ in range(3):
@@ -335,8 +335,8 @@ def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
 
 def test_a_published_head_has_no_norm_before_its_attention_and_may_bring_its_own_matrices(tmp_path):
     """The library's own layer with its norm left out, over embeddings of the head's own; a config one key down, names below 'model.'."""
-    target = tiny_model(60)
-    random_head(tmp_path, target)
+    target = build_tiny_model(60)
+    save_random_head(tmp_path, target)
     plain = load_eagle(tmp_path, target)
     ids, states = torch.randint(0, 60, (2, 5)), torch.randn(2, 5, 32)
     weights, own = load_file(tmp_path / WEIGHTS), torch.randn(60, 32)
@@ -358,7 +358,7 @@ def test_a_published_head_has_no_norm_before_its_attention_and_may_bring_its_own
 
 def spoiled(tmp_path, **changes) -> str:
     """A head for 60 tokens with other weights; None takes one away."""
-    random_head(tmp_path, tiny_model(60))
+    save_random_head(tmp_path, build_tiny_model(60))
     weights = load_file(tmp_path / WEIGHTS) | changes
     save_file({name: value for name, value in weights.items() if value is not None}, tmp_path / WEIGHTS)
     return str(tmp_path)
@@ -383,12 +383,12 @@ def spoiled(tmp_path, **changes) -> str:
 )
 def test_a_head_that_cannot_be_read_is_a_sentence(tmp_path, changes, kind, said):
     with pytest.raises(kind, match=said):
-        load_eagle(stored.Path(spoiled(tmp_path, **changes)), tiny_model(60))
+        load_eagle(stored.Path(spoiled(tmp_path, **changes)), build_tiny_model(60))
 
 
 def test_a_head_for_another_target_is_refused_and_nothing_is_stored(pair, tmp_path, monkeypatch):
     monkeypatch.setattr(stored.EAGLES, "allowed", set())
-    place = stored.EAGLES.allow(random_head(tmp_path / "head", tiny_model(60)))
+    place = stored.EAGLES.allow(save_random_head(tmp_path / "head", build_tiny_model(60)))
     with pytest.raises(
         ModelError, match=r"made for another target: its states have width 32 and its vocabulary 60 tokens; .* 300 tokens"
     ):
@@ -403,10 +403,10 @@ def test_a_head_for_another_target_is_refused_and_nothing_is_stored(pair, tmp_pa
 
 def test_targets_whose_last_state_and_one_matrix_do_not_give_the_logits_are_refused(folder):
     with pytest.raises(UnsupportedModelError, match="of the family 't5' is another"):
-        load_eagle(stored.Path(folder), network_of_t5())
+        load_eagle(stored.Path(folder), build_t5())
 
 
-def network_of_t5():
+def build_t5():
     from transformers import T5Config, T5ForConditionalGeneration
 
     return T5ForConditionalGeneration(T5Config(vocab_size=60, d_model=32, d_ff=32, d_kv=16, num_layers=1, num_heads=2))
@@ -414,7 +414,7 @@ def network_of_t5():
 
 def test_it_drafts_for_a_target_of_another_family(tmp_path, pair, monkeypatch):
     """The head is a Llama layer; the target need not be."""
-    target = network("GPT2")
+    target = build_network("GPT2")
     config = replace_config(target)
     monkeypatch.setattr(stored.EAGLES, "allowed", set())
     save_eagle(TrainableEagle(config, seed=3).weights(), config, tmp_path)

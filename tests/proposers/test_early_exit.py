@@ -30,16 +30,16 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests.evidence.test_analytic import HELD_OUT
-from tests.models.test_cache import network
+from tests.models.test_cache import build_network
 from tests.models.test_layered import KeepsRejected
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
 from tests.tables import RecordingRandomness
 
 EARLY = Settings(proposer="early-exit", exit_layer=1, gamma=3)
 TEXT = "Once upon a time there was a bear who lived in the wood. He ran to the river to look for the rabbit, and he was hungry. "
 
 
-def random_exit(folder, layer: int = 1, width: int = 32, blocks: int = 2):
+def save_random_exit(folder, layer: int = 1, width: int = 32, blocks: int = 2):
     make = torch.Generator().manual_seed(3)
     made = [(torch.randn(width, width, generator=make) / 6, torch.randn(width, generator=make) / 6) for _ in range(blocks)]
     save_exit(layer, 1 + torch.rand(width, generator=make), made, folder)
@@ -50,7 +50,7 @@ def random_exit(folder, layer: int = 1, width: int = 32, blocks: int = 2):
 def admitted(tmp_path, monkeypatch):
     """A random exit after the first layer of the tiny target."""
     monkeypatch.setattr(stored.EXITS, "allowed", set())
-    return stored.EXITS.allow(random_exit(tmp_path / "exit"))
+    return stored.EXITS.allow(save_random_exit(tmp_path / "exit"))
 
 
 # The distribution -----------------------------------------------------------------------------------------------------
@@ -113,9 +113,9 @@ def test_an_exit_without_training_reads_by_the_targets_last_norm(pair):
 
 
 def test_a_pair_of_the_catalog_brings_its_exit_and_another_layer_is_read_bare(pair, tmp_path, monkeypatch):
-    entry = PairEntry("test", "Test", "", "", is_shipped=False, note="", early_exit=random_exit(tmp_path / "own"))
+    entry = PairEntry("test", "Test", "", "", is_shipped=False, note="", early_exit=save_random_exit(tmp_path / "own"))
     monkeypatch.setitem(PAIRS, "test", entry)
-    target = tiny_model(300, layers=3)
+    target = build_tiny_model(300, layers=3)
     trained = find_exit("test", target, replace(EARLY, exit_layer=None))
     assert len(trained.blocks) == 2 and find_exit("test", target, EARLY) is trained, "read once"
     assert find_exit("test", target, replace(EARLY, exit_layer=2)).blocks == ()
@@ -137,9 +137,9 @@ def test_a_layer_that_no_target_has_is_refused_before_any_is_known(layer):
 
 def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
     with pytest.raises(UnsupportedModelError, match="supported for Llama decoders; this target is of the family 'gpt2'"):
-        open_proposer(replace(pair, target=network("GPT2")), EARLY)
+        open_proposer(replace(pair, target=build_network("GPT2")), EARLY)
     with pytest.raises(UnsupportedModelError, match="at least 2 layers, one of them above the exit; this one has 1"):
-        open_proposer(replace(pair, target=tiny_model(300, layers=1)), EARLY)
+        open_proposer(replace(pair, target=build_tiny_model(300, layers=1)), EARLY)
 
 
 def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
@@ -147,7 +147,7 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
     with pytest.raises(ModelError, match=f"holds no early exit: {CONFIG} and {WEIGHTS} are needed"):
         stored.EXITS.allow(str(tmp_path))
     for layer, width in ((1, 48), (2, 32)):
-        folder = stored.EXITS.allow(random_exit(tmp_path / f"{layer}", layer, width))
+        folder = stored.EXITS.allow(save_random_exit(tmp_path / f"{layer}", layer, width))
         with pytest.raises(
             ModelError, match=rf"made for another target: .* width {width} after layer {layer}; .* 2 layers of width 32"
         ):
@@ -172,8 +172,8 @@ def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, adm
     with pytest.raises(
         SettingsError, match=r"early-exit must be left out .* or a folder named on the command line with --early-exit DIR"
     ):
-        open_proposer(pair, replace(EARLY, early_exit=random_exit(tmp_path / "other")))
-    three = replace(pair, target=tiny_model(300, layers=3))
+        open_proposer(pair, replace(EARLY, early_exit=save_random_exit(tmp_path / "other")))
+    three = replace(pair, target=build_tiny_model(300, layers=3))
     with pytest.raises(SettingsError, match=r"exit-layer must be 1, the layer that the exit in .* reads, got 2"):
         open_proposer(three, replace(EARLY, early_exit=admitted, exit_layer=2))
     settings, said = Settings.from_query({"early_exit": admitted, "exit_layer": "3"})

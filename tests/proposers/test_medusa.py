@@ -33,14 +33,14 @@ from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import build_one_hot, warp
-from tests.rounds import written
+from tests.rounds import enumerate_written
 from tests.tables import RecordingRandomness, model
 from tests.tables import pair as tables
 
 WIDTH, V, COUNT = 4, 3, 3
 
 
-def random_heads(width: int, vocabulary: int, count: int = COUNT, seed: int = 0) -> Heads:
+def build_random_heads(width: int, vocabulary: int, count: int = COUNT, seed: int = 0) -> Heads:
     make = torch.Generator().manual_seed(seed)
 
     def rand(*shape):
@@ -80,21 +80,21 @@ SHAPES = (  # with the vocabulary of the world
 )
 
 
-def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, HiddenStateProposer]:
+def build_world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, HiddenStateProposer]:
     target = model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings, kind=Feeling)
-    return target, build_heads_proposer(target, random_heads(WIDTH, vocabulary), settings)
+    return target, build_heads_proposer(target, build_random_heads(WIDTH, vocabulary), settings)
 
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 @pytest.mark.parametrize(("shape", "siblings", "vocabulary"), SHAPES)
 def test_the_distribution_of_the_text_is_the_targets_whatever_the_heads_draft(shape, siblings, vocabulary, temperature):
-    target, proposer = world(11, vocabulary, Settings(temperature=temperature, tree=shape, siblings=siblings))
+    target, proposer = build_world(11, vocabulary, Settings(temperature=temperature, tree=shape, siblings=siblings))
     probs = enumerate_output(Components(target, proposer, TokenRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
 def test_a_chain_of_heads_keeps_the_distribution_under_block_verification_too():
-    target, proposer = world(12, 3, Settings(tree="1-1", siblings="independent"))
+    target, proposer = build_world(12, 3, Settings(tree="1-1", siblings="independent"))
     probs = enumerate_output(Components(target, proposer, BlockRule()), (0, 1), 3)
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
@@ -109,19 +109,19 @@ def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distributio
     """Every outcome, tables of three tokens. The heads are less sure than random ones would be, so that the budget has a choice."""
     settings, heads, length = (
         Settings(tree=shape, tree_budget=nodes, siblings=siblings),
-        random_heads(WIDTH, V),
+        build_random_heads(WIDTH, V),
         len(shape) // 2 + 2,
     )
     unsure = replace(heads, outputs=tuple(output / 20 for output in heads.outputs))
     for seed in seeds:
-        target, _ = world(seed, V, settings)
-        probs = written(target, build_heads_proposer(target, unsure, settings), rule, (0, 1), length)
+        target, _ = build_world(seed, V, settings)
+        probs = enumerate_written(target, build_heads_proposer(target, unsure, settings), rule, (0, 1), length)
         assert compute_text_tv(probs, enumerate_target(target, (0, 1), length)) < 1e-12
 
 
 def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
     p, _ = tables("random", 13, V, 7)
-    target, heads, settings = model(p, V, kind=Feeling), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
+    target, heads, settings = model(p, V, kind=Feeling), build_random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
     block = build_heads_proposer(target, heads, settings).propose(rows, PhiloxRandomness(0))
     distributions, by_hand = (

@@ -19,11 +19,11 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, compute_node_depth, find_children
 from specviz.verification.token import TokenRule
-from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, rules, world
+from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, build_case_world, list_rules
 from tests.tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
-JUDGED = [(name, rule) for name in CASES for rule in rules(name)]
+JUDGED = [(name, rule) for name in CASES for rule in list_rules(name)]
 LONG = (
     "heuristic",
     "gain",
@@ -41,26 +41,26 @@ def thresholds_that_three_tokens_meet(monkeypatch):
     monkeypatch.setattr(policies, "ACCEPTANCE_MIN", 0.5)
 
 
-def apart(name: str, seed: int, vocabulary: int, rule: str, length: int, **warper) -> float:
-    target, proposer = world(name, seed, vocabulary, **warper)
+def measure_distance(name: str, seed: int, vocabulary: int, rule: str, length: int, **warper) -> float:
+    target, proposer = build_case_world(name, seed, vocabulary, **warper)
     written = enumerate_output(Components(target, proposer, build_rule(Settings(rule=rule))), PROMPT, length)
     return compute_text_tv(written, enumerate_target(target, PROMPT, length))
 
 
 @pytest.mark.parametrize(("name", "rule"), JUDGED)
 def test_texts_have_the_targets_distribution(name, rule):
-    assert apart(name, 1, 2 if name in BINARY else 3, rule, 5 if name in LONG else 3) < 1e-12
+    assert measure_distance(name, 1, 2 if name in BINARY else 3, rule, 5 if name in LONG else 3) < 1e-12
 
 
 @pytest.mark.parametrize("warper", ({"temperature": 0.0}, {"temperature": 0.8, "top_p": 0.8}), ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_under_every_temperature_and_cut_texts_have_the_targets_distribution(name, warper):
-    assert apart(name, 2, 2 if name in TREES else 3, "token", 3, **warper) < 1e-12
+    assert measure_distance(name, 2, 2 if name in TREES else 3, "token", 3, **warper) < 1e-12
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
-    target, proposer = world(name, 3, 2 if name in TREES else 3)
+    target, proposer = build_case_world(name, 3, 2 if name in TREES else 3)
     eos_token_ids = frozenset({1})
     written = enumerate_output(Components(target, proposer, TokenRule(), eos_token_ids=eos_token_ids), PROMPT, 3)
     assert compute_text_tv(written, enumerate_target(target, PROMPT, 3, eos_token_ids)) < 1e-12
@@ -68,7 +68,7 @@ def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
 
 @pytest.mark.parametrize("name", TREES)
 def test_the_rule_for_chains_refuses_trees_with_a_sentence(name):
-    target, proposer = world(name, 1)
+    target, proposer = build_case_world(name, 1)
     with pytest.raises(SettingsError, match="rule must be token"):
         step([Prefix((0, 1, 0, 0, 1, 1, 0), 0, 9)], target, proposer, build_rule(Settings(rule="block")), PhiloxRandomness(0))
 
@@ -78,7 +78,7 @@ def test_the_rule_for_chains_refuses_trees_with_a_sentence(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_more_levels_than_the_remaining_tokens_allow(name):
-    _, proposer = world(name, 4, gamma=8)
+    _, proposer = build_case_world(name, 4, gamma=8)
     for remaining in (1, 2, 3, 9):
         block = proposer.propose([Prefix(PROMPT, 0, remaining, draw) for draw in range(20)], PhiloxRandomness(1))
         for parents in block.parents:
@@ -87,7 +87,7 @@ def test_no_more_levels_than_the_remaining_tokens_allow(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_parents_stand_before_children_and_every_array_has_its_row(name):
-    _, proposer = world(name, 5)
+    _, proposer = build_case_world(name, 5)
     block = proposer.propose([Prefix((0, 1, 2, 0, 1), 3, 9, draw) for draw in range(20)], PhiloxRandomness(2))
     for tokens, parents, q, numbers in zip(block.tokens, block.parents, block.q, block.u_draft, strict=True):
         assert len(tokens) == len(parents) == len(numbers) == (0 if q is None else len(q))
@@ -103,17 +103,17 @@ def test_a_bad_draft_costs_speed_and_an_oracle_loses_nothing():
     """Enumerated tokens per pass, gamma 2: three where q = p; less the worse the draft, and never less than one."""
     found = {}
     for name in ("oracle", "draft", "adversarial", "none"):
-        target, proposer = world(name, 1)
+        target, proposer = build_case_world(name, 1)
         found[name] = compute_tokens_per_pass(Components(target, proposer, TokenRule()), PROMPT, 9)
     assert found["oracle"] == pytest.approx(3, abs=1e-12) and found["none"] == 1
     assert found["none"] < found["adversarial"] < found["oracle"] > found["draft"]
 
 
-def tree_of(proposer, rows=None, seed: int = 3):
+def propose_tree(proposer, rows=None, seed: int = 3):
     return proposer.propose(rows or [Prefix(PROMPT, 0, 9, draw) for draw in range(30)], PhiloxRandomness(seed))
 
 
-def same(one, other) -> bool:
+def are_same(one, other) -> bool:
     """The same tokens from the same distributions with the same random numbers."""
     equal = all(torch.equal(a, b) for a, b in zip(one.q, other.q, strict=True))
     return equal and (one.tokens, one.parents, one.u_draft) == (other.tokens, other.parents, other.u_draft)
@@ -131,12 +131,12 @@ def same(one, other) -> bool:
 )
 def test_a_tree_of_only_children_is_the_draft_proposer_number_by_number(make):
     draft = model(pair("random", 6, 4, 11)[1], 4)
-    assert same(tree_of(make(draft)), tree_of(DraftModel(draft, 3)))
+    assert are_same(propose_tree(make(draft)), propose_tree(DraftModel(draft, 3)))
 
 
 def test_distinct_siblings_are_distinct_and_each_distribution_is_q_without_those_before_it():
     draft = model(pair("random", 7, 4, 11)[1], 4)
-    block = tree_of(FixedTree(draft, (3, 2), "distinct"))
+    block = propose_tree(FixedTree(draft, (3, 2), "distinct"))
     for index, parents in enumerate(block.parents):
         for parent in {*parents}:
             path = () if parent == ROOT else (block.tokens[index][parent],)
@@ -149,7 +149,7 @@ def test_distinct_siblings_are_distinct_and_each_distribution_is_q_without_those
 def test_a_distribution_of_two_tokens_has_two_distinct_children_however_many_are_asked_for():
     draft = model(lambda ids: (0.5, 0.0, 0.5), 3)
     for proposer in (FixedTree(draft, (3,), "distinct"), BudgetTree(draft, (3,), "distinct", 9), FixedTree(draft, (3,), "top")):
-        assert all(sorted(tokens) == [0, 2] for tokens in tree_of(proposer).tokens)
+        assert all(sorted(tokens) == [0, 2] for tokens in propose_tree(proposer).tokens)
 
 
 @pytest.mark.parametrize("siblings", ("independent", "several"))
@@ -157,7 +157,7 @@ def test_nothing_grows_below_a_later_twin(siblings):
     """Once the first of two equal siblings is rejected, the residual has no mass on their token: the second is never accepted."""
     draft, twins = model(lambda ids: (0.7, 0.3), 2), 0
     proposer = SeveralChains(draft, 3, 2) if siblings == "several" else FixedTree(draft, (3, 1), "independent")
-    block = tree_of(proposer)
+    block = propose_tree(proposer)
     for tokens, parents in zip(block.tokens, block.parents, strict=True):
         for node, parent in enumerate(parents):
             if any(tokens[other] == tokens[node] for other in find_children(parents, parent) if other < node):
@@ -168,7 +168,7 @@ def test_nothing_grows_below_a_later_twin(siblings):
 
 def test_a_tree_without_chance_holds_the_likeliest_tokens_for_certain():
     draft = model(lambda ids: (0.1, 0.5, 0.4), 3)
-    block = tree_of(FixedTree(draft, (2, 1), "top"), [Prefix(PROMPT, 0, 9)])
+    block = propose_tree(FixedTree(draft, (2, 1), "top"), [Prefix(PROMPT, 0, 9)])
     assert block.tokens == ((1, 2, 1, 1),) and block.parents == ((ROOT, ROOT, 0, 1),) and block.u_draft == ((None,) * 4,)
     assert block.q[0].tolist() == [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 1, 0]]
 
@@ -186,7 +186,7 @@ def test_of_equally_likely_tokens_the_smaller_comes_first_and_none_is_impossible
 
 def test_no_address_is_met_twice_in_a_long_run():
     for name in CASES:
-        target, proposer = world(name, 11)
+        target, proposer = build_case_world(name, 11)
         randomness = RecordingRandomness(PhiloxRandomness(4))
         list(decode(target, proposer, TokenRule(), randomness, Settings(max_new_tokens=30), PROMPT))
         assert not randomness.reused, name

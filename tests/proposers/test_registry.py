@@ -59,14 +59,14 @@ def runs(double):
 def greedy_text(double) -> tuple[int, ...]:
     """What the target writes alone at temperature 0."""
     settings = Settings(max_new_tokens=12, temperature=0.0)
-    return text(sample_target_only(double.open(settings)[0], PhiloxRandomness(0), settings, double.encode(PROMPT)))
+    return join_text(sample_target_only(double.open(settings)[0], PhiloxRandomness(0), settings, double.encode(PROMPT)))
 
 
-def text(rounds) -> tuple[int, ...]:
+def join_text(rounds) -> tuple[int, ...]:
     return tuple(token for round_ in rounds for token in round_.committed)
 
 
-def paths(round_, before: tuple[int, ...]) -> list[tuple[int, ...]]:
+def list_paths(round_, before: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Ids up to each distribution of a round: after the prefix, and after each draft token."""
     found = [before]
     for one in round_.proposals:
@@ -74,7 +74,7 @@ def paths(round_, before: tuple[int, ...]) -> list[tuple[int, ...]]:
     return found
 
 
-def walked(rounds, ids: tuple[int, ...]):
+def walk_rounds(rounds, ids: tuple[int, ...]):
     """Each round with the ids before it."""
     for round_ in rounds:
         yield round_, ids
@@ -89,7 +89,7 @@ def test_every_name_of_the_gallery_and_every_kind_of_sibling_is_tested_here():
 @pytest.mark.parametrize("name", ALL)
 def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
     rounds, randomness = runs(name)
-    assert len(text(rounds)) == 12 and not randomness.reused
+    assert len(join_text(rounds)) == 12 and not randomness.reused
     draft_tokens = [one for round_ in rounds for one in round_.proposals]
     assert name in ("none", "n-gram", "retrieval", "lookahead", "lookahead, two n-grams") or len(draft_tokens) >= len(rounds) - 1
     drawn = sum(one.u_draft is not None for one in draft_tokens)
@@ -100,8 +100,8 @@ def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
 def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double):
     """Every node of every round against the library's own pass over its own path, without a cache."""
     fresh = UncachedModel(double.target, Settings(), double.vocabulary)
-    for round_, before in walked(runs(name)[0], double.encode(PROMPT)):
-        for probs, ids in zip(round_.full.p, paths(round_, before), strict=True):
+    for round_, before in walk_rounds(runs(name)[0], double.encode(PROMPT)):
+        for probs, ids in zip(round_.full.p, list_paths(round_, before), strict=True):
             assert float((probs - fresh.distributions(ids, 1)[0][0]).abs().max()) < 1e-12
 
 
@@ -120,8 +120,8 @@ def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, ru
 def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_path(name, runs, double):
     """Siblings without replacement: from that distribution without the siblings before them."""
     fresh = UncachedModel(double.draft, Settings(), double.vocabulary)
-    for round_, before in walked(runs(name)[0], double.encode(PROMPT)):
-        ids = paths(round_, before)
+    for round_, before in walk_rounds(runs(name)[0], double.encode(PROMPT)):
+        ids = list_paths(round_, before)
         for node, one in enumerate(round_.proposals):
             probs = fresh.distributions(ids[one.parent + 1], 1)[0][0].clone()
             earlier = [other.token for other in round_.proposals[:node] if other.parent == one.parent]
@@ -136,12 +136,12 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double):
     """Three rows of different texts and rooms, three rounds, caches and all: the same draft tokens, verdicts and tokens."""
     settings, ids = Settings(**{"gamma": 3, **ALL[name]}), double.encode(PROMPT)
     rows = [Prefix(ids[: len(ids) - cut], 0, remaining, draw) for cut, remaining, draw in ((0, 9, 4), (3, 6, 0), (5, 12, 7))]
-    together = seen(double, settings, rows)
+    together = run_three_rounds(double, settings, rows)
     for index, row in enumerate(rows):
-        assert [kept[index] for kept in together] == [kept[0] for kept in seen(double, settings, [row])]
+        assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double, settings, [row])]
 
 
-def seen(double, settings, rows) -> list[list[tuple]]:
+def run_three_rounds(double, settings, rows) -> list[list[tuple]]:
     """Three rounds of rows as one batch: for each, what was drafted below which node, what was accepted, what was written."""
     target, proposer = open_proposer(double, settings)
     found = []
@@ -156,7 +156,7 @@ def seen(double, settings, rows) -> list[list[tuple]]:
 def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double, greedy_text):
     settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 12, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
     target, proposer = open_proposer(double, settings)
-    assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == greedy_text
+    assert join_text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == greedy_text
 
 
 @pytest.mark.parametrize("siblings", SIBLINGS)
@@ -189,7 +189,7 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
         rounds = list(
             decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, tuple(range(5, 5 + target.context - 4)))
         )
-        assert len(text(rounds)) == 5
+        assert len(join_text(rounds)) == 5
 
 
 # Names ----------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ TEXT = (
 )
 
 
-def enumerated_rounds(target, draft, gamma: int, length: int, rule: Rule | None = None) -> float:
+def enumerate_rounds(target, draft, gamma: int, length: int, rule: Rule | None = None) -> float:
     """Of the production step with every random number enumerated: one round, and those after it."""
     walk = Enumerator(Components(target, DraftModel(draft, gamma), rule or TokenRule()))
     known = {}
@@ -53,7 +53,7 @@ def enumerated_rounds(target, draft, gamma: int, length: int, rule: Rule | None 
     return ahead(Prefix(PROMPT, 0, length))
 
 
-def predicted_rounds(target, draft, gamma: int, length: int) -> float:
+def predict_rounds(target, draft, gamma: int, length: int) -> float:
     """From every text of the target, weighed with its mass."""
     probs = enumerate_target(target, PROMPT, length)
     found = measure_token_acceptance(target, draft, [(PROMPT, text) for text in probs])
@@ -73,15 +73,15 @@ def predicted_rounds(target, draft, gamma: int, length: int) -> float:
 def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind, gamma):
     p, q = tables(kind, 3, 3, 7)
     target, draft = model(p, 3), model(q, 3)
-    assert predicted_rounds(target, draft, gamma, LENGTH) == pytest.approx(
-        enumerated_rounds(target, draft, gamma, LENGTH), abs=1e-12
+    assert predict_rounds(target, draft, gamma, LENGTH) == pytest.approx(
+        enumerate_rounds(target, draft, gamma, LENGTH), abs=1e-12
     )
 
 
 @pytest.mark.parametrize("warper", ({"temperature": 0.0}, {"temperature": 0.6, "top_p": 0.8}), ids=str)
 def test_the_count_is_right_for_warped_distributions_too(warper):
     target, draft = worlds(4, warper)
-    assert predicted_rounds(target, draft, 2, LENGTH) == pytest.approx(enumerated_rounds(target, draft, 2, LENGTH), abs=1e-12)
+    assert predict_rounds(target, draft, 2, LENGTH) == pytest.approx(enumerate_rounds(target, draft, 2, LENGTH), abs=1e-12)
 
 
 def test_where_easy_places_come_in_runs_one_alpha_misses_what_the_count_finds():
@@ -90,8 +90,8 @@ def test_where_easy_places_come_in_runs_one_alpha_misses_what_the_count_finds():
     q = {0: (0.1, 0.9), 1: (0.1, 0.9)}
     target, draft = (model(lambda ids, probs=probs: probs[ids[-1]], 2) for probs in (p, q))
     length, gamma = 6, 3
-    exact = enumerated_rounds(target, draft, gamma, length)
-    assert predicted_rounds(target, draft, gamma, length) == pytest.approx(exact, abs=1e-12)
+    exact = enumerate_rounds(target, draft, gamma, length)
+    assert predict_rounds(target, draft, gamma, length) == pytest.approx(exact, abs=1e-12)
     probs = enumerate_target(target, PROMPT, length)
     found = measure_token_acceptance(target, draft, [(PROMPT, text) for text in probs])
     alpha = float(np.array(list(probs.values())) @ found.mean(1))

@@ -18,7 +18,7 @@ from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.passage import dump_passages, load_passages
 from specviz.speed.records.plan import RoundCostCurve, SpeedPlan
 from specviz.web.whole_text import words
-from tests.speed.test_plan import TEXT, curve, planned
+from tests.speed.test_plan import TEXT, build_plan, curve
 
 TWICE = Baseline(GENERATE, 2.0)
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=6, gamma=2)
@@ -82,8 +82,8 @@ def test_a_plans_speeds_are_over_the_faster_way():
     assert faster.alone == tuple(seconds / 2 for seconds in plain.alone) and faster.rounds == plain.rounds
     assert [run[1:] for run in faster.first] == [run[1:] for run in plain.first] and faster.first[0][0] == plain.first[0][0] / 2
     assert plain.with_baseline(None) is plain
-    told = replace(planned(0.5), baseline=TWICE)
-    assert SpeedPlan.from_json(told.to_json()) == told and "baseline" not in planned(0.5).to_record()
+    told = replace(build_plan(0.5), baseline=TWICE)
+    assert SpeedPlan.from_json(told.to_json()) == told and "baseline" not in build_plan(0.5).to_record()
 
 
 def test_a_plan_that_is_made_takes_the_faster_way(pair, monkeypatch):

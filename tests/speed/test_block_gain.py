@@ -37,16 +37,16 @@ from tests.chance import SEED
 from tests.evidence.test_enumerate import worlds
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
-from tests.speed.test_acceptance import LENGTH, PROMPT, enumerated_rounds
+from tests.speed.test_acceptance import LENGTH, PROMPT, enumerate_rounds
 from tests.speed.test_plan import asked  # noqa: F401
 from tests.tables import DRAFTS, model
 from tests.tables import pair as tables
-from tests.verification.test_block_rule import THIRDS, algorithm1
+from tests.verification.test_block_rule import THIRDS, build_algorithm1
 
 FIVE = 5.0  # standard errors: sampling noise exceeds them once in 1.7 million
 
 
-def counted(target, draft, gamma: int) -> dict[str, float]:
+def count_rounds(target, draft, gamma: int) -> dict[str, float]:
     """Expected rounds under both rules from every text of the target, weighed with its mass."""
     probs = enumerate_target(target, PROMPT, LENGTH)
     texts = [(PROMPT, text) for text in probs]
@@ -62,8 +62,8 @@ def counted(target, draft, gamma: int) -> dict[str, float]:
 def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind, gamma):
     """The same for the token rule is in test_acceptance.py."""
     target, draft = (model(table, 3) for table in tables(kind, 3, 3, 7))
-    found = counted(target, draft, gamma)
-    assert found["block"] == pytest.approx(enumerated_rounds(target, draft, gamma, LENGTH, BlockRule()), abs=1e-12)
+    found = count_rounds(target, draft, gamma)
+    assert found["block"] == pytest.approx(enumerate_rounds(target, draft, gamma, LENGTH, BlockRule()), abs=1e-12)
     assert found["block"] <= found["token"] + 1e-12
     if gamma == 1:
         assert found["block"] == pytest.approx(found["token"], abs=1e-12)
@@ -73,8 +73,8 @@ def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind
 
 def test_the_count_is_right_for_warped_distributions_too():
     target, draft = worlds(4, {"temperature": 0.6, "top_p": 0.8})
-    assert counted(target, draft, 2)["block"] == pytest.approx(
-        enumerated_rounds(target, draft, 2, LENGTH, BlockRule()), abs=1e-12
+    assert count_rounds(target, draft, 2)["block"] == pytest.approx(
+        enumerate_rounds(target, draft, 2, LENGTH, BlockRule()), abs=1e-12
     )
 
 
@@ -98,7 +98,7 @@ def test_runs_of_the_engine_gain_what_the_fractions_say():
     """p = (1/3, 2/3), q = (2/3, 1/3), six draft tokens: the paper's algorithm on fractions gains 603/729 of a token. 1,000 rounds of each rule
     on the same draft tokens: the standard error of their mean difference is below 0.1, so a gain of 0 lies eight errors away."""
     p, q = map(constant, THIRDS)
-    rules = BlockVerification(p, q, 6), algorithm1(p, q, 6)
+    rules = BlockVerification(p, q, 6), build_algorithm1(p, q, 6)
     block, token = (token_rule.tokens_per_round(rule.round(PROMPT)) for rule in rules)
     assert block - token == Fraction(603, 729)
     rows, randomness = [Prefix(PROMPT, 0, 9, draw) for draw in range(1_000)], PhiloxRandomness(SEED)

@@ -44,7 +44,7 @@ def curve(draft_token: float, runs: int = 5, wobble: float = 0.0) -> RoundCostCu
     return RoundCostCurve((5.0,) * runs, rounds, first, {"draft": tuple(n * draft_token for n in range(5))})
 
 
-def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> SpeedPlan:
+def build_plan(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> SpeedPlan:
     """Twenty texts of forty places with one acceptance probability, planned by hand."""
     every = AcceptanceProbabilities.from_chain(np.full((20, 40), chance), 4)
     forecast, costs = PlanForecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
@@ -54,7 +54,7 @@ def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> Spe
 
 
 def test_a_cheap_draft_is_worth_long_chains_and_an_expensive_one_nothing():
-    cheap, costly = planned(0.1), planned(4.6)
+    cheap, costly = build_plan(0.1), build_plan(4.6)
     rows = tuple(replace(row, linear=1.2, leviathan=row.gamma / 2.0) for row in cheap.rows)
     assert replace(cheap, rows=rows).chosen_by == {"accepted draft tokens": 4, "hazards": 1, "Leviathan": 4}
     assert cheap.verdict == "speculate" and cheap.best == Estimate(4.0, 4.0, 4.0, 20)
@@ -64,7 +64,7 @@ def test_a_cheap_draft_is_worth_long_chains_and_an_expensive_one_nothing():
 
 def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
     """All draft tokens accepted, 40 places, gamma 4: eight rounds of 5 tokens."""
-    row = planned(0.5, chance=1.0).row(4)
+    row = build_plan(0.5, chance=1.0).row(4)
     assert row.tokens.value == pytest.approx(5.0)
     assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
 
@@ -95,23 +95,23 @@ def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
 
 
 def test_a_machine_that_wobbles_gets_no_verdict_and_a_reason():
-    plan = planned(0.1, wobble=0.6)
+    plan = build_plan(0.1, wobble=0.6)
     assert plan.verdict == "no verdict" and "busy" in plan.in_words
-    assert planned(0.1, wobble=0.1).verdict == "speculate"
+    assert build_plan(0.1, wobble=0.1).verdict == "speculate"
 
 
 def test_the_chosen_gamma_is_compared_with_the_one_that_was_fastest_in_the_other_runs():
     point = Estimate(1.0, 1.0, 1.0, 6)
     rows = tuple(MeasuredRow(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
-    plan = replace(planned(0.1), best=Estimate(4.0, 4.0, 4.0, 20), checked=rows, alone=(5.0,) * 5)
+    plan = replace(build_plan(0.1), best=Estimate(4.0, 4.0, 4.0, 20), checked=rows, alone=(5.0,) * 5)
     assert plan.lost == 0.0, "one fast run of gamma 3 is no evidence against gamma 4"
     assert replace(plan, best=Estimate(3.0, 3.0, 3.0, 20)).lost == pytest.approx(0.1)
 
 
 def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed():
     point = Estimate(1.3, 1.2, 1.4, 6, "times")
-    calm = replace(planned(0.1), machine={}, checked=(MeasuredRow(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
-    assert calm.is_conclusive and planned(0.1).is_conclusive
+    calm = replace(build_plan(0.1), machine={}, checked=(MeasuredRow(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
+    assert calm.is_conclusive and build_plan(0.1).is_conclusive
     torn = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, low=0.5)),))
     assert not torn.is_conclusive and "spans 69% of it" in torn.inconclusive_reason
     few = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, n=5)),))
@@ -220,7 +220,7 @@ def test_an_interrupt_ends_with_a_sentence(asked, capsys, monkeypatch):
 
 
 def test_a_record_that_is_none_is_refused():
-    whole = json.loads(planned(0.1).to_json())
+    whole = json.loads(build_plan(0.1).to_json())
     for damaged in ({**whole, "schema": "other"}, {k: v for k, v in whole.items() if k != "rows"}, {**whole, "more": 1}, []):
         with pytest.raises(TraceError):
             SpeedPlan.from_json(json.dumps(damaged))

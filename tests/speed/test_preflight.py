@@ -21,8 +21,8 @@ from specviz.speed import preflight
 from specviz.speed.costs import measure_costs
 from specviz.speed.estimate import MIN_RUNS
 from specviz.speed.preflight import _choose_depths, _extrapolate_layers, check_pair, measure_pass_times
-from tests.models.test_families import configuration
-from tests.pairs import tiny_model, write_pair
+from tests.models.test_families import build_config
+from tests.pairs import build_tiny_model, write_pair
 
 CPU = torch.device("cpu")
 
@@ -39,11 +39,11 @@ def few_runs(monkeypatch):
     monkeypatch.setattr(preflight, "MAX_RUNS", MIN_RUNS)
 
 
-def said(target, draft, **more):
+def check(target, draft, **more):
     return check_pair(str(target), str(draft), device="cpu", probe=False, **more)
 
 
-def change(folder, name, **more):
+def change_config(folder, name, **more):
     path = folder / name
     record = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps(record | more))
@@ -89,7 +89,7 @@ def test_whatever_is_wrong_with_one_model_the_check_ends_and_says_it(hub, folder
     if way == "offline":
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     hub.refuse, hub.html = [(429, None)] * 9 if way == "refusing" else [], way == "html"
-    found = said(folders[0], place)
+    found = check(folders[0], place)
     assert len(found.draft.problems) == 1 and not found.ready and found.target.problems == ()
     assert found.draft.problems[0].endswith((".", "kept.")) and "Traceback" not in found.draft.problems[0]
     assert found.draft.gated == (way == "gated") and hub.contents() == []
@@ -98,7 +98,7 @@ def test_whatever_is_wrong_with_one_model_the_check_ends_and_says_it(hub, folder
 
 @pytest.mark.parametrize("place", ("", "nope", "/nowhere", "~nobody-of-this-name/x", "a|b", "x" * 5000, "a\0b", "\n"))
 def test_a_place_that_is_none_is_a_problem(pair_folders, place):
-    found = said(pair_folders[0], place)
+    found = check(pair_folders[0], place)
     assert not found.ready and "neither a folder on this machine nor a hub name" in found.draft.problems[0]
 
 
@@ -107,9 +107,9 @@ def test_what_check_calls_ready_loads_and_what_it_does_not_is_refused_with_its_s
     unsupported = shutil.copytree(folders[0], tmp_path / "unsupported")
     (unsupported / "config.json").write_text('{"model_type": "gpt_neo", "num_layers": 2, "attention_types": [[["global"], 2]]}')
     narrow = shutil.copytree(folders[0], tmp_path / "narrow")
-    change(narrow, "config.json", vocab_size=200)
+    change_config(narrow, "config.json", vocab_size=200)
     for draft in (folders[1], other, unsupported, narrow):
-        found = said(folders[0], draft)
+        found = check(folders[0], draft)
         try:
             load_pair(f"{folders[0]}|{draft}", "cpu")
         except ModelError as error:
@@ -118,9 +118,9 @@ def test_what_check_calls_ready_loads_and_what_it_does_not_is_refused_with_its_s
                 assert str(error) in found.all_problems
         else:
             assert found.ready
-    assert "300 and 280 entries" in said(folders[0], other).differ
-    assert "280 of the draft's 280 tokens are the target's too" in " ".join(said(folders[0], other).notes)
-    assert said(folders[0], unsupported).draft.supported is False
+    assert "300 and 280 entries" in check(folders[0], other).differ
+    assert "280 of the draft's 280 tokens are the target's too" in " ".join(check(folders[0], other).notes)
+    assert check(folders[0], unsupported).draft.supported is False
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_check_calls_ready_loads_and_what_it_does_not_is_refused_with_its_s
 )
 def test_any_other_kind_of_model_is_a_sentence(folders, family):
     CONFIG_MAPPING[family]().save_pretrained(folders[0])
-    found = said(*folders)
+    found = check(*folders)
     assert found.target.supported is False and found.target.family == family and found.expected is None
     assert not found.ready and any(family in problem for problem in found.target.problems)
 
@@ -139,11 +139,11 @@ def test_a_folder_that_may_not_be_read_is_a_problem(folders, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.iterdir", closed)
-    assert "could not be read (Permission denied)" in said(*folders).all_problems[0]
+    assert "could not be read (Permission denied)" in check(*folders).all_problems[0]
 
 
 def test_a_pair_of_both_kinds_is_a_problem(pair_folders, encoder_decoder_folders):
-    found = said(pair_folders[0], next(iter(encoder_decoder_folders.values()))[1])
+    found = check(pair_folders[0], next(iter(encoder_decoder_folders.values()))[1])
     assert any("both must be of one kind" in problem for problem in found.problems)
 
 
@@ -165,29 +165,29 @@ def test_seventy_billion_parameters_on_this_machine_are_a_sentence_with_the_numb
         "needs about 338.66 GB of memory in float32" in problem and "16.00 GB are free" in problem for problem in found.problems
     )
     assert any("--dtype bfloat16" in problem for problem in found.problems)
-    assert said(*folders, dtype="bfloat16").memory_bytes < 0.51 * found.memory_bytes
+    assert check(*folders, dtype="bfloat16").memory_bytes < 0.51 * found.memory_bytes
 
 
 def test_a_pair_whose_models_fit_only_one_at_a_time_is_not_ready(pair_folders, monkeypatch):
-    one = said(*pair_folders)
+    one = check(*pair_folders)
     monkeypatch.setattr(families, "find_free_memory", lambda device: one.target.memory_bytes + 1)
-    assert any("The pair needs about" in problem for problem in said(*pair_folders).problems)
+    assert any("The pair needs about" in problem for problem in check(*pair_folders).problems)
     monkeypatch.setattr(families, "find_free_memory", lambda device: one.memory_bytes)
-    assert said(*pair_folders).ready
+    assert check(*pair_folders).ready
 
 
 def test_a_disk_without_room_is_a_problem_only_for_what_is_not_here(hub, pair_folders, monkeypatch):
     hub.add("owner/draft", pair_folders[1])
     monkeypatch.setattr(preflight, "find_free_disk", lambda: 1000)
-    assert "HF_HUB_CACHE" in said(pair_folders[0], "owner/draft").problems[0]
-    assert said(*pair_folders).ready
+    assert "HF_HUB_CACHE" in check(pair_folders[0], "owner/draft").problems[0]
+    assert check(*pair_folders).ready
 
 
 def test_a_target_without_end_token_is_a_note(folders):
     for folder in folders:
         (folder / "generation_config.json").unlink(missing_ok=True)
-        change(folder, "config.json", eos_token_id=None)
-    found = said(*folders)
+        change_config(folder, "config.json", eos_token_id=None)
+    found = check(*folders)
     assert (
         found.ready and found.target.end_tokens == () and any("names no token that ends a text" in note for note in found.notes)
     )
@@ -195,16 +195,16 @@ def test_a_target_without_end_token_is_a_note(folders):
 
 
 def test_every_end_token_of_the_generation_configuration_ends_a_text(folders):
-    change(folders[0], "generation_config.json", eos_token_id=[3, 0, 7])
-    found = said(*folders)
+    change_config(folders[0], "generation_config.json", eos_token_id=[3, 0, 7])
+    found = check(*folders)
     assert found.target.end_tokens == (0, 3, 7) and any("3 tokens end a text: 0, 3, 7." in note for note in found.notes)
     assert load_pair("|".join(map(str, folders)), "cpu").eos_token_ids == {0, 3, 7}
 
 
 def test_a_chat_template_is_seen(folders):
-    assert not said(*folders).target.chat_template
+    assert not check(*folders).target.chat_template
     (folders[0] / "chat_template.jinja").write_text("{% for m in messages %}{{ m['content'] }}{% endfor %}")
-    found = said(*folders)
+    found = check(*folders)
     assert found.target.chat_template and any("chat template" in note for note in found.notes)
 
 
@@ -213,21 +213,21 @@ def test_added_tokens_are_counted_and_must_fit_the_model(folders):
         tokenizer = preflight.load_tokenizer(str(folder))
         tokenizer.add_tokens(["<one>", "<two>"])
         tokenizer.save_pretrained(folder)
-    found = said(*folders)
+    found = check(*folders)
     assert found.target.tokens == 302 and "predicts 300 tokens, and its tokenizer has 302" in found.target.problems[0]
     for folder, layers in zip(folders, (2, 1), strict=True):
-        tiny_model(302, layers=layers).save_pretrained(folder)
-    assert said(*folders).ready
+        build_tiny_model(302, layers=layers).save_pretrained(folder)
+    assert check(*folders).ready
     assert load_pair("|".join(map(str, folders)), "cpu").encode("a<one>b")[1] == 300
 
 
 def test_models_of_other_contexts_and_windows_are_said(folders):
-    tiny_model(300, context=64).save_pretrained(folders[1])
+    build_tiny_model(300, context=64).save_pretrained(folders[1])
     MistralConfig(
         **{"vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "sliding_window": 9},
         **{"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 128},
     ).save_pretrained(folders[0])
-    found = said(*folders)
+    found = check(*folders)
     assert (found.target.context, found.draft.context, found.target.window) == (128, 64, 9) and found.ready
     assert any("beyond 64 nothing is drafted" in note for note in found.notes)
 
@@ -236,15 +236,15 @@ def test_tied_heads_count_once(folders):
     model = GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2, n_positions=64, eos_token_id=0))
     for folder in folders:
         model.save_pretrained(folder)
-    assert said(*folders).target.parameters == model.num_parameters()
+    assert check(*folders).target.parameters == model.num_parameters()
     loaded = load_pair("|".join(map(str, folders)), "cpu")
     assert torch.equal(loaded.target.lm_head.weight, model.transformer.wte.weight)
 
 
 def test_weights_in_half_precision_run_on_a_processor_in_either_type_and_it_is_said(folders):
     for folder, layers in zip(folders, (2, 1), strict=True):
-        tiny_model(300, layers=layers).to(torch.bfloat16).save_pretrained(folder)
-    found, half = said(*folders), said(*folders, dtype="bfloat16")
+        build_tiny_model(300, layers=layers).to(torch.bfloat16).save_pretrained(folder)
+    found, half = check(*folders), check(*folders, dtype="bfloat16")
     assert found.target.stored == "bfloat16" and any("stored in bfloat16 run in float32" in note for note in found.notes)
     assert half.memory_bytes == pytest.approx(found.memory_bytes / 2, rel=1e-4)
     assert not any("stored in" in note for note in half.notes) and any("slower" in note for note in half.notes)
@@ -276,7 +276,7 @@ def test_a_check_says_where_it_is_and_stops_when_told(hub, pair_folders):
     "family", ("llama", "gpt2", "opt", "gpt_neox", "gemma3_text", "qwen2", "falcon", "mixtral", "cohere2", "smollm3")
 )
 def test_a_shallow_model_is_the_first_layers_of_the_real_one(family):
-    config = configuration(family)
+    config = build_config(family)
     one, whole = (build_shallow_model(config, layers, CPU, torch.float32) for layers in (1, count_layers(config)))
     there = {name: weight.shape for name, weight in whole.named_parameters()}
     assert (
@@ -308,7 +308,7 @@ def test_all_layers_are_timed_where_they_are_small_and_at_least_two_where_they_a
 
 @pytest.mark.parametrize("family", ("gpt2", "gemma3_text", "opt"))
 def test_every_family_is_probed_by_its_own_layers(family):
-    config = configuration(family, **{"max_position_embeddings": 128} if family != "gpt2" else {"n_positions": 128})
+    config = build_config(family, **{"max_position_embeddings": 128} if family != "gpt2" else {"n_positions": 128})
     found = measure_pass_times(config, config, CPU, torch.float32)
     assert 0 < found.one.low <= found.one.value <= found.one.high and found.draft.value > 0
     assert found.compute_factor(1.0) < found.compute_factor(5.0)
@@ -355,9 +355,9 @@ def test_what_is_expected_of_the_shipped_pair_is_of_the_size_of_what_it_takes(st
 
 
 def test_a_draft_that_is_larger_than_its_target_is_pointed_out_and_another_is_not(folders):
-    change(folders[1], "config.json", num_hidden_layers=3)
+    change_config(folders[1], "config.json", num_hidden_layers=3)
     large, small = folders[1], folders[0]
-    swapped, right, same = said(small, large), said(large, small), said(small, small)
+    swapped, right, same = check(small, large), check(large, small), check(small, small)
     assert swapped.draft.parameters > swapped.target.parameters
     assert swapped.ready and any("Are the two places swapped?" in note for note in swapped.notes)
     assert not any("swapped" in note for note in (*right.notes, *same.notes)), "a model may draft for itself"

@@ -16,7 +16,7 @@ from specviz.speed.records import server_commands
 from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.server_commands import build_server_commands
 from tests.foreign import write_foreign_pair
-from tests.speed.test_plan import planned
+from tests.speed.test_plan import build_plan
 
 OWN = Settings(pair="owner/target@v1.0|my models/it's a draft")
 SERVERS = ["vLLM", "SGLang", "transformers", "llama.cpp"]
@@ -77,7 +77,7 @@ def test_copied_draft_tokens_need_no_draft_model():
 
 
 def test_a_draft_with_another_tokenizer_gets_the_lines_of_those_that_take_one():
-    plan = planned(0.1)
+    plan = build_plan(0.1)
     models = {"draft": {"tokens": {"shared": 269, "of_target": 330, "of_draft": 300}}}
     vllm, transformers = replace(plan, models=models).server_commands
     assert json.loads(shlex.split(vllm.text)[-1])["use_heterogeneous_vocab"] is True and "SGLang and llama.cpp" in vllm.note
@@ -116,7 +116,7 @@ def test_the_lines_for_transformers_run_and_draft_that_many_tokens(settings, pai
 
 
 def test_a_plan_ends_with_the_lines_of_its_best_gamma_and_none_where_that_is_the_target_alone():
-    cheap, costly = planned(0.1), planned(4.6)
+    cheap, costly = build_plan(0.1), build_plan(4.6)
     assert cheap.server_commands == build_server_commands(cheap.settings, 4) and costly.server_commands == ()
     assert json.loads(cheap.to_json())["lines"][0]["server"] == "vLLM"
     assert SpeedPlan.from_json(cheap.to_json()) == cheap

@@ -27,7 +27,7 @@ from specviz.training.losses import (
     unroll_two_steps,
 )
 from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
-from tests.pairs import TEXT, tiny_model
+from tests.pairs import TEXT, build_tiny_model
 
 P, Q = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.2, 0.5, 0.3]])
 
@@ -47,7 +47,7 @@ def test_a_divergence_is_its_formula(name, value):
 @pytest.mark.parametrize("name", DIVERGENCES)
 def test_a_lesson_is_the_mean_divergence_of_the_two_models_distributions(name, monkeypatch):
     monkeypatch.setattr(losses, "CHUNK", 7)
-    teacher, student = tiny_model(60, seed=1), tiny_model(60, seed=2).to(torch.bfloat16)
+    teacher, student = build_tiny_model(60, seed=1), build_tiny_model(60, seed=2).to(torch.bfloat16)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
     loss_of = DistillationLoss(teacher, average_divergence(DIVERGENCES[name]))
     loss = loss_of(student, ids)
@@ -61,7 +61,7 @@ def test_a_lesson_is_the_mean_divergence_of_the_two_models_distributions(name, m
 
 
 def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
-    teacher = tiny_model(60, seed=1)
+    teacher = build_tiny_model(60, seed=1)
     ids = torch.randint(0, 60, (2, 12), generator=torch.Generator().manual_seed(0))
     loss_of, heads = HeadsLoss(teacher), TrainableHeads(32, count=2, layers=1).to(torch.bfloat16)
     hidden = loss_of.teacher.model(input_ids=ids).last_hidden_state
@@ -75,7 +75,7 @@ def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
 
 
 def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_there():
-    teacher = tiny_model(60, layers=3, seed=1)
+    teacher = build_tiny_model(60, layers=3, seed=1)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
     loss_of, learner = (
         ExitLoss(teacher, average_divergence(compute_total_variation)),
@@ -93,7 +93,7 @@ def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_t
 
 def test_a_draft_head_learns_states_and_distributions_in_two_steps():
     """The second step reads the head's own state for the latest token and the target's before it; by hand, column by column."""
-    teacher = tiny_model(60, seed=1)
+    teacher = build_tiny_model(60, seed=1)
     ids = torch.randint(0, 60, (2, 8), generator=torch.Generator().manual_seed(0))
     head = TrainableEagle(teacher.config)
     states, embedded = teacher.model(input_ids=ids).last_hidden_state, teacher.model.embed_tokens(ids[:, 1:])
@@ -109,7 +109,7 @@ def test_a_draft_head_learns_states_and_distributions_in_two_steps():
 
 def test_the_loss_of_a_draft_head_is_smooth_l1_of_states_and_cross_entropy_of_distributions(monkeypatch):
     monkeypatch.setattr(losses, "CHUNK", 5)
-    teacher = tiny_model(60, seed=1)
+    teacher = build_tiny_model(60, seed=1)
     ids = torch.randint(0, 60, (2, 8), generator=torch.Generator().manual_seed(0))
     loss_of, head = EagleLoss(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
     states, embedded = loss_of.teacher.model(input_ids=ids).last_hidden_state, loss_of.teacher.model.embed_tokens(ids[:, 1:])
@@ -147,7 +147,7 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
 
 
 def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_path):
-    target, make = tiny_model(60), torch.Generator().manual_seed(0)
+    target, make = build_tiny_model(60), torch.Generator().manual_seed(0)
     save_heads([[(torch.randn(32, 32, generator=make), torch.randn(32, generator=make))] for _ in range(2)], tmp_path)
     shared = load_heads(tmp_path, target)
     x = torch.randn(3, 32, generator=make)
@@ -164,7 +164,7 @@ def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_pat
 @pytest.mark.parametrize("prefix", ("", "medusa_heads."))
 def test_heads_in_the_layout_of_vllm_are_the_same_heads(tmp_path, prefix):
     """Other names, another file, other words for the numbers, and blocks that may lack a bias."""
-    target, make = tiny_model(60), torch.Generator().manual_seed(0)
+    target, make = build_tiny_model(60), torch.Generator().manual_seed(0)
     usual, other = tmp_path / "usual", tmp_path / "other"
     biases = (torch.randn(32, generator=make), torch.zeros(32))
     save_heads([[(torch.randn(32, 32, generator=make), bias)] for bias in biases], usual)
@@ -185,11 +185,11 @@ def test_pickled_heads_are_not_read(tmp_path):
     with pytest.raises(
         ModelError, match=r"medusa_lm_head\.pt is pickled, and reading that can run code, so save its weights as safe"
     ):
-        load_heads(tmp_path, tiny_model(60))
+        load_heads(tmp_path, build_tiny_model(60))
 
 
 def test_heads_that_do_not_fit_are_a_sentence(tmp_path):
-    target = tiny_model(60)
+    target = build_tiny_model(60)
     with pytest.raises(ModelError, match="holds no Medusa heads"):
         load_heads(tmp_path, target)
     save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)

@@ -14,7 +14,7 @@ from specviz.training import loop, pair
 from specviz.training.corpus import END_OF_TEXT, Batches, read_works
 from specviz.training.loop import Schedule, round_to_bfloat16, train
 from specviz.training.tokenizer import train_tokenizer
-from tests.pairs import TEXT, tiny_model
+from tests.pairs import TEXT, build_tiny_model
 
 WORKS = [np.arange(1, 200, dtype=np.uint16) % 290 + 1, np.arange(50, 400, dtype=np.uint16) % 290 + 1]
 
@@ -42,7 +42,7 @@ def test_an_epoch_meets_every_window_once():
 def test_a_run_that_was_cut_off_ends_where_an_unbroken_one_does(tmp_path):
     batches = Batches(WORKS, 2, 16, seed=1)
     whole = Schedule(tokens=2 * 16 * 12, rows=2, context=16)
-    unbroken = train(tiny_model(300), batches, whole, tmp_path / "a", log=lambda _: None)
+    unbroken = train(build_tiny_model(300), batches, whole, tmp_path / "a", log=lambda _: None)
 
     class Cut(Exception):
         pass
@@ -55,9 +55,9 @@ def test_a_run_that_was_cut_off_ends_where_an_unbroken_one_does(tmp_path):
 
     always = Schedule(tokens=whole.tokens, rows=2, context=16, checkpoint_seconds=0.0)
     with pytest.raises(Cut):
-        train(tiny_model(300), CutBatches(), always, tmp_path / "b", log=lambda _: None)
+        train(build_tiny_model(300), CutBatches(), always, tmp_path / "b", log=lambda _: None)
     said = []
-    resumed = train(tiny_model(300, seed=9), batches, whole, tmp_path / "b", log=said.append)
+    resumed = train(build_tiny_model(300, seed=9), batches, whole, tmp_path / "b", log=said.append)
     assert said[0] == "resumed at step 7 of 12"
     for one, other in zip(unbroken.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -78,7 +78,7 @@ def test_a_short_trial_leaves_a_pair_that_loads(tmp_path, monkeypatch):
 
 
 def test_weights_are_rounded_for_training_and_rotary_frequencies_are_not():
-    model = tiny_model(60)
+    model = build_tiny_model(60)
     before = model.model.rotary_emb.inv_freq.clone()
     round_to_bfloat16(model)
     assert all(parameter.dtype == torch.bfloat16 for parameter in model.parameters())

@@ -36,11 +36,11 @@ PROMPT = (0,)
 THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))
 
 
-def algorithm1(p, q, gamma: int) -> token_rule.Algorithm1:
+def build_algorithm1(p, q, gamma: int) -> token_rule.Algorithm1:
     return token_rule.Algorithm1(p, lambda prefix, sibling: q(prefix), (1,) * gamma)
 
 
-def round_distribution(p, q, gamma: int) -> dict:
+def enumerate_round(p, q, gamma: int) -> dict:
     walk = Enumerator(Components(model(p, 3), DraftModel(model(q, 3), gamma), BlockRule()))
     return walk.enumerate_round(Prefix(PROMPT, 0, 9))
 
@@ -58,7 +58,7 @@ def test_on_fractions_the_papers_algorithm_writes_exactly_the_targets_distributi
 def test_one_round_of_the_production_rule_is_one_round_of_the_papers(kind, gamma):
     """Every text that a round can commit, with the probability that the fractions give it."""
     p, q = pair(kind, 4, 3, 12)
-    found = round_distribution(p, q, gamma)
+    found = enumerate_round(p, q, gamma)
     expected = BlockVerification(p, q, gamma).round(PROMPT)
     assert max(abs(found.get(text, 0.0) - float(expected.get(text, 0))) for text in {*found, *expected}) < 1e-12
 
@@ -73,7 +73,7 @@ def test_several_rounds_of_the_production_rule_keep_the_distribution(seed):
 def test_the_papers_example_accepts_11_9_of_two_draft_tokens_and_the_token_rule_10_9():
     p, q = map(constant, THIRDS)
     assert token_rule.tokens_per_round(BlockVerification(p, q, 2).round(())) == 1 + F(11, 9)
-    assert token_rule.tokens_per_round(algorithm1(p, q, 2).round(())) == 1 + F(10, 9)
+    assert token_rule.tokens_per_round(build_algorithm1(p, q, 2).round(())) == 1 + F(10, 9)
     for rule, accepted in ((BlockRule(), 11 / 9), (TokenRule(), 10 / 9)):
         assert compute_tokens_per_pass(Components(model(p, 2), DraftModel(model(q, 2), 2), rule), PROMPT, 9) == pytest.approx(
             1 + accepted, abs=1e-12
@@ -86,7 +86,9 @@ def test_never_fewer_tokens_than_the_token_rule_on_any_table(kind):
     more = 0
     for seed in range(20):
         p, q = pair(kind, seed, 3, 12)
-        block, token = (token_rule.tokens_per_round(one.round(())) for one in (BlockVerification(p, q, 3), algorithm1(p, q, 3)))
+        block, token = (
+            token_rule.tokens_per_round(one.round(())) for one in (BlockVerification(p, q, 3), build_algorithm1(p, q, 3))
+        )
         assert block >= token
         more += block > token
     assert more >= {"random": 15, "uniform": 15}.get(kind, 0)

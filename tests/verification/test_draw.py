@@ -14,11 +14,11 @@ LAST = 1 - 2**-53  # largest number below 1
 EDGES = (0.0, 5e-324, 2**-53, 0.5, 1 - 2**-52, LAST)
 
 
-def one(probs, u: float) -> int:
+def draw_one(probs, u: float) -> int:
     return int(draw_tokens(torch.tensor(probs, dtype=torch.float64), torch.tensor(u, dtype=torch.float64)))
 
 
-def by_fractions(probs, u: float) -> int:
+def draw_on_fractions(probs, u: float) -> int:
     """The definition on fractions."""
     goal, below = Fraction(u) * sum(map(Fraction, probs)), Fraction(0)
     for token, mass in enumerate(probs):
@@ -31,27 +31,27 @@ def by_fractions(probs, u: float) -> int:
 @pytest.mark.parametrize("u", EDGES)
 @pytest.mark.parametrize("probs", ([0, 0, 1, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0.1, 0.2, 0.7, 0], [0, 1e-300, 0], [0, 3.0, 0, 4.0]))
 def test_a_token_of_mass_zero_is_never_drawn_at_either_end(probs, u):
-    assert probs[one(probs, u)] > 0
+    assert probs[draw_one(probs, u)] > 0
 
 
 def test_the_ends_of_the_uniform_draw_the_first_and_last_possible_token():
     probs = [0, 0.25, 0.25, 0.5, 0]
-    assert one(probs, 0.0) == 1
-    assert one(probs, LAST) == 3
+    assert draw_one(probs, 0.0) == 1
+    assert draw_one(probs, LAST) == 3
 
 
 def test_a_uniform_on_an_edge_belongs_to_the_next_token():
     """'cumulative mass exceeds u': strict."""
     probs = [0.25, 0.25, 0, 0.5]
-    assert [one(probs, u) for u in (0.0, 0.25 - 2**-54, 0.25, 0.5 - 2**-54, 0.5, LAST)] == [0, 0, 1, 1, 3, 3]
+    assert [draw_one(probs, u) for u in (0.0, 0.25 - 2**-54, 0.25, 0.5 - 2**-54, 0.5, LAST)] == [0, 0, 1, 1, 3, 3]
 
 
 def test_mass_need_not_be_one():
     """A distribution scaled by a power of two is the same distribution; by 3 it is the same up to rounding."""
     probs = [0.125, 0.5, 0, 0.375]
     for u in (*EDGES, 0.124, 0.126, 0.62, 0.63):
-        assert len({one([scale * mass for mass in probs], u) for scale in (1, 2, 0.25, 1024)}) == 1
-        assert one([3 * mass for mass in probs], u) == one(probs, u)
+        assert len({draw_one([scale * mass for mass in probs], u) for scale in (1, 2, 0.25, 1024)}) == 1
+        assert draw_one([3 * mass for mass in probs], u) == draw_one(probs, u)
 
 
 def test_random_distributions_with_zeros_draw_only_what_is_possible():
@@ -79,7 +79,7 @@ def test_draws_equal_the_definition_on_fractions_where_sums_are_exact():
         got = draw_tokens(
             torch.tensor([probs] * len(randomness), dtype=torch.float64), torch.tensor(randomness, dtype=torch.float64)
         ).tolist()
-        assert got == [by_fractions(probs, u) for u in randomness]
+        assert got == [draw_on_fractions(probs, u) for u in randomness]
 
 
 def test_draws_equal_the_definition_away_from_edges():
@@ -90,7 +90,7 @@ def test_draws_equal_the_definition_away_from_edges():
         u = dice.random()
         edges = [sum(probs[: i + 1]) / sum(probs) for i in range(len(probs))]
         if min(abs(u - edge) for edge in edges) > 1e-12:
-            assert one(probs, u) == by_fractions(probs, u)
+            assert draw_one(probs, u) == draw_on_fractions(probs, u)
 
 
 def test_a_batch_draws_each_row_as_if_by_itself():

@@ -36,8 +36,8 @@ from specviz.verification.token import TokenRule
 from tests.oracle.other_rules import BlockVerification
 from tests.oracle.token_rule import decoder_distribution
 from tests.oracle.token_rule import target_distribution as distribution_on_fractions
-from tests.proposer_cases import CASES, TREES, rules, world
-from tests.rounds import handed, written
+from tests.proposer_cases import CASES, TREES, build_case_world, list_rules
+from tests.rounds import enumerate_blocks, enumerate_written
 from tests.tables import model, pair
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -53,13 +53,13 @@ def thresholds_that_three_tokens_meet(monkeypatch):
     monkeypatch.setattr(policies, "ACCEPTANCE_MIN", 0.5)
 
 
-def apart(target, proposer, rule, prompt=PROMPT, length=LENGTH) -> float:
-    return compute_text_tv(written(target, proposer, rule, prompt, length), enumerate_target(target, prompt, length))
+def measure_distance(target, proposer, rule, prompt=PROMPT, length=LENGTH) -> float:
+    return compute_text_tv(enumerate_written(target, proposer, rule, prompt, length), enumerate_target(target, prompt, length))
 
 
-def judges(name: str) -> list[str]:
+def list_judging_rules(name: str) -> list[str]:
     """The exact rules that judge a case, by name: k-seq judges chains of every kind."""
-    return list(dict.fromkeys((*rules(name), *(() if name in TREES else ("k-seq",)))))
+    return list(dict.fromkeys((*list_rules(name), *(() if name in TREES else ("k-seq",)))))
 
 
 # Every pair that claims to be exact --------------------------------------------------------------------------------------------
@@ -70,14 +70,14 @@ def judges(name: str) -> list[str]:
     [
         pytest.param(name, rule, size, marks=pytest.mark.slow if (name, size) == ("budget, independent", 4) else ())
         for name in CASES
-        for rule in judges(name)
+        for rule in list_judging_rules(name)
         for size in (3, 4)
     ],
 )
 def test_one_round_of_every_proposer_under_every_exact_rule_has_the_targets_distribution(name, rule, vocabulary):
     for seed in range(5 - vocabulary):
-        target, proposer = world(name, seed, vocabulary)
-        assert apart(target, proposer, build_rule(Settings(rule=rule))) < EXACT
+        target, proposer = build_case_world(name, seed, vocabulary)
+        assert measure_distance(target, proposer, build_rule(Settings(rule=rule))) < EXACT
 
 
 WIDER = {
@@ -97,7 +97,7 @@ def test_wider_trees_of_independent_siblings_have_the_targets_distribution_under
     make, seeds = WIDER[name]
     for seed in seeds:
         p, q = pair("random", seed, 3, 7)
-        assert apart(model(p, 3), make(model(q, 3)), rule) < EXACT
+        assert measure_distance(model(p, 3), make(model(q, 3)), rule) < EXACT
 
 
 @pytest.mark.parametrize("trees", [(((2, 2), 5),), pytest.param((((3, 2), 5), ((3, 2), 6)), marks=pytest.mark.slow)], ids=str)
@@ -107,8 +107,8 @@ def test_trees_of_distinct_siblings_may_decide_after_each_draw_under_the_token_r
     shapes = []
     for widths, nodes in trees:
         proposer = BudgetTree(model(q, 4), widths, "distinct", nodes)
-        assert apart(model(p, 4), proposer, TokenRule()) < EXACT
-        shapes += map(len, shapes_by_level(proposer).values())
+        assert measure_distance(model(p, 4), proposer, TokenRule()) < EXACT
+        shapes += map(len, collect_shapes(proposer).values())
     assert max(shapes) > 1
 
 
@@ -128,7 +128,7 @@ def q_table(ids) -> tuple[float, ...]:
 def test_after_token_0_a_budget_tree_of_independent_siblings_writes_p(nodes, rule):
     """Two levels of two; with 5 nodes the second level has three for two parents. Were the third given after the first two were
     seen, k-sequential selection would write (0.316, 0.174, 0.509) after token 0 in place of (0.3, 0.2, 0.5)."""
-    text = written(model(p_table, 3), BudgetTree(model(q_table, 3), (2, 2), "independent", nodes), rule, (0,), 2 + 1)
+    text = enumerate_written(model(p_table, 3), BudgetTree(model(q_table, 3), (2, 2), "independent", nodes), rule, (0,), 2 + 1)
     after_0 = [sum(mass for one, mass in text.items() if one[:2] == (0, token)) for token in range(3)]
     assert after_0 == pytest.approx([0.5 * mass for mass in p_table((0, 0))], abs=EXACT)
 
@@ -156,14 +156,16 @@ def test_a_number_of_siblings_that_depends_on_the_first_is_exact_under_the_token
     bent = []
     for seed in range(12):
         p, q = pair("random", seed, 3, 7)
-        assert apart(model(p, 3), Peeking(model(q, 3), False), TokenRule(), length=2) < EXACT
-        bent.append(apart(model(p, 3), Peeking(model(q, 3), True), SequentialRule(), length=2))
+        assert measure_distance(model(p, 3), Peeking(model(q, 3), False), TokenRule(), length=2) < EXACT
+        bent.append(measure_distance(model(p, 3), Peeking(model(q, 3), True), SequentialRule(), length=2))
     assert sum(tv > 0.001 for tv in bent) >= 4 and max(bent) > 0.01
 
 
 def test_the_distance_of_the_first_token_is_the_one_in_the_table_of_mistakes():
     p, q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)
-    tv = apart(model(lambda ids: p, 5), Peeking(model(lambda ids: q, 5), True, token=1), SequentialRule(), (0,), length=2)
+    tv = measure_distance(
+        model(lambda ids: p, 5), Peeking(model(lambda ids: q, 5), True, token=1), SequentialRule(), (0,), length=2
+    )
     (row,) = [
         line
         for line in (DOCS / "reference" / "mistakes.md").read_text(encoding="utf-8").splitlines()
@@ -193,10 +195,10 @@ def test_k_seq_refuses_a_proposer_that_does_not_state_fixed_counts_whatever_it_h
 # What proposers say of themselves -------------------------------------------------------------------------------------
 
 
-def shapes_by_level(proposer, prompt=PROMPT) -> dict[tuple, set]:
+def collect_shapes(proposer, prompt=PROMPT) -> dict[tuple, set]:
     """What was drawn above each level -> how many were drawn below each node of the level above it, in all blocks there can be."""
     found = defaultdict(set)
-    for one in handed(proposer, Prefix(prompt, 0, LENGTH)):
+    for one in enumerate_blocks(proposer, Prefix(prompt, 0, LENGTH)):
         tokens, parents = one.shape
         for level in range(LENGTH - 1):
             above = [node for node in range(len(tokens)) if compute_node_depth(parents, node) < level]
@@ -211,9 +213,11 @@ def shapes_by_level(proposer, prompt=PROMPT) -> dict[tuple, set]:
 def test_where_numbers_are_said_to_be_fixed_they_do_not_hang_on_what_is_drawn_on_their_level(name):
     """All blocks there can be, tables of three and four tokens: of the same values above, one shape."""
     for vocabulary in (3, 4):
-        _, proposer = world(name, 2, vocabulary)
-        (said,) = {one.block.counts_fixed for one in handed(proposer, Prefix(PROMPT, 0, LENGTH)) if one.block.widest} or {True}
-        shapes = shapes_by_level(proposer)
+        _, proposer = build_case_world(name, 2, vocabulary)
+        (said,) = {
+            one.block.counts_fixed for one in enumerate_blocks(proposer, Prefix(PROMPT, 0, LENGTH)) if one.block.widest
+        } or {True}
+        shapes = collect_shapes(proposer)
         assert said is (name != "budget, distinct")
         assert not said or {*map(len, shapes.values())} == {1}
 
@@ -257,7 +261,7 @@ ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks
 }
 
 
-def table() -> dict[str, list[str]]:
+def read_table() -> dict[str, list[str]]:
     """First cell -> what stands under the three exact rules, of the table of drafting methods."""
     text = (DOCS / "explanation" / "exactness.md").read_text(encoding="utf-8")
     lines = text.split("## Drafting methods")[1].split("\n## ")[0].splitlines()
@@ -266,7 +270,7 @@ def table() -> dict[str, list[str]]:
     return {row[0]: row[3:] for row in rows[2:]}
 
 
-def allowed(rule: str, settings: dict) -> bool:
+def is_allowed(rule: str, settings: dict) -> bool:
     try:
         return bool(build_rule(Settings(rule=rule, **settings)))
     except SettingsError:
@@ -274,7 +278,7 @@ def allowed(rule: str, settings: dict) -> bool:
 
 
 def test_the_table_says_exact_where_a_rule_takes_a_proposer_and_refused_where_it_does_not():
-    found = table()
+    found = read_table()
     assert len(found) == len(ROWS)
     for begins, (first, said) in zip(ROWS, found.items(), strict=True):
         assert first.startswith(begins)
@@ -282,12 +286,12 @@ def test_the_table_says_exact_where_a_rule_takes_a_proposer_and_refused_where_it
             for rule, word in zip(("token", "block", "k-seq"), said, strict=True):
                 if word == "as `tree`":
                     assert (
-                        allowed(rule, settings)
-                        is allowed(rule, settings | {"proposer": "tree"})
+                        is_allowed(rule, settings)
+                        is is_allowed(rule, settings | {"proposer": "tree"})
                         is (settings["siblings"] == "independent")
                     )
                 else:
-                    assert word.startswith("exact" if allowed(rule, settings) else "refused"), (settings, rule)
+                    assert word.startswith("exact" if is_allowed(rule, settings) else "refused"), (settings, rule)
 
 
 # Block verification ---------------------------------------------------------------------------------------------------
@@ -323,7 +327,7 @@ class Ending:
 def test_the_production_rules_judge_a_chain_that_ends_where_its_own_tokens_say_so(rule):
     for seed in range(4):
         p, q = pair("random", seed, 3, 7)
-        assert apart(model(p, 3), Ending(model(q, 3)), rule, length=4) < EXACT
+        assert measure_distance(model(p, 3), Ending(model(q, 3)), rule, length=4) < EXACT
 
 
 # The enumeration of this file -----------------------------------------------------------------------------------------
@@ -348,4 +352,4 @@ def test_a_round_is_that_of_the_other_enumeration(make, rule):
             enumerate_target(target, (*PROMPT, *text), LENGTH - len(text)) if len(text) < LENGTH else {(): 1.0}
         ).items():
             whole[text + rest] += mass * more
-    assert compute_text_tv(whole, written(target, proposer, rule, PROMPT, LENGTH)) < EXACT
+    assert compute_text_tv(whole, enumerate_written(target, proposer, rule, PROMPT, LENGTH)) < EXACT

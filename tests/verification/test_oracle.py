@@ -10,18 +10,18 @@ from fractions import Fraction
 import pytest
 
 from tests.oracle.token_rule import Algorithm1, beta, decoder_distribution, target_distribution, tokens_per_round, total_variation
-from tests.tables import DRAFTS, one_hot_distribution, pair, random_distribution, remembered
+from tests.tables import DRAFTS, build_one_hot, draw_distribution, pair, remember
 
 V = 3
 SEEDS = range(5)
 
 
-def decoder(kind: str, seed: int, branching: tuple[int, ...], made=Algorithm1) -> Algorithm1:
+def build_decoder(kind: str, seed: int, branching: tuple[int, ...], made=Algorithm1) -> Algorithm1:
     p, q = pair(kind, seed, V, 12)
     return made(p, lambda ids, sibling: q(ids), branching)
 
 
-def distance(algorithm: Algorithm1, length: int) -> Fraction:
+def measure_distance(algorithm: Algorithm1, length: int) -> Fraction:
     return total_variation(decoder_distribution(algorithm.round, length), target_distribution(algorithm.p, length))
 
 
@@ -30,7 +30,7 @@ def distance(algorithm: Algorithm1, length: int) -> Fraction:
 def test_distribution_of_three_tokens_is_the_targets_for_every_draft(kind, gamma):
     """Distributions differ with every prefix; V = 3, masses in twelfths."""
     for seed in SEEDS:
-        algorithm = decoder(kind, seed, (1,) * gamma)
+        algorithm = build_decoder(kind, seed, (1,) * gamma)
         for length in (2, 3):
             assert decoder_distribution(algorithm.round, length) == target_distribution(algorithm.p, length)
 
@@ -40,7 +40,7 @@ def test_distribution_of_three_tokens_is_the_targets_for_every_draft(kind, gamma
 def test_distribution_is_the_targets_with_siblings_too(kind, branching):
     """Each rejected sibling leaves a residual that the next one meets (Miao et al. 2024, multi-step speculative sampling)."""
     for seed in SEEDS:
-        algorithm = decoder(kind, seed, branching)
+        algorithm = build_decoder(kind, seed, branching)
         assert decoder_distribution(algorithm.round, 2) == target_distribution(algorithm.p, 2)
 
 
@@ -48,14 +48,14 @@ def test_siblings_may_come_from_different_distributions():
     """Two drafts draft the same token: the second sibling's distribution is another one."""
     for seed in SEEDS:
         p, _ = pair("random", seed, V, 12)
-        algorithm = Algorithm1(p, lambda ids, sibling, s=seed: random_distribution((s, ids, sibling), V, 12), (3, 2))
+        algorithm = Algorithm1(p, lambda ids, sibling, s=seed: draw_distribution((s, ids, sibling), V, 12), (3, 2))
         assert decoder_distribution(algorithm.round, 2) == target_distribution(p, 2)
 
 
 def test_a_round_accepts_a_draft_token_with_probability_one_minus_total_variation():
     """'alpha = 1 - E(D_LK(p, q)) = E(min(p, q))' (corollary 3.6): the probability of accepting a draft token is the sum of min(p, q)."""
     for seed in range(20):
-        algorithm = decoder("random", seed, (1,))
+        algorithm = build_decoder("random", seed, (1,))
         accepted = sum(mass for text, mass in algorithm.round(()).items() if len(text) == 2)
         p, q = algorithm.p(()), algorithm.q((), 0)
         assert accepted == beta(p, q) == 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
@@ -64,7 +64,7 @@ def test_a_round_accepts_a_draft_token_with_probability_one_minus_total_variatio
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 def test_mean_tokens_of_a_round_follow_the_papers_formula(gamma):
     """'E(#generated tokens) = (1 - alpha^(gamma + 1)) / (1 - alpha)' (equation 1), for distributions that do not depend on the prefix."""
-    p, q = random_distribution("p", V, 12), random_distribution("q", V, 12)
+    p, q = draw_distribution("p", V, 12), draw_distribution("q", V, 12)
     alpha = beta(p, q)
     assert 0 < alpha < 1
     algorithm = Algorithm1(lambda ids: p, lambda ids, sibling: q, (1,) * gamma)
@@ -135,14 +135,14 @@ MISTAKES = (ReplacesFromTarget, GateOffByOne, KeepsWhatFollows, AbsoluteDifferen
 def test_a_mistake_in_one_sentence_of_the_algorithm_is_seen(mistake):
     """On each of ten tables, none picked. Distributions are positive; p has fifteenths and q sixteenths, so they never agree."""
     for seed in range(10):
-        p = remembered(lambda ids, s=seed: positive(("p", s, ids), 12))
-        q = remembered(lambda ids, s=seed: positive(("q", s, ids), 13))
-        assert distance(mistake(p, lambda ids, sibling, q=q: q(ids), (1, 1)), 3) > 0, f"table {seed}"
+        p = remember(lambda ids, s=seed: draw_positive_distribution(("p", s, ids), 12))
+        q = remember(lambda ids, s=seed: draw_positive_distribution(("q", s, ids), 13))
+        assert measure_distance(mistake(p, lambda ids, sibling, q=q: q(ids), (1, 1)), 3) > 0, f"table {seed}"
 
 
-def positive(seed: object, parts: int):
+def draw_positive_distribution(seed: object, parts: int):
     """A random distribution with mass on every token: ``parts`` random parts, and one more for each token."""
-    return tuple((mass * parts + 1) / (parts + V) for mass in random_distribution(seed, V, parts))
+    return tuple((mass * parts + 1) / (parts + V) for mass in draw_distribution(seed, V, parts))
 
 
 class NoBonus(Algorithm1):
@@ -154,16 +154,16 @@ class NoBonus(Algorithm1):
 
 def test_a_missing_bonus_costs_speed_but_not_exactness():
     for seed in SEEDS:
-        slow, right = decoder("random", seed, (1, 1), NoBonus), decoder("random", seed, (1, 1))
-        assert distance(slow, 3) == 0
+        slow, right = build_decoder("random", seed, (1, 1), NoBonus), build_decoder("random", seed, (1, 1))
+        assert measure_distance(slow, 3) == 0
         assert tokens_per_round(slow.round(())) <= tokens_per_round(right.round(()))
-    p = random_distribution("p", V, 12)
+    p = draw_distribution("p", V, 12)
     same = [made(lambda ids: p, lambda ids, sibling: p, (1, 1)) for made in (NoBonus, Algorithm1)]
     assert [tokens_per_round(algorithm.round(())) for algorithm in same] == [2, 3]
 
 
 def test_a_worthless_draft_still_writes_the_target():
     """Disjoint supports: every draft token is rejected, and the residual is p itself."""
-    p, q = one_hot_distribution(0, V), one_hot_distribution(2, V)
+    p, q = build_one_hot(0, V), build_one_hot(2, V)
     algorithm = Algorithm1(lambda ids: p, lambda ids, sibling: q, (1, 1, 1))
     assert algorithm.round(()) == {(0,): 1}

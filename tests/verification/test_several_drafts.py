@@ -31,7 +31,7 @@ from specviz.verification.k_sequential import (
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
-from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, join, model, pair, random_distribution
+from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, draw_distribution, join, model, pair
 
 PROMPT = (0,)
 SHAPES = ((2,), (3,), (2, 1), (2, 2))
@@ -73,25 +73,25 @@ class DistinctSiblings:
         return tokens, parents, distributions, uniforms
 
 
-def worst(found: dict, expected: dict) -> float:
+def find_worst(found: dict, expected: dict) -> float:
     return max(abs(found.get(text, 0.0) - float(expected.get(text, 0))) for text in {*found, *expected})
 
 
-def round_distribution(target, proposer, rule) -> dict:
+def enumerate_round(target, proposer, rule) -> dict:
     return Enumerator(Components(target, proposer, rule)).enumerate_round(Prefix(PROMPT, 0, 9))
 
 
-def tensors(p, q) -> list[torch.Tensor]:
+def build_tensors(p, q) -> list[torch.Tensor]:
     return [torch.tensor([float(x) for x in probs], dtype=torch.float64) for probs in (p, q)]
 
 
-def whole_k(p, q, k):
+def choose_k(p, q, k):
     return F(k)
 
 
-def fine(p, q, k):
+def choose_near_rho(p, q, k):
     """The next millionth above rho*, at most k."""
-    return min(F(k), F(ceil(compute_least_rho(*tensors(p, q), k) * FINE), FINE))
+    return min(F(k), F(ceil(compute_least_rho(*build_tensors(p, q), k) * FINE), FINE))
 
 
 # SpecInfer: the token rule on siblings -------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ def test_on_fractions_recursive_rejection_without_replacement_writes_the_targets
 def test_one_round_of_the_token_rule_on_siblings_is_one_round_of_the_papers(proposer, paper, branching, vocabulary):
     p, q = pair("random", 3, vocabulary, 12)
     table = (lambda prefix, sibling: q(prefix)) if paper is token_rule.Algorithm1 else q
-    found = round_distribution(model(p, vocabulary), proposer(model(q, vocabulary), branching), TokenRule())
-    assert worst(found, paper(p, table, branching).round(PROMPT)) < 1e-12
+    found = enumerate_round(model(p, vocabulary), proposer(model(q, vocabulary), branching), TokenRule())
+    assert find_worst(found, paper(p, table, branching).round(PROMPT)) < 1e-12
 
 
 @pytest.mark.parametrize("proposer", (Siblings, DistinctSiblings))
@@ -139,7 +139,7 @@ def test_distinct_siblings_that_report_the_whole_distribution_lose_exactness():
     for seed in range(8):
         p, q = pair("random", seed, 4, 7)
         first = [0.0] * 4
-        for text, mass in round_distribution(model(p, 4), DistinctSiblings(model(q, 4), (2,), honest=False), TokenRule()).items():
+        for text, mass in enumerate_round(model(p, 4), DistinctSiblings(model(q, 4), (2,), honest=False), TokenRule()).items():
             first[text[0]] += mass
         bent += sum(abs(mass - float(true)) for mass, true in zip(first, p(PROMPT), strict=True)) / 2 > 0.01
     assert bent >= 2
@@ -161,7 +161,7 @@ def test_of_two_distinct_drafts_more_is_accepted_than_of_two_independent_ones_on
 
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("branching", SHAPES)
-@pytest.mark.parametrize("rho", (whole_k, fine))
+@pytest.mark.parametrize("rho", (choose_k, choose_near_rho))
 def test_on_fractions_k_sequential_selection_writes_the_targets_distribution_from_rho_star_to_k(rho, branching, kind):
     for seed in range(2):
         p, q = pair(kind, seed, 3, 6)
@@ -174,16 +174,16 @@ def test_below_rho_star_the_residual_turns_negative():
     """Fractions, 40 tables, k = 3: a millionth above rho* no mass is negative, a hundredth below it one is, wherever rho* > 1.01."""
     looked = 0
     for seed in range(40):
-        p, q = random_distribution(("p", seed), 4, 20), random_distribution(("q", seed), 4, 20)
-        star = compute_least_rho(*tensors(p, q), 3)
+        p, q = draw_distribution(("p", seed), 4, 20), draw_distribution(("q", seed), 4, 20)
+        star = compute_least_rho(*build_tensors(p, q), 3)
         below = F(floor(star * FINE), FINE) - F(1, 100)
-        for rho, negative in ((fine(p, q, 3), False), (below, True)):
+        for rho, negative in ((choose_near_rho(p, q, 3), False), (below, True)):
             if rho >= 1:
                 left = Sequential(lambda ids, p=p: p, lambda ids, q=q: q, (3,), lambda p, q, k, rho=rho: rho).left(p, q, 3)
                 assert (min(left) < 0) is negative, (seed, rho)
                 assert sum(left) == (1 - sum(min(b, a / rho) for a, b in zip(p, q, strict=True))) ** 3
                 assert float(min(left)) == pytest.approx(
-                    float(compute_sequential_residual(*tensors(p, q), float(rho), 3).min()), abs=1e-15
+                    float(compute_sequential_residual(*build_tensors(p, q), float(rho), 3).min()), abs=1e-15
                 )
                 looked += negative
     assert looked > 25
@@ -193,7 +193,7 @@ def test_below_rho_star_the_residual_turns_negative():
 def test_rho_star_solves_its_equation_and_lies_between_1_and_k(k):
     """1 - (1 - beta)^k = rho beta, if anything is accepted at all."""
     for seed in range(40):
-        p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
+        p, q = build_tensors(draw_distribution(("p", seed), 5, 30), draw_distribution(("q", seed), 5, 30))
         rho = compute_least_rho(p, q, k)
         beta = float(compute_accepted_mass(p, q, rho).sum())
         assert 1 <= rho <= k
@@ -221,8 +221,8 @@ def test_the_production_rule_keeps_the_distribution_for_every_rho_from_rho_star_
 @pytest.mark.parametrize(("branching", "vocabulary"), (((2,), 3), ((2, 1), 2)))
 def test_one_round_of_the_production_rule_is_one_round_of_the_papers(branching, vocabulary):
     p, q = pair("random", 7, vocabulary, 12)
-    found = round_distribution(model(p, vocabulary), Siblings(model(q, vocabulary), branching), SequentialRule(1.0))
-    assert worst(found, Sequential(p, q, branching, whole_k).round(PROMPT)) < 1e-12
+    found = enumerate_round(model(p, vocabulary), Siblings(model(q, vocabulary), branching), SequentialRule(1.0))
+    assert find_worst(found, Sequential(p, q, branching, choose_k).round(PROMPT)) < 1e-12
 
 
 def test_on_a_chain_it_is_the_token_rule_round_by_round():
@@ -237,7 +237,7 @@ def test_on_a_chain_it_is_the_token_rule_round_by_round():
 def test_rho_star_accepts_most_and_of_k_drafts_more_is_accepted_than_of_one():
     """'At least 1 - 1/e of what any selection can accept': against the bound sum of min(p, 1 - (1 - q)^k), 40 tables, k = 3."""
     for seed in range(40):
-        p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
+        p, q = build_tensors(draw_distribution(("p", seed), 5, 30), draw_distribution(("q", seed), 5, 30))
         accepted = [1 - (1 - float(compute_accepted_mass(p, q, rho).sum())) ** 3 for rho in (compute_least_rho(p, q, 3), 3.0)]
         assert accepted[0] >= accepted[1] - 1e-12
         assert accepted[0] >= float(torch.minimum(p, q).sum()) - 1e-12

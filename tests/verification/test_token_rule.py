@@ -30,31 +30,31 @@ from tests.tables import (
     ScriptedRandomness,
     Siblings,
     World,
-    by_interval,
-    common_grid,
-    grid,
-    leaves,
+    build_common_grid,
+    build_grid,
+    build_one_hot,
+    draw_distribution,
+    enumerate_leaves,
+    enumerate_round,
+    list_interval_branches,
     model,
-    one_hot_distribution,
     pair,
-    random_distribution,
-    remembered,
-    round_distribution,
+    remember,
 )
 
 V = 3
 REMAINING = 50  # remaining tokens, more than any test here writes: the length cap has tests of its own
 
 
-def chain_world(kind: str, seed: int, parts: int, gamma: int) -> tuple[World, Algorithm1]:
+def build_chain_world(kind: str, seed: int, parts: int, gamma: int) -> tuple[World, Algorithm1]:
     p, q = pair(kind, seed, V, parts)
     world = World(model(p, V), DraftModel(model(q, V), gamma))
     return world, Algorithm1(p, lambda ids, sibling: q(ids), (1,) * gamma)
 
 
-def counted(world: World, branches):
+def count_outcomes(world: World, branches):
     """The production round's distribution after a prefix, each prefix enumerated once."""
-    return remembered(lambda ids: round_distribution(world, Prefix(ids, 0, REMAINING), branches))
+    return remember(lambda ids: enumerate_round(world, Prefix(ids, 0, REMAINING), branches))
 
 
 # On fractions ----------------------------------------------------------------------------------------------------------
@@ -67,15 +67,17 @@ TEXTS = [(*size, 3) for size in ROUNDS if size[1:] in ((1, 3), (2, 2))]
 
 @pytest.mark.parametrize(("kind", "gamma", "parts"), [*ROUNDS, ("random", 2, 3), ("uniform", 2, 3)])
 def test_production_round_has_the_distribution_of_the_papers_round(kind, gamma, parts):
-    world, algorithm = chain_world(kind, gamma + parts, parts, gamma)
-    assert round_distribution(world, Prefix((), 0, REMAINING), common_grid(parts)) == algorithm.round(())
+    world, algorithm = build_chain_world(kind, gamma + parts, parts, gamma)
+    assert enumerate_round(world, Prefix((), 0, REMAINING), build_common_grid(parts)) == algorithm.round(())
 
 
 @pytest.mark.parametrize(("kind", "gamma", "parts", "length"), [*TEXTS, ("random", 1, 4, 2), ("random", 3, 2, 2)])
 def test_production_text_has_exactly_the_targets_distribution(kind, gamma, parts, length):
     """Two and three tokens, several rounds, distributions that differ with every prefix: equality of fractions."""
-    world, algorithm = chain_world(kind, 7, parts, gamma)
-    assert decoder_distribution(counted(world, common_grid(parts)), length) == target_distribution(algorithm.p, length)
+    world, algorithm = build_chain_world(kind, 7, parts, gamma)
+    assert decoder_distribution(count_outcomes(world, build_common_grid(parts)), length) == target_distribution(
+        algorithm.p, length
+    )
 
 
 @pytest.mark.parametrize("branching", ((2,), (3,), (2, 1)))
@@ -85,13 +87,13 @@ def test_production_tree_round_has_the_distribution_of_the_papers_round(branchin
         p, q = pair("random", seed, V, 2)
         world = World(model(p, V), Siblings(model(q, V), branching))
         algorithm = Algorithm1(p, lambda ids, sibling, q=q: q(ids), branching)
-        assert round_distribution(world, Prefix((), 0, REMAINING), grid(2, 2)) == algorithm.round(())
+        assert enumerate_round(world, Prefix((), 0, REMAINING), build_grid(2, 2)) == algorithm.round(())
 
 
 def test_production_tree_text_has_exactly_the_targets_distribution():
     p, q = pair("random", 0, V, 2)
     world = World(model(p, V), Siblings(model(q, V), (2, 1)))
-    assert decoder_distribution(counted(world, grid(2, 2)), 2) == target_distribution(p, 2)
+    assert decoder_distribution(count_outcomes(world, build_grid(2, 2)), 2) == target_distribution(p, 2)
 
 
 @pytest.mark.parametrize("parts", (2, 3))
@@ -103,10 +105,10 @@ def test_greedy_tree_of_two_levels_writes_exactly_the_target(parts):
 
     p, _ = pair("random", 3, V, parts)
     world = World(model(p, V), FixedTree(draft_token, (2, 2), V))
-    algorithm = Algorithm1(p, lambda ids, sibling: one_hot_distribution(draft_token(ids, sibling), V), (2, 2))
-    cells = grid(parts, lcm(*range(1, parts + 1)))
-    assert round_distribution(world, Prefix((), 0, REMAINING), cells) == algorithm.round(())
-    assert decoder_distribution(counted(world, cells), 2) == target_distribution(p, 2)
+    algorithm = Algorithm1(p, lambda ids, sibling: build_one_hot(draft_token(ids, sibling), V), (2, 2))
+    cells = build_grid(parts, lcm(*range(1, parts + 1)))
+    assert enumerate_round(world, Prefix((), 0, REMAINING), cells) == algorithm.round(())
+    assert decoder_distribution(count_outcomes(world, cells), 2) == target_distribution(p, 2)
 
 
 @pytest.mark.parametrize("gamma", (0, 1, 2))
@@ -116,16 +118,16 @@ def test_stopping_and_length_cap_keep_exactly_the_targets_distribution(gamma):
     eos_token_ids = frozenset({2})
     proposer = DraftModel(model(q, V), gamma) if gamma else NoDraft()
     world = World(model(p, V), proposer, eos_token_ids=eos_token_ids)
-    assert whole_texts(world, common_grid(3 if gamma < 2 else 2), 3) == target_distribution(p, 3, eos_token_ids)
+    assert enumerate_texts(world, build_common_grid(3 if gamma < 2 else 2), 3) == target_distribution(p, 3, eos_token_ids)
 
 
-def whole_texts(world: World, branches, length: int, ids: tuple[int, ...] = ()) -> dict:
+def enumerate_texts(world: World, branches, length: int, ids: tuple[int, ...] = ()) -> dict:
     """Distribution of complete texts, each round with the tokens that remain."""
     result: dict = {}
-    for text, mass in round_distribution(world, Prefix(ids, len(ids), length - len(ids)), branches).items():
+    for text, mass in enumerate_round(world, Prefix(ids, len(ids), length - len(ids)), branches).items():
         assert 1 <= len(text) <= length - len(ids) and not world.eos_token_ids & set(text[:-1])
         done = text[-1] in world.eos_token_ids or len(ids) + len(text) == length
-        for rest, more in ({(): 1} if done else whole_texts(world, branches, length, ids + text)).items():
+        for rest, more in ({(): 1} if done else enumerate_texts(world, branches, length, ids + text)).items():
             result[text + rest] = result.get(text + rest, 0) + mass * more
     return result
 
@@ -135,21 +137,21 @@ def test_dyadic_distributions_and_uniforms_give_the_papers_tokens_one_by_one():
     """Lockstep: p, q in eighths, random numbers in 64ths, so float64 is exact even on ties; each row against Algorithm 1 by hand."""
     for seed in range(6):
         p, q = pair("random", seed, V, 8)
-        scripts = [script_of(seed, row) for row in range(200)]
+        scripts = [draw_script(seed, row) for row in range(200)]
         randomness = ScriptedRandomness(scripts)
         rows = [Prefix((), 0, REMAINING, number) for number in range(len(scripts))]
         rounds = step(rows, model(p, V), DraftModel(model(q, V), 2), TokenRule(), randomness)
         for script, round_ in zip(scripts, rounds, strict=True):
-            assert round_.committed == by_hand(p, q, 2, {(kind.name, node): u for (kind, node), u in script.items()})
+            assert round_.committed == run_by_hand(p, q, 2, {(kind.name, node): u for (kind, node), u in script.items()})
 
 
-def script_of(seed: int, row: int) -> dict:
+def draw_script(seed: int, row: int) -> dict:
     """Random numbers of one round, in 64ths, chosen at random; u = 0 is among them."""
     dice = random.Random(repr((seed, row)))
     return {(purpose, node): dice.randrange(64) / 64 for purpose in Purpose for node in range(4)}
 
 
-def by_hand(p, q, gamma: int, randomness: dict) -> tuple[int, ...]:
+def run_by_hand(p, q, gamma: int, randomness: dict) -> tuple[int, ...]:
     """Algorithm 1 with given random numbers, on fractions."""
 
     def inverse(probs, u):
@@ -186,22 +188,22 @@ WARPERS = (
 )
 
 
-def dense_tables(seed: int, vocabulary: int):
+def build_dense_tables(seed: int, vocabulary: int):
     """Distributions with 1000 parts: masses that float64 cannot hold exactly."""
-    return [remembered(lambda ids, name=name: random_distribution((name, seed, ids), vocabulary, 1000)) for name in "pq"]
+    return [remember(lambda ids, name=name: draw_distribution((name, seed, ids), vocabulary, 1000)) for name in "pq"]
 
 
-def float_world(seed: int, gamma: int, warper: dict, vocabulary: int = V) -> World:
+def build_float_world(seed: int, gamma: int, warper: dict, vocabulary: int = V) -> World:
     settings = Settings(**warper)
-    p, q = dense_tables(seed, vocabulary)
+    p, q = build_dense_tables(seed, vocabulary)
     return World(model(p, vocabulary, settings), DraftModel(model(q, vocabulary, settings), gamma))
 
 
-def worst_difference(one: dict, other: dict) -> float:
+def find_worst_difference(one: dict, other: dict) -> float:
     return max(abs(one.get(text, 0) - other.get(text, 0)) for text in {*one, *other})
 
 
-def warped_table(world: World):
+def list_warped_probs(world: World):
     return lambda ids: tuple(world.target.probs(ids).tolist())
 
 
@@ -209,49 +211,57 @@ def warped_table(world: World):
 @pytest.mark.parametrize("gamma", (1, 2))
 def test_float64_distribution_is_the_warped_targets_to_1e_12(gamma, warper):
     """Every warper; the target's distribution is ``warp`` of its logits, the draft's is warped alike."""
-    world = float_world(1, gamma, warper)
+    world = build_float_world(1, gamma, warper)
     assert (
-        worst_difference(decoder_distribution(counted(world, by_interval), 2), target_distribution(warped_table(world), 2))
+        find_worst_difference(
+            decoder_distribution(count_outcomes(world, list_interval_branches), 2),
+            target_distribution(list_warped_probs(world), 2),
+        )
         < 1e-12
     )
 
 
 @pytest.mark.parametrize("gamma", (3, 4))
 def test_float64_distribution_is_the_targets_to_1e_12_for_long_blocks(gamma):
-    world = float_world(5, gamma, {"temperature": 0.7})
+    world = build_float_world(5, gamma, {"temperature": 0.7})
     assert (
-        worst_difference(decoder_distribution(counted(world, by_interval), 2), target_distribution(warped_table(world), 2))
+        find_worst_difference(
+            decoder_distribution(count_outcomes(world, list_interval_branches), 2),
+            target_distribution(list_warped_probs(world), 2),
+        )
         < 1e-12
     )
 
 
 @pytest.mark.parametrize("branching", ((3,), (2, 1)))
 def test_float64_distribution_of_trees_is_the_targets_to_1e_12(branching):
-    p, q = dense_tables(6, 3)
+    p, q = build_dense_tables(6, 3)
     world = World(model(p, 3), Siblings(model(q, 3), branching))
-    got = round_distribution(world, Prefix((), 0, REMAINING), by_interval)
+    got = enumerate_round(world, Prefix((), 0, REMAINING), list_interval_branches)
     first = {}
     for text, mass in got.items():
         first[text[:1]] = first.get(text[:1], 0) + mass
-    assert worst_difference(first, target_distribution(warped_table(world), 1)) < 1e-12
+    assert find_worst_difference(first, target_distribution(list_warped_probs(world), 1)) < 1e-12
     expected = Algorithm1(p, lambda ids, sibling: q(ids), branching).round(())
-    assert worst_difference(got, expected) < 1e-12
+    assert find_worst_difference(got, expected) < 1e-12
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 2}), ids=str)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 def test_float64_distribution_of_whole_texts_keeps_stopping_and_cap(gamma, warper):
     """Two stop tokens, cap 3: the joint distribution of text and stopping time."""
-    world = float_world(8, gamma, warper)
+    world = build_float_world(8, gamma, warper)
     world = World(world.target, world.proposer, eos_token_ids=frozenset({0, 2}))
-    expected = target_distribution(warped_table(world), 3, world.eos_token_ids)
-    assert worst_difference(whole_texts(world, by_interval, 3), expected) < 1e-12
+    expected = target_distribution(list_warped_probs(world), 3, world.eos_token_ids)
+    assert find_worst_difference(enumerate_texts(world, list_interval_branches, 3), expected) < 1e-12
 
 
 def test_thresholds_and_weights_of_the_walk_add_up():
     """The walk itself is complete: the weights of all outcomes sum to 1."""
-    world = float_world(9, 2, {"top_p": 0.8})
-    assert sum(weight for _, weight in leaves(world, Prefix((), 0, REMAINING), by_interval)) == pytest.approx(1, abs=1e-12)
+    world = build_float_world(9, 2, {"top_p": 0.8})
+    assert sum(
+        weight for _, weight in enumerate_leaves(world, Prefix((), 0, REMAINING), list_interval_branches)
+    ) == pytest.approx(1, abs=1e-12)
 
 
 def test_equal_distributions_up_to_rounding_accept_every_token():
@@ -280,7 +290,7 @@ def test_a_proposal_of_another_row_is_never_read():
     """Two rows with different prefixes, trees of different sizes, one batch: each row gives what it gives by itself."""
     p, q = pair("random", 4, V, 4)
     target = model(p, V)
-    randomness = ScriptedRandomness([script_of(1, 0), script_of(1, 1)])
+    randomness = ScriptedRandomness([draw_script(1, 0), draw_script(1, 1)])
     proposer = Mixed(Siblings(model(q, V), (2, 1)), DraftModel(model(q, V), 3))
     rows = [Prefix((0,), 0, REMAINING, 0), Prefix((1, 2), 0, REMAINING, 1)]
     together = step(rows, target, proposer, TokenRule(), randomness)

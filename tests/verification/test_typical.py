@@ -29,11 +29,11 @@ PROMPT, EPSILON = (0,), 0.09
 P, Q = (F(60, 100), F(34, 100), F(5, 100), F(1, 100)), (F(1, 4),) * 4
 
 
-def distribution_of(p, q, length: int, rule=None, gamma: int = 1) -> dict:
+def enumerate_typical(p, q, length: int, rule=None, gamma: int = 1) -> dict:
     return enumerate_output(Components(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON)), PROMPT, length)
 
 
-def warped(table, settings: Settings) -> TableModel:
+def build_warped_model(table, settings: Settings) -> TableModel:
     return TableModel(table, 3, settings)
 
 
@@ -47,14 +47,14 @@ def test_its_distribution_by_hand_on_one_table():
     """H = 0.87 nats, so the bar is 0.09, less than 0.3 exp(-H) = 0.126. Tokens 2 and 3 lie below it: a draft token of one of them
     becomes token 0, the likeliest, as does every token for which there is no draft token. TV 0.15 for a token drafted from the
     uniform draft, 0.4 for one without."""
-    probs = distribution_of(constant(P), constant(Q), 2)
+    probs = enumerate_typical(constant(P), constant(Q), 2)
     first = {x: sum(mass for text, mass in probs.items() if text[0] == x) for x in range(4)}
     assert first == pytest.approx({0: 3 / 4, 1: 1 / 4, 2: 0, 3: 0}, abs=1e-12)
     assert compute_text_tv({(x,): mass for x, mass in first.items()}, {(x,): float(m) for x, m in enumerate(P)}) == pytest.approx(
         0.15
     )
     assert all(text[1] == 0 for text in probs), "with room for no further draft token the last token is the likeliest"
-    assert distribution_of(constant(P), constant(Q), 1) == pytest.approx({(0,): 1.0}), "TV .4"
+    assert enumerate_typical(constant(P), constant(Q), 1) == pytest.approx({(0,): 1.0}), "TV .4"
 
 
 @pytest.mark.parametrize("proposer", ("chain", "siblings", "fixed tree"))
@@ -83,8 +83,8 @@ def test_at_temperature_0_it_coincides_with_the_target(seed, epsilon):
     """There the target's distribution is certain of one token, and so is the rule, whatever was drafted."""
     greedy = Settings(temperature=0.0)
     p, q = pair("random", seed, 3, 7)
-    target = warped(p, greedy)
-    for draft in (warped(q, greedy), model(q, 3)):
+    target = build_warped_model(p, greedy)
+    for draft in (build_warped_model(q, greedy), model(q, 3)):
         probs = enumerate_output(Components(target, DraftModel(draft, 2), TypicalRule(epsilon)), PROMPT, 3)
         assert compute_text_tv(probs, enumerate_target(target, PROMPT, 3)) < 1e-12
 
@@ -92,7 +92,7 @@ def test_at_temperature_0_it_coincides_with_the_target(seed, epsilon):
 def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_two_does_not():
     p, q = pair("random", 3, 3, 7)
     for settings, alike in ((Settings(top_k=1), True), (Settings(top_k=2), False)):
-        target = warped(p, settings)
+        target = build_warped_model(p, settings)
         probs = enumerate_output(Components(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON)), PROMPT, 2)
         assert (compute_text_tv(probs, enumerate_target(target, PROMPT, 2)) < 1e-12) is alike
 

@@ -23,7 +23,7 @@ from specviz.web.one_round import export as round_export
 from specviz.web.speed import export as speed_export
 from specviz.web.speed import work as speed_work
 from tests.encoder_decoders import write_encoder_decoders
-from tests.models.test_families import configuration
+from tests.models.test_families import build_config
 from tests.pages import settle
 from tests.pairs import TEXT
 from tests.web.one_round.test_page import read_stage
@@ -55,7 +55,7 @@ def write_family(folder: Path, family: str) -> str:
         return PairPlaces(*map(str, write_encoder_decoders(folder))).name
     words = train_tokenizer(TEXT, 300)
     size = words.get_vocab_size()
-    config = configuration(family, vocab_size=size, bos_token_id=0, eos_token_id=0, pad_token_id=0)
+    config = build_config(family, vocab_size=size, bos_token_id=0, eos_token_id=0, pad_token_id=0)
     for name in ("max_position_embeddings", "n_positions"):
         if hasattr(config, name):
             setattr(config, name, LONG)

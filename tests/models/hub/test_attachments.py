@@ -16,14 +16,14 @@ from specviz.models.attachments.eagle import EAGLES, WEIGHTS
 from specviz.models.attachments.exits import EXITS
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.attachments.heads import HEADS, save_heads
-from tests.proposers.test_eagle import random_head
-from tests.proposers.test_early_exit import random_exit
+from tests.proposers.test_eagle import save_random_head
+from tests.proposers.test_early_exit import save_random_exit
 
 
 @pytest.fixture
 def published(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(exits.EXITS, "allowed", set())
-    random_exit(tmp_path / "exit")
+    save_random_exit(tmp_path / "exit")
     (tmp_path / "exit" / "README.md").write_text("not read")
     return hub.add("owner/exit", tmp_path / "exit")
 
@@ -51,22 +51,22 @@ def test_a_model_is_no_exit(published, hub, pair_folders):
 # Published layouts -------------------------------------------------------------------------------------------------------------
 
 
-def medusa(folder: Path, target) -> None:
+def publish_medusa(folder: Path, target) -> None:
     """As Medusa's authors publish heads."""
     width, make = target.config.hidden_size, torch.Generator().manual_seed(0)
     save_heads([[(torch.randn(width, width, generator=make), torch.randn(width, generator=make))] for _ in range(2)], folder)
 
 
-def medusa_of_vllm(folder: Path, target) -> None:
+def publish_medusa_of_vllm(folder: Path, target) -> None:
     width, make = target.config.hidden_size, torch.Generator().manual_seed(0)
     folder.mkdir()
     save_file({f"blocks.{k}.layers.0.weight": torch.randn(width, width, generator=make) for k in range(2)}, folder / WEIGHTS)
     (folder / CONFIG).write_text(json.dumps({"num_heads": 2, "num_hidden_layers": 1}))
 
 
-def of_eagle(folder: Path, target) -> None:
+def publish_eagle(folder: Path, target) -> None:
     """As EAGLE's authors publish a head: no norm before the attention, and embeddings of its own."""
-    random_head(folder, target)
+    save_random_head(folder, target)
     weights = load_file(folder / WEIGHTS)
     del weights["layers.0.input_layernorm.weight"]
     save_file(weights | {"embed_tokens.weight": target.get_input_embeddings().weight.detach().clone()}, folder / WEIGHTS)
@@ -75,10 +75,10 @@ def of_eagle(folder: Path, target) -> None:
 @pytest.mark.parametrize(
     ("write", "option", "more"),
     (
-        (medusa, "heads", ("--proposer", "medusa", "--tree", "2-1")),
-        (medusa_of_vllm, "heads", ("--proposer", "medusa", "--tree", "2-1")),
-        (of_eagle, "eagle", ("--proposer", "eagle")),
-        (of_eagle, "eagle", ("--proposer", "eagle", "--tree", "2-1")),
+        (publish_medusa, "heads", ("--proposer", "medusa", "--tree", "2-1")),
+        (publish_medusa_of_vllm, "heads", ("--proposer", "medusa", "--tree", "2-1")),
+        (publish_eagle, "eagle", ("--proposer", "eagle")),
+        (publish_eagle, "eagle", ("--proposer", "eagle", "--tree", "2-1")),
     ),
 )
 @pytest.mark.parametrize("from_hub", (False, True), ids=("folder", "hub"))

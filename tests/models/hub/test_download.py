@@ -21,17 +21,17 @@ from tests.hub import Hub, serving
 CPU = (torch.device("cpu"), torch.float32)
 
 
-def held(folder):
+def list_held(folder):
     """Files of a cache that are whole, and those that are not."""
     blobs = [path for path in folder.rglob("blobs/*") if path.is_file()]
     return [p for p in blobs if p.suffix != ".partial"], [p for p in blobs if p.suffix == ".partial"]
 
 
-def same(folder, repo):
+def are_same(folder, repo):
     return all((folder / path.name).read_bytes() == path.read_bytes() for path in repo.folder.iterdir())
 
 
-def stops_after(count):
+def stop_after(count):
     """Asked for the n-th time, it says yes."""
     calls = iter(range(10**9))
     return lambda: next(calls) >= count
@@ -44,7 +44,7 @@ def test_a_download_brings_every_file_and_says_how_far_it_is(hub, pair_folders):
     fetch_all(found, lambda done, total: said.append((done, total)))
     total = sum(one.total_bytes for one in found)
     assert said == sorted(said) and said[-1] == (total, total)
-    assert all(one.download_bytes == 0 and same(one.folder, repo) for one, repo in zip(found, repos, strict=True))
+    assert all(one.download_bytes == 0 and are_same(one.folder, repo) for one, repo in zip(found, repos, strict=True))
     asked = len(hub.asked)
     fetch_all(found)
     assert len(hub.asked) == asked, "what is here is not fetched again"
@@ -72,7 +72,7 @@ def test_a_cut_connection_is_taken_up_where_it_was_cut(hub, pair_folders):
     hub.cuts, hub.piece = [0, 1000, 0, 5000, 1], 500
     found = list_model("owner/model")
     fetch_all([found])
-    assert same(found.folder, repo) and hub.cuts == []
+    assert are_same(found.folder, repo) and hub.cuts == []
     assert "bytes=1000-" in hub.ranges
 
 
@@ -81,7 +81,7 @@ def test_a_hub_that_ignores_ranges_is_read_from_the_beginning(hub, pair_folders)
     hub.cuts, hub.no_range = [1000, 2000], True
     found = list_model("owner/model")
     fetch_all([found])
-    assert same(found.folder, repo)
+    assert are_same(found.folder, repo)
 
 
 def test_a_connection_that_is_always_cut_ends_with_a_sentence_and_keeps_what_came(hub, pair_folders):
@@ -100,13 +100,13 @@ def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair
     cancelled = lambda: bool(seen) and found.store.partial_path(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
     with pytest.raises(CancelledError, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
         fetch_all([found], lambda done, total: seen.append(done), cancelled)
-    whole, half = held(client.find_cache_folder())
+    whole, half = list_held(client.find_cache_folder())
     assert [path.stem for path in half] == [weights] and weights not in {path.name for path in whole}
     size = half[0].stat().st_size
     assert 0 < size < found.weights[0].size
     hub.slow, hub.ranges[:] = 0.0, []
     fetch_all([found])
-    assert hub.ranges == [f"bytes={size}-"] and same(found.folder, repo) and held(client.find_cache_folder())[1] == []
+    assert hub.ranges == [f"bytes={size}-"] and are_same(found.folder, repo) and list_held(client.find_cache_folder())[1] == []
 
 
 def test_a_wrong_content_is_removed_and_said(hub, pair_folders):
@@ -115,7 +115,7 @@ def test_a_wrong_content_is_removed_and_said(hub, pair_folders):
     repo.wrong = {WEIGHTS}
     with pytest.raises(DamagedModelError, match=rf"'{WEIGHTS}' of 'owner/model' arrived with another content .* and was removed"):
         load_model("owner/model", *CPU)
-    assert held(client.find_cache_folder())[1] == [] and not (found.folder / WEIGHTS).exists()
+    assert list_held(client.find_cache_folder())[1] == [] and not (found.folder / WEIGHTS).exists()
     repo.wrong = set()
     assert load_model("owner/model", *CPU).num_parameters() > 0
 
@@ -138,7 +138,7 @@ def test_a_partial_file_that_is_not_of_this_download_does_no_harm(hub, pair_fold
         with pytest.raises(DamagedModelError):
             fetch_all([found])
     fetch_all([found])
-    assert same(found.folder, repo)
+    assert are_same(found.folder, repo)
 
 
 def test_files_elsewhere_are_followed_without_the_token(hub, pair_folders, monkeypatch):
@@ -187,7 +187,7 @@ def test_a_wait_ends_when_it_is_cancelled(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     hub.refuse = [(429, "59")]
     with pytest.raises(CancelledError):
-        list_model("owner/model", is_cancelled=stops_after(2))
+        list_model("owner/model", is_cancelled=stop_after(2))
 
 
 def test_a_gated_model_names_its_license_and_the_log_in(hub, pair_folders, monkeypatch):
@@ -268,7 +268,7 @@ def test_a_full_disk_is_said_before_anything_is_written(hub, pair_folders, monke
     monkeypatch.setattr(download.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, download.SPARE + 1000))
     with pytest.raises(ModelError, match=r"needs 0\.2 MB of disk, and 0\.0 MB are free in .*HF_HUB_CACHE"):
         fetch_all([found])
-    assert held(client.find_cache_folder()) == ([], []) and hub.contents() == []
+    assert list_held(client.find_cache_folder()) == ([], []) and hub.contents() == []
 
 
 def test_two_downloads_of_one_model_at_once_fetch_it_once(hub, pair_folders):
@@ -287,7 +287,7 @@ def test_two_downloads_of_one_model_at_once_fetch_it_once(hub, pair_folders):
         thread.start()
     for thread in both:
         thread.join(60)
-    assert not failed and same(found.folder, repo)
+    assert not failed and are_same(found.folder, repo)
     assert hub.sent[WEIGHTS] == found.weights[0].size
 
 

@@ -14,7 +14,7 @@ from specviz.models.hub.files import INDEX, WEIGHTS, fetch_config_files, list_mo
 from specviz.models.pairs.loading import load_config, load_model, load_tokenizer
 from specviz.models.pairs.names import HubName, parse_hub_name
 from specviz.records import load_toml
-from tests.pairs import tiny_model
+from tests.pairs import build_tiny_model
 
 CPU = (torch.device("cpu"), torch.float32)
 
@@ -24,7 +24,7 @@ def sharded(pair_folders, tmp_path):
     """The tiny target in shards."""
     folder = shutil.copytree(pair_folders[0], tmp_path / "sharded")
     (folder / WEIGHTS).unlink()
-    tiny_model(300).save_pretrained(folder, max_shard_size="20KB")
+    build_tiny_model(300).save_pretrained(folder, max_shard_size="20KB")
     return folder
 
 
@@ -88,7 +88,7 @@ def test_a_model_in_shards_is_the_model(sharded, hub):
     there, fetched = (load_model(place, *CPU) for place in (str(sharded), "owner/model"))
     assert all(
         torch.equal(a, b) and torch.equal(a, c)
-        for a, b, c in zip(tiny_model(300).parameters(), there.parameters(), fetched.parameters(), strict=True)
+        for a, b, c in zip(build_tiny_model(300).parameters(), there.parameters(), fetched.parameters(), strict=True)
     )
 
 
@@ -121,7 +121,7 @@ def test_folders_are_found_by_relative_path_with_spaces_through_links_and_below_
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for place in ("my models/größe 1", "./my models/größe 1", "link", "linked", "~/link", f"{odd}/"):
-        assert load_model(place, *CPU).num_parameters() == tiny_model(300).num_parameters()
+        assert load_model(place, *CPU).num_parameters() == build_tiny_model(300).num_parameters()
         assert len(load_tokenizer(place)) == 300
     assert hub.asked == []
 

@@ -22,7 +22,7 @@ from specviz.web.speed.state import (
     place_sliders,
 )
 from tests.pages import draw_first_paint
-from tests.speed.test_plan import TEXT, planned
+from tests.speed.test_plan import TEXT, build_plan
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
@@ -91,7 +91,7 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
 
 
 def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
-    plan, choice = planned(0.5), PlanChoice()
+    plan, choice = build_plan(0.5), PlanChoice()
     ask = SpeedQuestion(TEXT, choice)
     here = place_sliders(ask, plan, None)
     assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)

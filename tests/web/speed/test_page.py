@@ -27,7 +27,7 @@ from specviz.web.speed.state import (
     load_study,
 )
 from tests.pages import FreeTicket, draw_first_paint
-from tests.speed.test_plan import TEXT, curve, planned
+from tests.speed.test_plan import TEXT, build_plan, curve
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -74,8 +74,8 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
 
 
 def test_plans_come_back_and_damage_is_refused():
-    text = dump_plans({"x": planned(0.1)})
-    assert load_plans(text) == {"x": planned(0.1)}
+    text = dump_plans({"x": build_plan(0.1)})
+    assert load_plans(text) == {"x": build_plan(0.1)}
     for damaged in ("[]", "{}", text[:-5], text.replace(f'"{PLANS_SCHEMA.tag}"', '"other"'), text.replace('"rows"', '"lines"')):
         with pytest.raises(TraceError):
             load_plans(damaged)
@@ -100,7 +100,7 @@ def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(recorded_
 
 
 def test_the_picture_of_speed_shows_the_factors_of_its_plan():
-    plan = planned(0.1)
+    plan = build_plan(0.1)
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
     named = {trace.name: trace for trace in figures.plot_factors(replace(plan, rows=rows)).data}
     assert list(named["predicted"].y) == [row.factor.value for row in rows]
@@ -359,7 +359,7 @@ def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(
 
 def test_a_verdict_in_words_stands_for_each_outcome():
     assert curve(0.1).spread == pytest.approx(0.0)
-    assert "Speculate with gamma 4" in planned(0.1).in_words
-    straddling = planned(0.1)
+    assert "Speculate with gamma 4" in build_plan(0.1).in_words
+    straddling = build_plan(0.1)
     rows = tuple(replace(row, factor=Estimate(1.01, 0.97, 1.05, 3)) for row in straddling.rows)
     assert "not distinguishable from no gain" in replace(straddling, rows=rows).in_words
