@@ -35,6 +35,7 @@ BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: held out
 TOKENS, GREEDY = 96, 96  # setups: tokens of a timed text and of a greedy one
 SAMPLED = 2  # samples: tokens of each
 TREES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
+COST_MODEL = ASSETS / "costs" / "this-machine.json"  # costs: the pages and ``plan --costs this-machine`` find it there
 TREE_LENGTH = 96  # trees: tokens after each prompt of the bench
 
 
@@ -188,6 +189,21 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
     return RecordedText(NodeCountCurve(points, pair.name, describe_machine(pair), format_today()).to_json(), best)
 
 
+def record_costs(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
+    """Time rounds of the pair in texts of its own, and passes over trees."""
+    from specviz.speed.acceptance import cut_openings
+    from specviz.speed.cost_model import measure_cost_model
+    from specviz.speed.records.plan import PLAN_TEXT
+    from specviz.speed.study import TEXTS_FOLDER
+
+    pair, text = load_models(settings), (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
+    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING, settings.max_new_tokens, options.texts)]
+    found = measure_cost_model(pair, settings, prompts, 3 * options.runs, progress)
+    return RecordedText(
+        found.to_json(), f"{found.title}: a token {found.alone:.2f} ms, a draft step {found.find_draft().step:.2f} ms"
+    )
+
+
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
     from specviz.cli.record_samples import record_bug, record_decoder
@@ -217,6 +233,9 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
         "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
     ),
     "samples": Recording("samples and their tests, of Is it exact? and Break it", record_samples, samples=100_000),
+    "costs": Recording(
+        "a cost model of this machine, for plan --costs and the pages about speed", record_costs, length=LENGTH, texts=8
+    ),
     "trees": Recording("how many nodes of a tree pay, the default of --tree-budget", record_trees),
 }
 
@@ -233,7 +252,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_count(add, "rounds", 1, NO_LIMIT, "opening: number of rounds", 6)
     add_count(add, "seeds", 1, NO_LIMIT, "opening: seeds to try from --seed on; the run that is worth reading is kept", 1)
-    add_count(add, "runs", 1, NO_LIMIT, "how often each is timed; batches, trees: three times as often", 6)
+    add_count(add, "runs", 1, NO_LIMIT, "how often each is timed; batches, costs, trees: three times as often", 6)
     add_count(
         add,
         "samples",
@@ -241,7 +260,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         NO_LIMIT,
         "methods: samples of each row's first token (default: 2,000); samples: of each decoder (100,000)",
     )
-    texts = "passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)"
+    texts = "passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48); costs: (8)"
     add_count(add, "texts", 0, NO_LIMIT, texts)
     add("--tokens-only", action="store_true", help="plans: leave speed out, for a machine that is busy")
     add_count(add, "positions", 1, NO_LIMIT, "setups: prefixes of each check", 300)
@@ -261,7 +280,7 @@ def run(options: argparse.Namespace) -> int:
     if name != "opening":
         refuse_drafting_options(options, f"record {name}")
     schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
-    out = options.out or ASSETS / "traces" / f"{name}.json"
+    out = options.out or (COST_MODEL if name == "costs" else ASSETS / "traces" / f"{name}.json")
     schema.refuse_other(out)  # before minutes of work, not after
     text, summary, code = what.record(settings, options, Progress(name))
     print(f"{summary} -> {schema.save(out, text)}")

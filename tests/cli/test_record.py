@@ -6,7 +6,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.cli.common import progress
-from specviz.cli.record import RECORDINGS
+from specviz.cli.record import COST_MODEL, RECORDINGS
 from specviz.models.pairs import loading
 from specviz.records import ASSETS, Schema, read_json
 from specviz.trace import SCHEMA, Trace
@@ -24,7 +24,7 @@ def test_without_a_name_the_opening_run_is_recorded_with_the_fingerprints_of_its
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_the_recorded_file_has_the_name_and_the_schema_of_its_recording(name):
     schema = SCHEMA if name == "opening" else Schema(name, 0, "The record")
-    path = ASSETS / "traces" / f"{name}.json"
+    path = COST_MODEL.with_name("two-cpu-cores.json") if name == "costs" else ASSETS / "traces" / f"{name}.json"
     assert path.is_file() and read_json(path, "it")["schema"].startswith(f"specviz-{schema.name}-")
 
 

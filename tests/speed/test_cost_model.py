@@ -11,6 +11,8 @@ import pytest
 
 from specviz.errors import SettingsError, TraceError
 from specviz.records import ASSETS
+from specviz.settings import Settings
+from specviz.speed import cost_model as measurement
 from specviz.speed.records.cost_model import CostModel, DraftCosts, find_cost_model, load_cost_models
 from specviz.speed.records.gpu_costs import list_gpu_costs
 from specviz.speed.records.methods import load_comparisons
@@ -155,6 +157,24 @@ def test_a_hostile_file_is_refused_with_a_sentence(tmp_path, text, said):
     with pytest.raises(TraceError, match="cost model") as raised:
         find_cost_model(str(path))
     assert said in str(raised.value)
+
+
+def test_this_machine_is_measured_with_its_own_pair_and_read_back(pair, monkeypatch):
+    monkeypatch.setattr(measurement, "GAMMA", 2)
+    monkeypatch.setattr(measurement, "NODES", (4,))
+    monkeypatch.setattr(measurement, "find_baseline", lambda *_: None)
+    settings = Settings(max_new_tokens=6, temperature=0.0)
+    model = measurement.measure_cost_model(pair, settings, [pair.encode("Once upon"), pair.encode("The old bear")], 2)
+    assert CostModel.from_json(model.to_json()) == model and list(model.passes) == [1, 2, 3, 5]
+    assert [draft.layers for draft in model.drafts] == [0, pair.draft.config.num_hidden_layers]
+    assert model.layers == pair.target.config.num_hidden_layers and model.machine.endswith("cores")
+    assert [measurement.format_parameters(n) for n in (10_688_768, 1_720_574_976, 8e9, 360e6, 52_000)] == [
+        "11M",
+        "1.7B",
+        "8B",
+        "360M",
+        "52K",
+    ]
 
 
 PREDICTION = ASSETS.parent / "docs" / "explanation" / "prediction.md"

@@ -79,7 +79,8 @@ class RoundCostCurve:
         drafting = {n: seconds for n, seconds in enumerate(self.parts["draft"]) if n}
         line = LinearCost.fit(drafting)
         rest = median(sum(self.parts[name][n] for name in ("rule", "rest")) for n in drafting)
-        return DraftCosts(layers, round(1e3 * line.per_draft_token, 4), round(1e3 * (line.fixed + rest), 4))
+        step = max(1e-7, line.per_draft_token)  # a noisy clock may find that more steps take less time
+        return DraftCosts(layers, round(1e3 * step, 4), round(max(0.0, 1e3 * (line.fixed + rest)), 4))
 
     def list_passes(self) -> dict[int, float]:
         """T(n) in milliseconds by the number n of tokens in the target's pass, for a cost model."""
