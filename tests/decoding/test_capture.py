@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -16,6 +18,8 @@ from specviz.models.cache.fixed import FixedModel
 from specviz.settings import Settings
 from tests import fake_device
 from tests.decoding.test_device_round import EOS, SHAPES, assert_same, build_close_pair, build_openings, build_steps, iterate_both
+
+RECORD_GRAPH = capture.record_graph
 
 
 @pytest.fixture(autouse=True)
@@ -152,3 +156,43 @@ def test_a_cancelled_request_leaves_a_program_that_the_next_one_uses() -> None:
     for _, one, other in iterate_both(reference, device, first):
         assert_same(one, other, 1e-11)
     assert len(fake_device.recordings) == 1
+
+
+def test_a_graphs_workspaces_are_its_own(monkeypatch) -> None:
+    """Dropped at the start of a recording, so that it allocates its own, and after it, so that nothing else takes them."""
+    events: list[str] = []
+
+    @contextmanager
+    def record(graph, stream, capture_error_mode):
+        events.append("begin")
+        yield
+        events.append("end")
+
+    for name in ("Stream", "current_stream", "CUDAGraph", "synchronize"):
+        monkeypatch.setattr(torch.cuda, name, mock.Mock())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "graph", record)
+    monkeypatch.setattr(capture, "release_workspaces", lambda: events.append("release"))
+
+    def multiply(packet):
+        events.append("call")
+        return packet
+
+    RECORD_GRAPH(multiply, torch.zeros(1))
+    assert events == ["call"] * capture.WARM_UPS + ["begin", "release", "call", "end", "release"]
+
+
+@pytest.mark.gpu
+def test_a_graph_outlives_torchs_workspaces() -> None:
+    """torch.compile's own graphs drop these; their memory is then another's, and none of it may be written."""
+    a, b = torch.randn(5, 1024, device="cuda"), torch.randn(1024, 1024, device="cuda")
+    replay, result = RECORD_GRAPH(lambda packet: torch.nn.functional.linear(a + packet, b), torch.zeros(1, device="cuda"))
+    replay()
+    before = result.clone()
+    torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    others = [torch.full((2**24,), float("nan"), device="cuda") for _ in range(8)]
+    replay()
+    assert result.equal(before)
+    assert all(bool(other.isnan().all()) for other in others)

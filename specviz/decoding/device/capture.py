@@ -27,6 +27,17 @@ _STORE = "_specviz_programs"  # attribute of a target model
 _recording = Lock()  # one recording at a time in a process
 
 
+def release_workspaces() -> None:
+    """Let the next product of each stream allocate its cuBLAS workspace anew.
+
+    torch keeps one workspace for each stream and drops them all whenever another graph is recorded by torch.compile
+    ("reduce-overhead", which transformers takes for a static cache), or a graph of the same stream is destroyed. A graph that was
+    recorded with such a workspace then writes into memory that is no longer its own. A workspace that is allocated while a graph is
+    recorded belongs to the graph's own memory.
+    """
+    torch._C._cuda_clearCublasWorkspaces()
+
+
 def record_graph(function: Callable[[Tensor], Tensor], packet: Tensor) -> tuple[Callable[[], None], Tensor]:
     """Record a call of ``function`` as a CUDA graph.
 
@@ -45,8 +56,12 @@ def record_graph(function: Callable[[Tensor], Tensor], packet: Tensor) -> tuple[
     current.wait_stream(stream)
     torch.cuda.synchronize(packet.device)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-        result = function(packet)
+    try:
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            release_workspaces()  # so that the graph's are its own
+            result = function(packet)
+    finally:
+        release_workspaces()  # so that no later work takes the graph's
     return graph.replay, result
 
 
