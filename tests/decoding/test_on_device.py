@@ -343,7 +343,7 @@ def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
 )
 def test_plan(both, changes, check):
     def work(pair):
-        settings, effort = replace(BASE, max_new_tokens=8, **changes), replace(SHORT, check=check, runs=1, timed=2)
+        settings, effort = replace(BASE, max_new_tokens=8, **changes), replace(SHORT, check=check, runs=2, timed=2)
         found = make_plan(pair, settings, TEXT, (1, 2), effort)
         return [(row.gamma, row.tokens.value) for row in found.rows], [row.tokens for row in found.checked or ()]
 
