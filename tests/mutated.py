@@ -67,7 +67,7 @@ def pooled(probs: dict, other: dict, n: int) -> tuple[PooledCells, dict, np.ndar
     return cells, where, masses
 
 
-def counted(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.ndarray, PooledCells]:
+def count_draws(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.ndarray, PooledCells]:
     """Counts of n draws in the cells of a distribution, from draw number ``first`` on: on shared distributions where the mutant can be drawn so."""
     made = build(open_tables(*mutant.toy), mutant.settings)
     draw = sample_with_shared_distributions if mutant.on_shared_distributions else sample_with_engine

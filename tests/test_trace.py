@@ -79,7 +79,7 @@ def test_the_digest_changes_with_every_thing_that_matters():
     assert len({one.digest() for one in (trace, *others)}) == len(others) + 1
 
 
-def damaged(change) -> str:
+def damage_record(change) -> str:
     record = json.loads(sample().to_json())
     change(record)
     return json.dumps(record)
@@ -108,7 +108,7 @@ DAMAGE = {
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_trace_is_refused_with_a_sentence(name):
     with pytest.raises(TraceError, match=r"The trace .*\."):
-        Trace.from_json(damaged(DAMAGE[name]))
+        Trace.from_json(damage_record(DAMAGE[name]))
 
 
 @pytest.mark.parametrize("text", ("", "{", "null", "5", '"x"', "[]", "{}", "\x00", sample().to_json()[:-40]))
@@ -120,7 +120,7 @@ def test_what_is_no_trace_is_refused_with_a_sentence(text):
 @pytest.mark.parametrize("path", ([17], ["a"], [None]))
 def test_a_path_to_a_node_that_is_not_there_is_refused_with_a_sentence(path):
     with pytest.raises(TraceError):
-        Trace.from_json(damaged(lambda r: r["rounds"][0].update(accepted_path=path)))
+        Trace.from_json(damage_record(lambda r: r["rounds"][0].update(accepted_path=path)))
 
 
 def test_deeply_nested_json_is_refused_with_a_sentence():

@@ -165,7 +165,7 @@ def without_distributions() -> Trace:
     return replace(made, rounds=tuple(replace(round_, distributions=()) for round_ in made.rounds))
 
 
-def ended(kind: str = "eos") -> Trace:
+def build_ended_trace(kind: str = "eos") -> Trace:
     """A kept end token inside the block (eos), or a block that fills the length asked for (length)."""
     words = Words()
     last = "<|endoftext|>" if kind == "eos" else " and"

@@ -29,7 +29,7 @@ def settings_of(pair: LoadedPair, **changes) -> Settings:
     return replace(Settings(pair=pair.name, prompt=PROMPT, max_new_tokens=3, gamma=2, seed=SEED), **changes)
 
 
-def drawn(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
+def draw_buggy_samples(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
     """Samples of one of our decoders under the settings of this file, not under the mistake's own."""
     settings = settings_of(pair, **changes)
     mode = ENGINE if explain_engine_only(name, settings) else SHARED

@@ -32,7 +32,7 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA
 from tests import tables
-from tests.audit.served import PROMPT, after_one_token, drawn, drawn_from, settings_of
+from tests.audit.served import PROMPT, after_one_token, draw_buggy_samples, drawn_from, settings_of
 from tests.chance import SEED
 
 SETTINGS, IDS = Settings(gamma=2, max_new_tokens=3), (0, 1)
@@ -51,7 +51,7 @@ def on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
 def test_a_mistake_on_two_networks_is_named(name, pair):
     """1,500 samples of three tokens."""
     settings = settings_of(pair)
-    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.max_new_tokens)
+    found = diagnose(pair, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens)
     assert found.named == (name,)
     assert found.matches[0].mistake == name and found.matches[0].log10_ratio > 40
     assert f"Looks like {name}," in found.sentence and "against a correct decoder" in found.sentence
@@ -64,7 +64,7 @@ def test_a_mistake_on_two_networks_is_named(name, pair):
 @pytest.mark.parametrize("name", ("target", "speculative"))
 def test_a_correct_decoder_is_named_as_nothing(name, pair):
     settings = settings_of(pair)
-    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.max_new_tokens)
+    found = diagnose(pair, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens)
     assert found.named == () and found.sentence.startswith("None of the known mistakes explains these samples.")
     assert found.first_difference is None
 
@@ -157,7 +157,9 @@ def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compare
     """A target that stands for its own draft would make R18 exact."""
     settings, alone = settings_of(pair), replace(pair, draft=pair.target)
     for name, named in (("pass-temperature", ("pass-temperature",)), ("R18", ())):
-        found = diagnose(alone, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.max_new_tokens, drafting=False)
+        found = diagnose(
+            alone, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens, drafting=False
+        )
         assert found.named == named and "--draft gives it" in found.sentence
 
 

@@ -44,7 +44,7 @@ def everything(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tup
     )
 
 
-def written(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
+def enumerate_texts(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
     """The distribution of texts of LENGTH tokens that a known mistake has, as products over the tokens."""
     found, _ = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, schedule)
     masses, texts = {(): 1.0}, {}
@@ -77,7 +77,9 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
         one = next(
             one for one in ways if one.mistake == name and one.greedy is (greedy or inherent) and one.factor in (None, 0.5)
         )
-        apart = compute_text_tv(written(one, reading, DraftSchedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_))
+        apart = compute_text_tv(
+            enumerate_texts(one, reading, DraftSchedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_)
+        )
         assert apart < (3.0 / UNIFORMS if name == "R7" else 1e-9)
 
 
@@ -89,7 +91,7 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
         one = next(one for one in ways if one.mistake == "gate" and one.greedy)
         sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
         expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
-        found = written(one, reading, DraftSchedule(0, 2, LENGTH))
+        found = enumerate_texts(one, reading, DraftSchedule(0, 2, LENGTH))
         assert compute_text_tv(found, {text: float(mass) for text, mass in expected.items()}) < 1e-9
 
 

@@ -43,7 +43,7 @@ def served(pair):
         thread.join()
 
 
-def asked(url: str, body: object = None) -> dict:
+def request_json(url: str, body: object = None) -> dict:
     data = None if body is None else json.dumps(body).encode()
     with urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=60) as answer:
         content = answer.read().decode()
@@ -95,15 +95,15 @@ def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
 
 def test_it_says_of_itself_what_vllm_says(served):
     url, api = served("none")
-    assert asked(f"{url}/v1/models")["data"][0]["id"] == "tiny" and "version" in asked(f"{url}/version")
+    assert request_json(f"{url}/v1/models")["data"][0]["id"] == "tiny" and "version" in request_json(f"{url}/version")
     body = {"prompt": [5, 6], "max_tokens": 4, "n": 2, "seed": 3, "return_token_ids": True}
-    first, again = (asked(f"{url}/v1/completions", body) for _ in range(2))
+    first, again = (request_json(f"{url}/v1/completions", body) for _ in range(2))
     assert [one["token_ids"] for one in first["choices"]] == [one["token_ids"] for one in again["choices"]]
-    single = asked(f"{url}/v1/completions", body | {"n": 1, "seed": 4})
+    single = request_json(f"{url}/v1/completions", body | {"n": 1, "seed": 4})
     assert single["choices"][0]["token_ids"] == first["choices"][1]["token_ids"], "choice i has the seed + i"
     assert first["choices"][0]["prompt_token_ids"] == [5, 6] and first["usage"]["prompt_tokens"] == 2
-    assert f"vllm:spec_decode_num_draft_tokens_total {api.decoder.coverage.proposed}.0" in asked(f"{url}/metrics")["text"]
-    assert asked(f"{url}/v1/completions", {"prompt": "Once"})["choices"][0].get("token_ids") is None
+    assert f"vllm:spec_decode_num_draft_tokens_total {api.decoder.coverage.proposed}.0" in request_json(f"{url}/metrics")["text"]
+    assert request_json(f"{url}/v1/completions", {"prompt": "Once"})["choices"][0].get("token_ids") is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_it_says_of_itself_what_vllm_says(served):
 def test_what_cannot_be_answered_is_refused_with_a_sentence(body, said, served):
     url, _ = served("none")
     with pytest.raises(urllib.error.HTTPError) as refused:
-        asked(f"{url}/v1/completions", body)
+        request_json(f"{url}/v1/completions", body)
     assert refused.value.code == 400 and said in json.load(refused.value)["error"]["message"]
 
 

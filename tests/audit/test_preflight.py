@@ -36,7 +36,7 @@ def states(found: PreflightResult) -> dict[str, str]:
     return {check.name: check.state for check in found.checks}
 
 
-def caught(found: PreflightResult) -> dict[str, str]:
+def list_caught(found: PreflightResult) -> dict[str, str]:
     return {check.name: check.sentence for check in found.checks if check.state == "caught"}
 
 
@@ -54,7 +54,7 @@ def test_a_server_without_faults_is_not_accused(dialect):
     with serving(dialect=dialect, drafts=True) as server:
         found = looked(server, known=tuple(ids_of(PROMPT)))
     usual = {"n samples with seeds s, s + 1, ...", "one seed for a list of prompts", "log probabilities of another distribution"}
-    assert not found.blocking and set(caught(found)) <= usual
+    assert not found.blocking and set(list_caught(found)) <= usual
     assert len(found.checks) == 11 and found.concurrency == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
 
 
@@ -80,7 +80,7 @@ def test_a_server_without_faults_is_not_accused(dialect):
 def test_a_fault_that_makes_samples_worthless_stops_the_audit(wrong, name, words):
     with serving(**wrong) as server:
         found = looked(server, known=tuple(ids_of(PROMPT)))
-    assert name in [check.name for check in found.blocking] and words in caught(found)[name]
+    assert name in [check.name for check in found.blocking] and words in list_caught(found)[name]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_fault_that_makes_samples_worthless_stops_the_audit(wrong, name, words
 def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
     with serving(**wrong) as server:
         found = looked(server)
-    assert words in caught(found)[name] and not found.blocking
+    assert words in list_caught(found)[name] and not found.blocking
     assert found.concurrency == (1 if "mixes_seeds" in wrong else 4)
     assert (found.choices == 1) == ("ignores_n" in wrong or "equal_choices" in wrong)
 
@@ -114,7 +114,7 @@ def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(diale
     with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = looked(server, length=2), looked(server, length=3)
     assert [check.name for check in short.blocking] == ["requests too short to draft"]
-    assert "ask for longer ones (--max-new-tokens, --max-tokens)" in caught(short)["requests too short to draft"]
+    assert "ask for longer ones (--max-new-tokens, --max-tokens)" in list_caught(short)["requests too short to draft"]
     assert not long.blocking and long.drafted > 0
 
 
@@ -133,7 +133,7 @@ def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
     """On a server that does not tell the tokens themselves."""
     with serving(dialect="generic", template="system words <user>") as server:
         found = looked(server, chat=True, known=tuple(ids_of(PROMPT)))
-    assert "read 6 tokens" in caught(found)["a prompt that is read differently"] and found.blocking
+    assert "read 6 tokens" in list_caught(found)["a prompt that is read differently"] and found.blocking
 
 
 @pytest.mark.usefixtures("short_preflight")
@@ -141,7 +141,7 @@ def test_a_template_of_as_many_tokens_is_caught_where_the_server_can_be_asked_fo
     with serving(dialect="llama.cpp", template="<other>") as server:
         found = looked(server, chat=True, known=tuple(ids_of(f"<user>{PROMPT}")))
         same = looked(server, chat=True, known=tuple(ids_of(f"<other>{PROMPT}")))
-    assert "read the tokens" in caught(found)["a prompt that is read differently"] and found.blocking
+    assert "read the tokens" in list_caught(found)["a prompt that is read differently"] and found.blocking
     assert states(same)["a prompt that is read differently"] == "safe"
 
 

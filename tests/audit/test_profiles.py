@@ -31,7 +31,7 @@ IDS = {"vllm", "sglang", "llama.cpp"}
 PLAIN = SamplingRequest("Once upon a time", 4)
 
 
-def asked(server, sampling: SamplingRequest = PLAIN):
+def settle_profile(server, sampling: SamplingRequest = PLAIN):
     """The settled profile of a server, and its first answer."""
     endpoint = Endpoint(server.url, timeout=10.0)
     try:
@@ -43,7 +43,7 @@ def asked(server, sampling: SamplingRequest = PLAIN):
 @pytest.mark.parametrize(("dialect", "name"), NAMES.items())
 def test_each_server_is_known_by_its_answers_and_gives_a_sample(dialect, name):
     with serving(dialect=dialect) as server:
-        profile, answer, said = asked(server)
+        profile, answer, said = settle_profile(server)
         (sample,) = answer.samples
         assert profile.name == name and not said
         assert (sample.tokens is not None) == (dialect in IDS)
@@ -54,7 +54,7 @@ def test_each_server_is_known_by_its_answers_and_gives_a_sample(dialect, name):
 @pytest.mark.parametrize("dialect", NAMES)
 def test_a_chat_sends_messages_and_its_answer_is_read(dialect):
     with serving(dialect=dialect) as server:
-        _, answer, _ = asked(server, SamplingRequest("Hello there", 4, chat=True))
+        _, answer, _ = settle_profile(server, SamplingRequest("Hello there", 4, chat=True))
         assert server.seen.bodies[-1]["messages"] == [{"role": "user", "content": "Hello there"}]
         assert server.seen.paths["/v1/chat/completions"] == 1
         assert (answer.samples[0].tokens is not None) == (dialect in {"vllm", "llama.cpp"})
@@ -115,19 +115,19 @@ def test_fields_of_ones_own_win_and_those_of_a_json_string_are_added():
 
 def test_a_field_that_a_server_refuses_is_left_out_and_said():
     with serving(dialect="generic", refuses=("presence_penalty", "top_p")) as server:
-        profile, _, said = asked(server)
+        profile, _, said = settle_profile(server)
         assert profile.refused_fields == {"presence_penalty", "top_p"} and len(said) == 2
         assert "top_p" not in server.seen.bodies[-1] and "frequency_penalty" in server.seen.bodies[-1]
 
 
 def test_a_refusal_of_anything_else_is_the_servers_own_sentence():
     with serving(refuses=("max_tokens",)) as server, pytest.raises(EndpointError, match=r"status 422 .*max_tokens"):
-        asked(server)
+        settle_profile(server)
 
 
 def test_a_web_page_behind_the_address_is_a_sentence():
     with serving(html=True) as server, pytest.raises(EndpointError, match="a web page, not JSON"):
-        asked(server)
+        settle_profile(server)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_the_drafting_counters_of_each_server_are_read():
         endpoint.close()
     for dialect in ("llama.cpp", "sglang"):
         with serving(dialect=dialect, drafts=True) as server:
-            assert asked(server)[1].drafted == 2
+            assert settle_profile(server)[1].drafted == 2
         with serving(dialect=dialect) as server:
-            assert asked(server)[1].drafted == 0
+            assert settle_profile(server)[1].drafted == 0
 
 
 def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():

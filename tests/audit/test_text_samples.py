@@ -22,7 +22,7 @@ from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.evidence.tests import TestPlan
 from specviz.models.table import TableModel
 from tests import tables
-from tests.audit.served import as_text_file, drawn, settings_of
+from tests.audit.served import as_text_file, draw_buggy_samples, settings_of
 
 END = 7
 PIECES = {0: b"a", 1: b"b", 2: b"ab", 3: b"ba", 4: "\u00e9".encode(), 5: b"\xc3", 6: b"\xa9", END: b"</s>"}  # 4 is 5 and 6
@@ -103,7 +103,7 @@ def texts_of(pair, samples):
 
 
 def answered(pair, name, **settings):
-    samples = drawn(name, pair, 1500, max_new_tokens=2)
+    samples = draw_buggy_samples(name, pair, 1500, max_new_tokens=2)
     file = as_text_file(samples, texts_of(pair, samples), **settings)
     return run_text_tests(
         file, settings_of(pair, max_new_tokens=2), lambda n, length: TestPlan.for_distance(n, length, 0.3), pair, lambda *_: None

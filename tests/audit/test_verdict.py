@@ -32,7 +32,7 @@ from specviz.audit.verdict import PrecisionDistance
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
-from tests.audit.served import PROMPT, as_file, drawn, settings_of
+from tests.audit.served import PROMPT, as_file, draw_buggy_samples, settings_of
 from tests.audit.server import serving
 
 REQUEST = ReproducibleRequest.from_profile("http://localhost:8000/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
@@ -40,15 +40,15 @@ SECOND = ReproducibleRequest.from_profile("http://localhost:8001/v1/completions"
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
-def judged(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
-    file = as_file(drawn(name, pair, 1500), **settings)
+def judge_samples(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
+    file = as_file(draw_buggy_samples(name, pair, 1500), **settings)
     asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
     return verdict.build_verdict(file, pair=pair, on_progress=on_progress, requests=[REQUEST], **asked)
 
 
 @pytest.fixture(scope="module")
 def right(pair):
-    return judged(pair, "speculative", drafted=False)
+    return judge_samples(pair, "speculative", drafted=False)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def progress():
 @pytest.fixture(scope="module")
 def wrong(pair, progress):
     on_progress = lambda share, doing: progress.append((share, doing))  # noqa: E731
-    return judged(pair, "R18", on_progress=on_progress, temperature=1.0, max_tokens=3, model="tiny")
+    return judge_samples(pair, "R18", on_progress=on_progress, temperature=1.0, max_tokens=3, model="tiny")
 
 
 def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(right):
@@ -110,7 +110,7 @@ def test_what_precision_alone_explains_is_computed(right, wrong):
 
 def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
     """Chi-square of thousands on tens of degrees of freedom: the server writes three texts for all."""
-    three = drawn("target", pair, 3)
+    three = draw_buggy_samples("target", pair, 3)
     stuck = as_file(replace(three, tokens=three.tokens.repeat(500, 0)))
     found = verdict.build_verdict(stuck, pair=pair, settings=settings_of(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND)
     assert "p < 1e-300 after correction" in found["sentence"] and "p = 0 " not in verdict.format_verdict(found)
@@ -118,7 +118,7 @@ def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
 
 def test_two_files_are_compared_without_weights(pair):
     on, off, other = (
-        as_file(drawn(name, pair, 1500, seed=seed), f"{name}.jsonl")
+        as_file(draw_buggy_samples(name, pair, 1500, seed=seed), f"{name}.jsonl")
         for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
     )
     asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
@@ -230,7 +230,7 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
 def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatch):
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
-    samples = as_file(drawn("target", other, 1500))
+    samples = as_file(draw_buggy_samples("target", other, 1500))
     monkeypatch.setattr(verdict, "_convert_precision", lambda pair: other)
     monkeypatch.setattr(verdict, "_measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
     report = verdict.build_verdict(

@@ -63,7 +63,7 @@ def fill(page: Page, label: str, text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def opened(browser, server) -> Page:
+def opened_page(browser, server) -> Page:
     """The page as it opens for somebody who was never here, at rest. Tests only step through it, or leave it as wide as it was."""
     page = laptop(browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce"))
     page.sent = []
@@ -75,8 +75,8 @@ def opened(browser, server) -> Page:
     page.context.close()
 
 
-def test_a_laptop_screen_holds_the_page_without_scrolling_but_for_the_way_to_the_next_one(opened):
-    page = opened
+def test_a_laptop_screen_holds_the_page_without_scrolling_but_for_the_way_to_the_next_one(opened_page):
+    page = opened_page
     assert page.evaluate("document.querySelector('.st-key-terms-one_round').getBoundingClientRect().bottom <= innerHeight")
     for name in ("Step →", "Go live", "Your own text"):
         expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
@@ -86,8 +86,8 @@ def test_a_laptop_screen_holds_the_page_without_scrolling_but_for_the_way_to_the
 
 
 @pytest.mark.parametrize("width", [900, 1024, 1366, 1920])
-def test_the_pair_and_the_terms_stand_clear_of_the_line_under_the_stage(opened, width):
-    page = opened
+def test_the_pair_and_the_terms_stand_clear_of_the_line_under_the_stage(opened_page, width):
+    page = opened_page
     resize(page, width, 768)
     row = page.locator(".st-key-terms-one_round").bounding_box()
     line = page.locator(".stage .status").bounding_box()
@@ -96,8 +96,8 @@ def test_the_pair_and_the_terms_stand_clear_of_the_line_under_the_stage(opened, 
     resize(page, 1366, 768)
 
 
-def test_nothing_moves_for_those_who_asked_for_that(opened):
-    page = opened
+def test_nothing_moves_for_those_who_asked_for_that(opened_page):
+    page = opened_page
     long = page.evaluate(
         """() => [...document.querySelectorAll("*")].filter((one) => parseFloat(getComputedStyle(one).transitionDuration) > 0.02)
             .map((one) => one.className)"""
@@ -115,22 +115,22 @@ def test_the_menu_names_the_lessons_the_glossary_and_the_reading(page, server):
         assert len(list((ROOT / "docs").rglob(name))) == 1
 
 
-def test_nothing_is_fetched_from_outside(opened, server):
-    asked = opened.asked
+def test_nothing_is_fetched_from_outside(opened_page, server):
+    asked = opened_page.asked
     assert [url for url in asked if not url.startswith((server, server.replace("http", "ws"), "data:", "blob:"))] == []
     assert any("inter-latin" in url for url in asked)
 
 
 @pytest.mark.parametrize("width", [390, 768, 1920])
-def test_no_width_scrolls_sideways(opened, width):
-    resize(opened, width)
-    assert opened.evaluate("document.querySelector('.stMain').scrollWidth") <= width
-    expect(opened.get_by_role("button", name="Your own text")).to_be_in_viewport(ratio=1)
-    resize(opened, 1366, 768)
+def test_no_width_scrolls_sideways(opened_page, width):
+    resize(opened_page, width)
+    assert opened_page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+    expect(opened_page.get_by_role("button", name="Your own text")).to_be_in_viewport(ratio=1)
+    resize(opened_page, 1366, 768)
 
 
-def test_stepping_costs_no_server_call(opened):
-    page, before, seen = opened, len(opened.sent), set()
+def test_stepping_costs_no_server_call(opened_page):
+    page, before, seen = opened_page, len(opened_page.sent), set()
     for key in ["ArrowRight"] * 12 + ["ArrowLeft"] * 12 + ["Home", "End"]:
         page.keyboard.press(key)
         seen.add(sentence(page))
@@ -140,8 +140,8 @@ def test_stepping_costs_no_server_call(opened):
     assert "at" in query(page)
 
 
-def test_a_copied_link_shows_the_same_round_and_motion(opened, browser):
-    page = opened
+def test_a_copied_link_shows_the_same_round_and_motion(opened_page, browser):
+    page = opened_page
     for _ in range(5):
         page.keyboard.press("ArrowRight")
     wait_for_address(page)

@@ -49,7 +49,7 @@ def verdict(page: Page):
 
 
 @pytest.fixture(scope="module")
-def drawn(context, server) -> Page:
+def sampled_page(context, server) -> Page:
     """The page after its buttons were pressed one after the other; ``verdicts`` are what it said after how many samples. Tests only read it."""
     page = open_exact(laptop(context), server)
     page.verdicts = {0: verdict(page).inner_text()}
@@ -65,75 +65,77 @@ def drawn(context, server) -> Page:
     page.close()
 
 
-def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sampled(drawn):
-    assert "There are no samples yet" in drawn.verdicts[0]
+def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sampled(sampled_page):
+    assert "There are no samples yet" in sampled_page.verdicts[0]
 
 
-def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(drawn):
-    assert "too few to tell" in drawn.verdicts["1 sample"]
-    assert "100 samples can show only a large one" in drawn.verdicts["101 samples"]
-    assert re.search(r"moves \d+% of the probability to other texts would have been detected", drawn.verdicts["101 samples"])
-    assert drawn.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
-    expect(drawn.get_by_text("The latest sample of each", exact=False)).to_be_visible()
-    assert drawn.mistakes == []
+def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(sampled_page):
+    assert "too few to tell" in sampled_page.verdicts["1 sample"]
+    assert "100 samples can show only a large one" in sampled_page.verdicts["101 samples"]
+    assert re.search(
+        r"moves \d+% of the probability to other texts would have been detected", sampled_page.verdicts["101 samples"]
+    )
+    assert sampled_page.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
+    expect(sampled_page.get_by_text("The latest sample of each", exact=False)).to_be_visible()
+    assert sampled_page.mistakes == []
 
 
-def test_pictures_have_words_and_a_table_behind_them(drawn):
-    expect(drawn.locator("[aria-label*='10,101 samples'], [alt*='10,101 samples']").first).to_be_attached()
-    drawn.get_by_text("The numbers behind the pictures").click()
-    expect(drawn.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
-    drawn.get_by_text("When this page tests").click()
-    expect(drawn.get_by_text("at no other time", exact=False)).to_be_visible()
-    expect(drawn.get_by_text("next test comes at 100,000", exact=False)).to_be_visible()
-    expect(drawn.get_by_text("python -m specviz verify", exact=False).first).to_be_visible()
+def test_pictures_have_words_and_a_table_behind_them(sampled_page):
+    expect(sampled_page.locator("[aria-label*='10,101 samples'], [alt*='10,101 samples']").first).to_be_attached()
+    sampled_page.get_by_text("The numbers behind the pictures").click()
+    expect(sampled_page.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
+    sampled_page.get_by_text("When this page tests").click()
+    expect(sampled_page.get_by_text("at no other time", exact=False)).to_be_visible()
+    expect(sampled_page.get_by_text("next test comes at 100,000", exact=False)).to_be_visible()
+    expect(sampled_page.get_by_text("python -m specviz verify", exact=False).first).to_be_visible()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")])
-def test_no_width_scrolls_sideways(drawn, width, scheme):
-    drawn.emulate_media(color_scheme=scheme)
-    resize(drawn, width)
-    assert drawn.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+def test_no_width_scrolls_sideways(sampled_page, width, scheme):
+    sampled_page.emulate_media(color_scheme=scheme)
+    resize(sampled_page, width)
+    assert sampled_page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [1366, 1920])
-def test_paper_holds_whole_charts_and_nothing_to_click(drawn, width):
+def test_paper_holds_whole_charts_and_nothing_to_click(sampled_page, width):
     """A landscape A4 between its margins is 1,039 px wide; charts keep the width that they have on the screen."""
-    resize(drawn, width)
-    drawn.emulate_media(media="print")
+    resize(sampled_page, width)
+    sampled_page.emulate_media(media="print")
     try:
-        charts = drawn.locator(".js-plotly-plot .main-svg")
+        charts = sampled_page.locator(".js-plotly-plot .main-svg")
         edges = charts.evaluate_all("charts => charts.map((one) => one.getBoundingClientRect()).map(({ width }) => width)")
         assert len(edges) >= 2 and max(edges) <= 1039
-        assert drawn.locator(".block-container").evaluate("one => one.getBoundingClientRect().width") <= 1039
+        assert sampled_page.locator(".block-container").evaluate("one => one.getBoundingClientRect().width") <= 1039
         for name in ("Export", "Settings", "10,000"):
-            expect(drawn.get_by_role("button", name=name, exact=True)).to_be_hidden()
-        expect(drawn.get_by_label("Text to continue", exact=True)).to_be_hidden()
+            expect(sampled_page.get_by_role("button", name=name, exact=True)).to_be_hidden()
+        expect(sampled_page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     finally:
-        drawn.emulate_media(media="screen")
+        sampled_page.emulate_media(media="screen")
 
 
-def test_paper_is_white_and_its_words_dark_whatever_the_screen_has(drawn):
-    drawn.emulate_media(media="print", color_scheme="dark")
+def test_paper_is_white_and_its_words_dark_whatever_the_screen_has(sampled_page):
+    sampled_page.emulate_media(media="print", color_scheme="dark")
     try:
-        colors = drawn.evaluate("""() => [getComputedStyle(document.querySelector(".stApp")).backgroundColor,
+        colors = sampled_page.evaluate("""() => [getComputedStyle(document.querySelector(".stApp")).backgroundColor,
             ...[...document.querySelectorAll(".stMain :is(h1, p)")].map((one) => getComputedStyle(one).color),
             ...[...document.querySelectorAll(".js-plotly-plot .ytick text")].map((one) => getComputedStyle(one).fill)]""")
         assert len(colors) > 10 and colors[0] == "rgb(255, 255, 255)" and set(colors[1:]) == {"rgb(26, 31, 38)"}
     finally:
-        drawn.emulate_media(media="screen", color_scheme="light")
+        sampled_page.emulate_media(media="screen", color_scheme="light")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1366, "light")])
-def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(drawn, width, scheme):
-    drawn.emulate_media(color_scheme=scheme)
-    resize(drawn, width)
-    button, other = (drawn.get_by_role("button", name=name, exact=True) for name in ("Export", "Settings"))
+def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(sampled_page, width, scheme):
+    sampled_page.emulate_media(color_scheme=scheme)
+    resize(sampled_page, width)
+    button, other = (sampled_page.get_by_role("button", name=name, exact=True) for name in ("Export", "Settings"))
     assert button.bounding_box()["x"] + button.bounding_box()["width"] <= other.bounding_box()["x"]
     button.click()
-    expect(drawn.get_by_role("button", name="Everything, one zip")).to_be_enabled(timeout=PATIENT)
-    box = drawn.get_by_test_id("stPopoverBody").bounding_box()
+    expect(sampled_page.get_by_role("button", name="Everything, one zip")).to_be_enabled(timeout=PATIENT)
+    box = sampled_page.get_by_test_id("stPopoverBody").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= width
-    drawn.keyboard.press("Escape")
+    sampled_page.keyboard.press("Escape")
 
 
 def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_nothing(page, server):

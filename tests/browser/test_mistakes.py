@@ -27,7 +27,7 @@ def verdict(page: Page):
 
 
 @pytest.fixture(scope="module")
-def caught(context, server) -> Page:
+def detected_page(context, server) -> Page:
     """The page after its mistake was detected; ``before`` is what it said until then. Tests only read it."""
     page = open_broken(laptop(context), server)
     page.before = verdict(page).inner_text()
@@ -38,13 +38,13 @@ def caught(context, server) -> Page:
     page.close()
 
 
-def test_a_mistake_is_caught_and_the_right_rule_passes(caught):
-    assert "There are no samples yet" in caught.before
-    expect(verdict(caught)).to_contain_text("The right rule, tested alike, passes")
-    expect(caught.locator("[aria-label*='Detected at'], [alt*='Detected at']").first).to_be_attached()
-    caught.get_by_text("The numbers behind the pictures").click()
-    expect(caught.get_by_test_id("stDataFrame")).to_have_count(5)
-    assert caught.mistakes == []
+def test_a_mistake_is_caught_and_the_right_rule_passes(detected_page):
+    assert "There are no samples yet" in detected_page.before
+    expect(verdict(detected_page)).to_contain_text("The right rule, tested alike, passes")
+    expect(detected_page.locator("[aria-label*='Detected at'], [alt*='Detected at']").first).to_be_attached()
+    detected_page.get_by_text("The numbers behind the pictures").click()
+    expect(detected_page.get_by_test_id("stDataFrame")).to_have_count(5)
+    assert detected_page.mistakes == []
 
 
 @pytest.mark.parametrize(("width", "height"), [(1366, 768), (1920, 1080)])
@@ -68,10 +68,10 @@ def test_the_first_screen_holds_the_answer_its_picture_and_three_controls(contex
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")])
-def test_no_width_scrolls_sideways(caught, width, scheme):
-    caught.emulate_media(color_scheme=scheme)
-    resize(caught, width)
-    assert caught.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+def test_no_width_scrolls_sideways(detected_page, width, scheme):
+    detected_page.emulate_media(color_scheme=scheme)
+    resize(detected_page, width)
+    assert detected_page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
 
 
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):

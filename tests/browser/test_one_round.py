@@ -114,7 +114,7 @@ def test_a_link_to_the_end_of_a_round_steps_on_from_there(open_stage, address, m
 def test_rounds_are_counted_only_where_no_further_one_can_follow(open_stage):
     options = "options => options.map(option => option.textContent)"
     assert open_stage(build_round_payload(traces.story())).locator("option").evaluate_all(options) == ["Round 1", "Round 2"]
-    assert open_stage(build_round_payload(traces.ended())).locator("option").evaluate_all(options) == ["Round 1 of 1"]
+    assert open_stage(build_round_payload(traces.build_ended_trace())).locator("option").evaluate_all(options) == ["Round 1 of 1"]
 
 
 def test_the_browser_writes_numbers_as_python_does(open_stage):

@@ -47,7 +47,7 @@ def address(folder):
 
 
 @pytest.fixture
-def opened(context):
+def open_page(context):
     """Opens a page; the test fails if anything is logged as an error, or asked of another origin."""
     pages, problems = [], []
 
@@ -70,8 +70,8 @@ def opened(context):
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))
 @pytest.mark.parametrize("name", PAGES)
-def test_each_page_stands_and_fits_from_a_phone_to_a_wall(opened, address, name, scheme):
-    page = opened(f"{address}{name}.html", scheme)
+def test_each_page_stands_and_fits_from_a_phone_to_a_wall(open_page, address, name, scheme):
+    page = open_page(f"{address}{name}.html", scheme)
     expect(page.locator(SHOWN[name]).first).to_be_visible()
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 844})
@@ -85,12 +85,12 @@ def test_each_page_stands_and_fits_from_a_phone_to_a_wall(opened, address, name,
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_each_page_opens_from_the_disk(opened, folder, name):
-    expect(opened(f"file://{folder}/{name}.html").locator(SHOWN[name]).first).to_be_visible()
+def test_each_page_opens_from_the_disk(open_page, folder, name):
+    expect(open_page(f"file://{folder}/{name}.html").locator(SHOWN[name]).first).to_be_visible()
 
 
-def test_stepping_works_without_a_server_once_the_page_is_there(opened, context, address):
-    page = opened(f"{address}index.html")
+def test_stepping_works_without_a_server_once_the_page_is_there(open_page, context, address):
+    page = open_page(f"{address}index.html")
     expect(page.locator(".sentence")).not_to_be_empty()
     before = page.locator(".sentence").inner_text()
     context.set_offline(True)
@@ -104,8 +104,8 @@ def test_stepping_works_without_a_server_once_the_page_is_there(opened, context,
         context.set_offline(False)
 
 
-def test_a_link_to_a_step_opens_there_and_the_live_app_is_led_to_with_it(opened, address):
-    page = opened(f"{address}one_round.html?at=2.3")
+def test_a_link_to_a_step_opens_there_and_the_live_app_is_led_to_with_it(open_page, address):
+    page = open_page(f"{address}one_round.html?at=2.3")
     expect(page.locator("select[aria-label=round]")).to_have_value("1")
     assert page.locator(".transport input[type=range]").input_value() == "2"
     link = page.get_by_role("link", name="Open the live app")
@@ -113,8 +113,8 @@ def test_a_link_to_a_step_opens_there_and_the_live_app_is_led_to_with_it(opened,
     expect(link).to_have_attribute("href", f"{LIVE}?at=2.3")
 
 
-def test_a_number_in_a_persons_hand_shows_its_fate_and_falls_back_where_no_model_can_go_on(opened, address):
-    page = opened(f"{address}one_round.html?at=1.7")
+def test_a_number_in_a_persons_hand_shows_its_fate_and_falls_back_where_no_model_can_go_on(open_page, address):
+    page = open_page(f"{address}one_round.html?at=1.7")
     disc = page.locator(".disc")
     recorded = disc.get_attribute("aria-valuenow")
     disc.focus()
@@ -125,8 +125,8 @@ def test_a_number_in_a_persons_hand_shows_its_fate_and_falls_back_where_no_model
     expect(disc).to_have_attribute("aria-valuenow", recorded)
 
 
-def test_dragged_bars_stand_in_the_address_and_come_back_from_it(opened, address):
-    page = opened(f"{address}one_token.html?p=40-30-20-7-3&q=15-45-25-5-10")
+def test_dragged_bars_stand_in_the_address_and_come_back_from_it(open_page, address):
+    page = open_page(f"{address}one_token.html?p=40-30-20-7-3&q=15-45-25-5-10")
     bar = page.get_by_role("slider", name="target p of “mat”", exact=True)
     assert float(bar.get_attribute("aria-valuenow")) == pytest.approx(0.4)
     bar.focus()
@@ -138,16 +138,16 @@ def test_dragged_bars_stand_in_the_address_and_come_back_from_it(opened, address
     ) == pytest.approx(0.41)
 
 
-def test_a_link_that_cannot_be_met_says_so_as_text(opened, address):
-    page = opened(f"{address}one_round.html?seed=7&at=99.1&x=%3Cimg%20src=x%3E")
+def test_a_link_that_cannot_be_met_says_so_as_text(open_page, address):
+    page = open_page(f"{address}one_round.html?seed=7&at=99.1&x=%3Cimg%20src=x%3E")
     for said in ("'seed' was left out", "position was left out", "'x' was left out"):
         expect(page.locator("#notices")).to_contain_text(said)
-    page = opened(f"{address}one_token.html?preset=%3Cimg%20src=x%3E")
+    page = open_page(f"{address}one_token.html?preset=%3Cimg%20src=x%3E")
     expect(page.locator(".notices")).to_contain_text("'<img src=x>' is not one of")
 
 
-def test_the_recorded_texts_are_chosen_by_link_and_replayed(opened, address):
-    page = opened(f"{address}whole_text.html?temperature=0")
+def test_the_recorded_texts_are_chosen_by_link_and_replayed(open_page, address):
+    page = open_page(f"{address}whole_text.html?temperature=0")
     expect(page.locator("nav.choices [aria-current]")).to_have_text("temperature 0")
     expect(page.locator("#conclusion")).to_contain_text("Both ways wrote the same text")
     page.get_by_role("button", name="Replay").click()
@@ -155,8 +155,8 @@ def test_the_recorded_texts_are_chosen_by_link_and_replayed(opened, address):
     assert page.locator("a.token").first.get_attribute("href").startswith(f"{LIVE}?")
 
 
-def test_a_method_leads_to_its_round(opened, address):
-    page = opened(f"{address}drafting_methods.html?distribution=top-p+.9")
+def test_a_method_leads_to_its_round(open_page, address):
+    page = open_page(f"{address}drafting_methods.html?distribution=top-p+.9")
     expect(page.locator("nav.choices [aria-current]")).to_have_text("temperature 1, top-p 0.9")
     expect(page.locator("section[data-distribution]:visible")).to_have_count(1)
     page.get_by_role("button", name="All 21 methods").click()

@@ -96,7 +96,7 @@ class AnyPoints:
         return self.known[address]
 
 
-def seen(round_) -> tuple:
+def summarize_round(round_) -> tuple:
     return tuple((one.token, one.accepted) for one in round_.proposals), round_.committed, round_.ending.kind
 
 
@@ -117,8 +117,8 @@ def misplaced(made: Components, remaining: int, n: int, seed: int = SEED, batch:
             )
             wrong += int((inside & (place >= 0)).sum())
             place[inside] = number
-        expected = [seen(round_) for round_, _ in boxes]
-        wrong += sum(at < 0 or expected[at] != seen(round_) for at, round_ in zip(place, rounds, strict=True))
+        expected = [summarize_round(round_) for round_, _ in boxes]
+        wrong += sum(at < 0 or expected[at] != summarize_round(round_) for at, round_ in zip(place, rounds, strict=True))
     return wrong
 
 

@@ -27,7 +27,7 @@ from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from tests import tables
-from tests.mutated import PROMPT, as_printed, counted, distributions, first, pooled, stated
+from tests.mutated import PROMPT, as_printed, count_draws, distributions, first, pooled, stated
 
 RARELY = 1e-4
 SEEN_BY_DRAWS = [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"]
@@ -170,7 +170,7 @@ def draws_for(exact: dict, written: dict) -> int:
 
 
 def p_value(mutant, build, exact: dict, n: int) -> float:
-    counts, cells = counted(mutant, build, exact, n)
+    counts, cells = count_draws(mutant, build, exact, n)
     return compute_chi_square(counts, cells.probs).p_value
 
 

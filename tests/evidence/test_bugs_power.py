@@ -13,12 +13,12 @@ from specviz.evidence.bugs.registry import BUGS, enumerate_tv, open_tables
 from specviz.statistics.goodness import compute_chi_square
 from tests import tables
 from tests.chance import in_band
-from tests.mutated import counted, distributions, pooled, stated
+from tests.mutated import count_draws, distributions, pooled, stated
 
 LATER = ("R7", "R11", "gate", "kept-rest", "no-bonus", "R35")
 
 
-def caught(name: str) -> int:
+def count_caught(name: str) -> int:
     """On how many of forty pairs of tables the distribution is off: twelfths for every prefix, V = 3 (2 for R35; 4 for cuts, at top-k 3)."""
     mutant = BUGS[name]
     settings = replace(mutant.settings, top_k=mutant.settings.top_k and 3)
@@ -30,14 +30,16 @@ def caught(name: str) -> int:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LATER else name for name in BUGS])
 def test_on_forty_random_tables_as_many_see_it_as_documented(name):
     """One table is not enough, and some mistakes need many."""
-    assert caught(name) == stated()[name].of_forty
+    assert count_caught(name) == stated()[name].of_forty
 
 
 @pytest.mark.parametrize("name", [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"])
 def test_a_mutants_draws_follow_the_distribution_that_was_enumerated_for_it(name):
     """2,000 draws with the seed's random numbers, as the mutant mistakes them: no text of probability 0, chi-square above 1e-4."""
     written, _ = distributions(BUGS[name])
-    counts, cells = counted(BUGS[name], BUGS[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000)
+    counts, cells = count_draws(
+        BUGS[name], BUGS[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000
+    )
     assert compute_chi_square(counts, cells.probs).p_value > 1e-4
 
 
@@ -53,7 +55,7 @@ def test_a_mutant_is_caught_as_often_as_its_enumerated_distribution_says(name):
     cells, _, _ = pooled(exact, written, n)
     found = 0
     for repeat in range(200):
-        counts, _ = counted(mutant, mutant.build, exact, n, first=repeat * n)
+        counts, _ = count_draws(mutant, mutant.build, exact, n, first=repeat * n)
         found += compute_chi_square(counts, cells.probs).p_value < 0.01
     assert in_band(found, 200, power), (n, found, power)
 

@@ -256,7 +256,7 @@ def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attached, whole):
     assert [worker.cell(matrix_module.MatrixCellKey(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
 
 
-def named(cell) -> tuple:
+def summarize_cell(cell) -> tuple:
     return cell.line, cell.rule, cell.column, cell.verdict, cell.right, cell.n, cell.seen, cell.lost
 
 
@@ -290,7 +290,7 @@ def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_f
 
         shared = evaluate_matrix(pair, settings, TV, only, on_progress, executor)
     alone = evaluate_matrix(pair, settings, TV, only)
-    assert killed and [named(cell) for cell in shared.cells] == [named(cell) for cell in alone.cells]
+    assert killed and [summarize_cell(cell) for cell in shared.cells] == [summarize_cell(cell) for cell in alone.cells]
     for cell, same in zip(shared.cells, alone.cells, strict=True):
         # Which contexts share a pass depends on what a process has computed before: float32 rounds differently.
         assert (cell.p_value is None, cell.distance is None) == (same.p_value is None, same.distance is None)

@@ -23,7 +23,7 @@ PROMPT = "Once upon"
 
 
 @pytest.fixture(scope="module")
-def drawn(pair):
+def served_samples(pair):
     """1,500 samples of two tokens at temperature 1, and as many at 0.7, as a server would return them."""
 
     def draw(**changes) -> list[list[int]]:
@@ -40,7 +40,7 @@ def lines(draws, kind="tokens", prompt=PROMPT, **more) -> list[str]:
 
 
 @pytest.fixture
-def written(tmp_path):
+def write_file(tmp_path):
     def write(rows: list[str], name="samples.jsonl") -> str:
         (tmp_path / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
         return str(tmp_path / name)
@@ -59,9 +59,9 @@ def verify(pair_folders, capsys):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
-    written, verify, drawn, tmp_path, capsys
+    write_file, verify, served_samples, tmp_path, capsys
 ):
-    path = written(lines(drawn["right"], settings={"temperature": 1, "max_tokens": 2}))
+    path = write_file(lines(served_samples["right"], settings={"temperature": 1, "max_tokens": 2}))
     code, out, _ = verify("--sample-file", path, "--min-tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
     record = json.loads(out)
     assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "samples.jsonl"
@@ -72,19 +72,21 @@ def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_
     assert "--sample-file samples.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
 
 
-def test_samples_at_another_temperature_are_rejected(written, verify, drawn):
-    code, out, _ = verify("--sample-file", written(lines(drawn["cooler"])), "--min-tv", "0.2")
+def test_samples_at_another_temperature_are_rejected(write_file, verify, served_samples):
+    code, out, _ = verify("--sample-file", write_file(lines(served_samples["cooler"])), "--min-tv", "0.2")
     assert code == 1 and "Rejected: 1,500 samples do not follow the target's distribution" in out
 
 
-def test_a_file_that_names_its_temperature_is_not_compared_with_another(written, verify, drawn):
-    path = written(lines(drawn["cooler"], settings={"temperature": 0.7}))
+def test_a_file_that_names_its_temperature_is_not_compared_with_another(write_file, verify, served_samples):
+    path = write_file(lines(served_samples["cooler"], settings={"temperature": 0.7}))
     code, _, error = verify("--sample-file", path)
     assert code == 2 and "temperature must be 0.7, as 'samples.jsonl' says, got 1.0" in error
 
 
-def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_rejected_without_weights(written, drawn, capsys):
-    one, two, three = (written(lines(drawn[name]), f"{name}.jsonl") for name in drawn)
+def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_rejected_without_weights(
+    write_file, served_samples, capsys
+):
+    one, two, three = (write_file(lines(served_samples[name]), f"{name}.jsonl") for name in served_samples)
     assert main(["compare", one, two, "--min-tv", "0.3"]) == 0
     assert "Consistent with one distribution: 3,000 samples" in capsys.readouterr().out
     assert main(["compare", one, three, "--min-tv", "0.3"]) == 1
@@ -93,9 +95,9 @@ def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_r
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
-    texts = {name: [pair.decode(draw) for draw in draws] for name, draws in drawn.items()}
-    one, two, three = (written(lines(texts[name], "text"), f"{name}.jsonl") for name in drawn)
+def test_texts_are_compared_as_texts(write_file, pair, served_samples, capsys, tmp_path):
+    texts = {name: [pair.decode(draw) for draw in draws] for name, draws in served_samples.items()}
+    one, two, three = (write_file(lines(texts[name], "text"), f"{name}.jsonl") for name in served_samples)
     out = tmp_path / "out"
     assert main(["compare", one, two, "--min-tv", "0.3", "--out", str(out)]) == 0
     assert main(["compare", one, three, "--min-tv", "0.3"]) == 1
@@ -108,8 +110,8 @@ def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
     assert main(["check", str(tmp_path / "changed.json")]) == 1
 
 
-def test_text_without_ids_is_not_compared_with_a_distribution(written, verify):
-    code, _, error = verify("--sample-file", written(lines(["a b", "c d"] * 20, "text")))
+def test_text_without_ids_is_not_compared_with_a_distribution(write_file, verify):
+    code, _, error = verify("--sample-file", write_file(lines(["a b", "c d"] * 20, "text")))
     assert code == 2 and "text without token ids" in error
 
 
@@ -147,16 +149,16 @@ def test_a_seed_used_again_is_found_and_said(row):
             compare_files(repeated, fresh, 0.5, 7)
 
 
-def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(written, verify, drawn):
-    code, _, error = verify("--sample-file", written(lines([drawn["right"][0]] * 200)))
+def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(write_file, verify, served_samples):
+    code, _, error = verify("--sample-file", write_file(lines([served_samples["right"][0]] * 200)))
     assert code == 2 and "one sample repeated, 200 lines" in error
 
 
-def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
+def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(write_file, verify, pair):
     settings = Settings(pair="tiny", prompt=PROMPT, max_new_tokens=2, temperature=0.0)
     (row,) = build_decoder("target", pair, settings, pair.encode(PROMPT)).sample(SHARED, 0, 1).tokens.tolist()
     code, out, _ = verify(
-        "--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--min-tv", "0.2"
+        "--sample-file", write_file(lines([row] * 300)), "--temperature", "0", "--format", "json", "--min-tv", "0.2"
     )
     assert code == 0 and "are the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
 

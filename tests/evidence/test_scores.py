@@ -24,7 +24,7 @@ SETTINGS = Settings(max_new_tokens=L, gamma=2)
 P, Q = pair("random", 5, V, 20)
 
 
-def drawn(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
+def draw_samples(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
     return sample_with_shared_distributions(
         Shard(
             model(table, V),
@@ -41,7 +41,7 @@ def drawn(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
 
 
 def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
-    samples = drawn(200)
+    samples = draw_samples(200)
     scores = score_samples(model(P, V), model(Q, V), (0,), samples)
     for row in range(200):
         text = samples.tokens[row].tolist()
@@ -56,7 +56,7 @@ def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
 
 
 def test_after_the_end_there_is_nothing_to_score():
-    samples = drawn(100, eos_token_ids=frozenset({1}))
+    samples = draw_samples(100, eos_token_ids=frozenset({1}))
     ended = samples.tokens == NONE
     scores = score_samples(model(P, V), None, (0,), samples)
     assert ended.any() and np.isnan(scores.mass[ended]).all() and not np.isnan(scores.mass[~ended]).any()
@@ -68,23 +68,23 @@ def test_a_token_that_the_target_never_writes_is_counted():
     assert score_samples(model(never, V), None, (0,), Samples(tokens, {}, "x")).impossible == 3
 
 
-def cut(counts: list[float], probs: list[float]) -> list[tuple[list[float], list[float]]]:
+def cut_cells(counts: list[float], probs: list[float]) -> list[tuple[list[float], list[float]]]:
     found = group_by_prefix(torch.tensor([counts], dtype=torch.float64), torch.tensor([probs], dtype=torch.float64))
     return [(seen.tolist(), masses.round(12).tolist()) for seen, masses in found]
 
 
 def test_light_tokens_join_the_lightest_cell():
     """By hand: n = 20, expected 10, 6, 4: the last is below 5 and joins the lightest, so both cells expect 10."""
-    assert cut([12, 5, 3], [0.5, 0.3, 0.2]) == [([12, 8], [0.5, 0.5])]
+    assert cut_cells([12, 5, 3], [0.5, 0.3, 0.2]) == [([12, 8], [0.5, 0.5])]
 
 
 def test_light_tokens_that_reach_five_together_are_a_cell_of_their_own():
     """n = 40, expected 28, 4, 4, 4: the last three are one cell of 12."""
-    assert cut([22, 6, 6, 6], [0.7, 0.1, 0.1, 0.1]) == [([22, 18], [0.7, 0.3])]
+    assert cut_cells([22, 6, 6, 6], [0.7, 0.1, 0.1, 0.1]) == [([22, 18], [0.7, 0.3])]
 
 
 def test_a_prefix_with_one_cell_says_nothing():
-    assert cut([3, 1], [0.5, 0.5]) == cut([30, 1], [1.0, 0.0]) == []
+    assert cut_cells([3, 1], [0.5, 0.5]) == cut_cells([30, 1], [1.0, 0.0]) == []
 
 
 def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_them():
@@ -118,7 +118,7 @@ def test_speculative_and_target_only_samples_have_the_same_cells():
     fast = sample_with_shared_distributions(
         Shard(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000)
     )
-    for samples in (fast, drawn(3000)):
+    for samples in (fast, draw_samples(3000)):
         counts = cells.count_samples(samples)
         possible = cells.masses > 0
         assert counts[possible].sum() == 3000

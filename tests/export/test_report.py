@@ -32,7 +32,7 @@ from specviz.statistics.total_variation import compute_cell_bands
 PIECES = {"1": b" the".hex(), "2": b"=1+1".hex(), "3": b"$x$ <b>".hex(), "4": "猫".encode().hex(), "5": b"\xe2".hex()}
 
 
-def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared distributions", prompt="Once") -> dict:
+def build_report(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared distributions", prompt="Once") -> dict:
     """A report of five thousand draws in six cells, by hand."""
     partition = Partition(
         ((), (1,), (2,), (3,), (4,), (4, 5)),
@@ -54,49 +54,52 @@ def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared distributions", p
 
 @pytest.fixture(scope="module")
 def record():
-    return made()
+    return build_report()
 
 
 @pytest.fixture(scope="module")
-def found(record):
+def built_package(record):
     return bundle.build_report_package(record).files()
 
 
-def test_the_same_report_gives_the_same_bytes(record, found):
+def test_the_same_report_gives_the_same_bytes(record, built_package):
     """Of one figure in each form and kind; test_matplotlib_adapter.py compares files of figures that are drawn at the same time."""
     again = bundle.build_report_package(json.loads(json.dumps(record)))
-    assert [*again.names, "manifest.json", "evidence.zip"] == list(found)
+    assert [*again.names, "manifest.json", "evidence.zip"] == list(built_package)
     names = [name for name in again.names if not name.startswith("tests-1-shared-distributions")]
     assert len([name for name in names if name.startswith("histogram-1")]) == len(PRINTS)
-    assert [name for name in names if found[name] != again.file(name)] == []
+    assert [name for name in names if built_package[name] != again.file(name)] == []
 
 
 @pytest.mark.slow
-def test_the_same_report_gives_the_same_zip(record, found):
-    assert bundle.build_report_package(json.loads(json.dumps(record))).files() == found
+def test_the_same_report_gives_the_same_zip(record, built_package):
+    assert bundle.build_report_package(json.loads(json.dumps(record))).files() == built_package
 
 
-def test_every_kind_of_file_is_there_and_is_what_its_name_says(found):
+def test_every_kind_of_file_is_there_and_is_what_its_name_says(built_package):
     for name in ("histogram-1-shared-distributions", "tests-1-shared-distributions"):
-        assert found[f"{name}.svg"].startswith(b"<?xml") and b"<svg" in found[f"{name}.svg"]
-        assert found[f"{name}.png"].startswith(b"\x89PNG")
-        assert found[f"{name}.pdf"].startswith(b"%PDF")
-        assert f'id="{name}"'.encode() in found["figures.html"]
-    assert found["figures.html"].startswith(b"<!doctype html>") and b"https://cdn" not in found["figures.html"][-50_000:]
+        assert built_package[f"{name}.svg"].startswith(b"<?xml") and b"<svg" in built_package[f"{name}.svg"]
+        assert built_package[f"{name}.png"].startswith(b"\x89PNG")
+        assert built_package[f"{name}.pdf"].startswith(b"%PDF")
+        assert f'id="{name}"'.encode() in built_package["figures.html"]
+    assert (
+        built_package["figures.html"].startswith(b"<!doctype html>")
+        and b"https://cdn" not in built_package["figures.html"][-50_000:]
+    )
 
 
-def test_no_file_holds_a_date(found):
-    for name, content in found.items():
+def test_no_file_holds_a_date(built_package):
+    for name, content in built_package.items():
         if name.endswith((".svg", ".pdf")):
             assert b"<dc:date>" not in content and b"CreationDate" not in content, name
-    with zipfile.ZipFile(io.BytesIO(found["evidence.zip"])) as archive:
+    with zipfile.ZipFile(io.BytesIO(built_package["evidence.zip"])) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         assert archive.testzip() is None
-        assert {entry.filename.removeprefix("evidence/") for entry in archive.infolist()} == set(found) - {"evidence.zip"}
+        assert {entry.filename.removeprefix("evidence/") for entry in archive.infolist()} == set(built_package) - {"evidence.zip"}
 
 
 def test_a_rejected_test_is_drawn_as_one_and_a_p_value_too_small_for_the_axis_at_its_edge():
-    drawn = figures.plot_tests(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
+    drawn = figures.plot_tests(build_report((500, 1990, 10, 1000, 1000, 500))["answers"][0])
     named = {trace.name: trace for trace in drawn.data}
     assert list(named["rejected"].x) == [figures.LEAST_P] * 2 and "not rejected" not in named
 
@@ -120,21 +123,21 @@ def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
     assert (stats.binom.cdf(low - 1, n, probs) <= 0.005).all() and (stats.binom.sf(high, n, probs) <= 0.005).all()
 
 
-def rows(found, name) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(found[name].decode("utf-8-sig"))))
+def rows(built_package, name) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(built_package[name].decode("utf-8-sig"))))
 
 
-def test_tables_hold_the_reports_numbers_to_the_last_digit(record, found):
+def test_tables_hold_the_reports_numbers_to_the_last_digit(record, built_package):
     one = record["answers"][0]
-    assert [int(row["count"]) for row in rows(found, "cells.csv")] == [cell["count"] for cell in one["cells"]]
+    assert [int(row["count"]) for row in rows(built_package, "cells.csv")] == [cell["count"] for cell in one["cells"]]
     total = sum(cell["mass"] for cell in one["cells"])
-    assert [float(row["mass"]) for row in rows(found, "cells.csv")] == [cell["mass"] / total for cell in one["cells"]]
-    assert [float(row["p_value"]) for row in rows(found, "tests.csv")] == [test["p_value"] for test in one["tests"]]
+    assert [float(row["mass"]) for row in rows(built_package, "cells.csv")] == [cell["mass"] / total for cell in one["cells"]]
+    assert [float(row["p_value"]) for row in rows(built_package, "tests.csv")] == [test["p_value"] for test in one["tests"]]
 
 
-def test_no_text_in_a_table_is_taken_for_a_formula(found):
-    assert all(row["text"].startswith('"') or row["text"] == "" for row in rows(found, "cells.csv"))
-    assert any("=1+1" in row["text"] for row in rows(found, "cells.csv"))
+def test_no_text_in_a_table_is_taken_for_a_formula(built_package):
+    assert all(row["text"].startswith('"') or row["text"] == "" for row in rows(built_package, "cells.csv"))
+    assert any("=1+1" in row["text"] for row in rows(built_package, "cells.csv"))
 
 
 def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_they_are(record):
@@ -143,11 +146,11 @@ def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_the
     assert make_printable("猫 é") in ("猫 é", "‹U+732B› é")
 
 
-def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
-    manifest = json.loads(found["manifest.json"])
+def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, built_package):
+    manifest = json.loads(built_package["manifest.json"])
     assert manifest["files"] == {
         name: hashlib.sha256(content).hexdigest()
-        for name, content in found.items()
+        for name, content in built_package.items()
         if name not in ("manifest.json", "evidence.zip")
     }
     assert manifest["digest"] == record["digest"] and manifest["models"]["target_sha256"] == "a" * 64
@@ -179,7 +182,7 @@ def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
     parser = argparse.ArgumentParser()
     verify.add_arguments(parser)
     for prompt in ("Once", 'it\'s -- "so"\n$HOME', "-x", ""):
-        words = shlex.split(bundle.build_commands(made(prompt=prompt))[0])
+        words = shlex.split(bundle.build_commands(build_report(prompt=prompt))[0])
         assert words[:4] == ["python", "-m", "specviz", "verify"]
         options = parser.parse_args(words[4:])
         asked = verify.read_verify_settings(options)
@@ -187,8 +190,8 @@ def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
         assert asked == stored and options.samples == 5000 and options.mode == "shared-distributions"
 
 
-def test_the_caption_says_n_test_detectable_distance_pair_and_settings(found):
-    caption = found["caption.txt"].decode()
+def test_the_caption_says_n_test_detectable_distance_pair_and_settings(built_package):
+    caption = built_package["caption.txt"].decode()
     for words in (
         "5,000 samples",
         "chi-square p = ",
@@ -201,23 +204,23 @@ def test_the_caption_says_n_test_detectable_distance_pair_and_settings(found):
         assert words in caption
 
 
-def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path, found):
+def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path, built_package):
     folder = tmp_path / "evidence"
-    write_folder(folder, found)
-    assert {path.name for path in folder.iterdir()} == set(found)
-    write_folder(folder, found)
+    write_folder(folder, built_package)
+    assert {path.name for path in folder.iterdir()} == set(built_package)
+    write_folder(folder, built_package)
     assert {path.name for path in tmp_path.iterdir()} == {"evidence"}
     (folder / "thesis.tex").write_text("years of work")
     with pytest.raises(SettingsError, match=r"'thesis\.tex' is no part of one"):
-        write_folder(folder, found)
+        write_folder(folder, built_package)
     assert (folder / "thesis.tex").read_text() == "years of work"
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_a_full_disk_leaves_nothing_half_written(tmp_path, found, monkeypatch, earlier):
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, built_package, monkeypatch, earlier):
     folder, real, written = tmp_path / "evidence", os.fsync, []
     if earlier:
-        write_folder(folder, found)
+        write_folder(folder, built_package)
     before = {path.name: path.read_bytes() for path in folder.iterdir()} if earlier else None
 
     def full(handle):
@@ -228,7 +231,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, found, monkeypatch, e
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SettingsError, match="No space left on device"):
-        write_folder(folder, found)
+        write_folder(folder, built_package)
     assert [path.name for path in tmp_path.iterdir()] == (["evidence"] if earlier else [])
     if earlier:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -245,8 +248,8 @@ def test_what_cannot_be_written_is_said_before_anything_is_drawn(tmp_path, capsy
 
 
 def test_a_report_without_cells_has_tests_and_no_histogram():
-    record = made()
+    record = build_report()
     record["answers"][0] |= {"cells": [], "detectable_tv": None}
-    found = bundle.build_report_package(record)
-    assert list(found.pictures) == ["tests-1-shared-distributions"]
-    assert rows({"cells.csv": found.file("cells.csv")}, "cells.csv") == []
+    built_package = bundle.build_report_package(record)
+    assert list(built_package.pictures) == ["tests-1-shared-distributions"]
+    assert rows({"cells.csv": built_package.file("cells.csv")}, "cells.csv") == []

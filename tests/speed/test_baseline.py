@@ -25,7 +25,7 @@ SETTINGS = Settings(prompt="Once upon", max_new_tokens=6, gamma=2)
 
 
 @pytest.fixture
-def timed(monkeypatch, pair):
+def set_times(monkeypatch, pair):
     """timed({way: times as fast as the loop}): what a clock of the ways finds; returns the ways of each clock that was made."""
     clocks: list[list[str]] = []
 
@@ -49,24 +49,24 @@ def timed(monkeypatch, pair):
     module._kept.pop(pair.target, None)
 
 
-def test_the_fastest_way_is_the_baseline_and_the_loop_needs_no_word(timed, pair):
+def test_the_fastest_way_is_the_baseline_and_the_loop_needs_no_word(set_times, pair):
     ids = pair.encode("Once upon")
-    clocks = timed({GENERATE: 1.5})
+    clocks = set_times({GENERATE: 1.5})
     assert find_baseline(pair, SETTINGS, ids) == Baseline(GENERATE, 1.5) == find_baseline(pair, SETTINGS, ids)
     assert clocks == [[LOOP, GENERATE]], "once for a target and a distribution"
-    timed({GENERATE: 0.4})
+    set_times({GENERATE: 0.4})
     assert find_baseline(pair, replace(SETTINGS, temperature=0.0), ids) is None
     assert "generate() of transformers, measured 1.50 times as fast as" in Baseline(GENERATE, 1.5).in_words
     with pytest.raises(ValueError, match="is faster than"):
         Baseline(GENERATE, 1.0)
 
 
-def test_a_way_that_cannot_write_the_text_is_left_out(timed, pair, monkeypatch):
+def test_a_way_that_cannot_write_the_text_is_left_out(set_times, pair, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("no such processor")
 
     monkeypatch.setattr(module, "generate_text", refuse)
-    clocks = timed({})
+    clocks = set_times({})
     assert find_baseline(pair, SETTINGS, pair.encode("Once upon")) is None and clocks == [[LOOP]]
 
 

@@ -12,16 +12,21 @@ from tests.chance import SEED, in_band, least_favorable, zipf
 from tests.statistics.many import compute_homogeneity_p_values
 
 
-def named(continuations):
+def list_shared_beginnings(continuations):
     order, starts, ends = find_shared_beginnings(continuations)
     return sorted(sorted(continuations[i] for i in order[a:b]) for a, b in zip(starts, ends, strict=True))
 
 
 def test_shared_beginnings_by_hand():
     """b, bc, bcd and a, ab, ab: those with a, those with b, those with bc, and the two that are equal."""
-    assert named(["ab", "ab", "a", "b", "bc", "bcd", "x"]) == [["a", "ab", "ab"], ["ab", "ab"], ["b", "bc", "bcd"], ["bc", "bcd"]]
-    assert named([(1, 2), (1, 3), (2,)]) == [[(1, 2), (1, 3)]]
-    assert named(["abc", "abc"]) == named(["a", "b"]) == named(["a"]) == []
+    assert list_shared_beginnings(["ab", "ab", "a", "b", "bc", "bcd", "x"]) == [
+        ["a", "ab", "ab"],
+        ["ab", "ab"],
+        ["b", "bc", "bcd"],
+        ["bc", "bcd"],
+    ]
+    assert list_shared_beginnings([(1, 2), (1, 3), (2,)]) == [[(1, 2), (1, 3)]]
+    assert list_shared_beginnings(["abc", "abc"]) == list_shared_beginnings(["a", "b"]) == list_shared_beginnings(["a"]) == []
 
 
 def test_three_against_three_by_hand():

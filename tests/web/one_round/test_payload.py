@@ -103,8 +103,8 @@ def test_a_busy_machine_is_named_beside_the_times():
 
 def test_a_round_can_follow_unless_the_text_ended_or_is_full():
     assert build_round_payload(traces.story())["more"]
-    assert not build_round_payload(traces.ended())["more"]
-    assert not build_round_payload(traces.ended("length"))["more"]
+    assert not build_round_payload(traces.build_ended_trace())["more"]
+    assert not build_round_payload(traces.build_ended_trace("length"))["more"]
     assert not build_round_payload(traces.story(max_new_tokens=8))["more"]
 
 

@@ -41,10 +41,10 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
         traces.nothing_drafted,
         traces.sixteen,
         traces.without_distributions,
-        traces.ended,
+        traces.build_ended_trace,
         traces.unusual,
     )
-    for trace in [maker() for maker in makers] + [traces.ended("length")]:
+    for trace in [maker() for maker in makers] + [traces.build_ended_trace("length")]:
         for round_ in range(len(trace.rounds)):
             for step in build_trace_steps(trace, round_):
                 assert step.sentence.endswith(".") and "\n" not in step.sentence
@@ -78,7 +78,7 @@ def test_equal_distributions_accept_every_draft_token_whatever_the_uniform_shows
 
 
 def test_checks_after_the_end_of_the_text_are_not_told():
-    ended = traces.ended()
+    ended = traces.build_ended_trace()
     assert list_checked(ended.rounds[0]) == [0, 1]
     assert find_replaced(ended.rounds[0]) is None
     assert list_kinds(ended)[-2:] == ["stop", "tally"]
