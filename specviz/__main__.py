@@ -20,7 +20,7 @@ from specviz.cli.common.progress import set_quiet
 from specviz.errors import SpecvizError, is_out_of_memory
 from specviz.process import bound_spin
 
-DISK = {
+DISK_ERRORS = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
 }
 LIBRARIES = ("numpy", "scipy", "torch", "transformers", "streamlit", "plotly", "matplotlib")
@@ -109,7 +109,7 @@ def _print_refusal(command: str, sentence: str) -> int:
 
 def _explain_machine_error(error: Exception) -> str:
     """A sentence where the machine is what failed: its disk, its memory, or its set of libraries. Empty for anything else."""
-    if isinstance(error, OSError) and error.errno in DISK:
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         where = f"'{error.filename}'" if error.filename else "The output"
         return f"{where} could not be written or read ({error.strerror})."
     if is_out_of_memory(error):

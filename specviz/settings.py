@@ -20,13 +20,13 @@ from specviz.errors import SettingsError
 from specviz.randomness import Purpose
 from specviz.records import load_toml
 
-T = TypeVar("T")
+Value = TypeVar("Value")
 FASTEST_GAMMA = 3  # of the fixed draft lengths, on the shipped pair; where a page or a command is about speed
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
 TREE_LEVELS = 8
-SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
-OFF = "leave it out to switch it off"
-LARGEST_SHOWN = 10**6  # the upper bound of a range that --help names
+DEFAULT_TREE_SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
+SWITCH_OFF = "leave it out to switch it off"
+MAX_SHOWN_BOUND = 10**6  # the upper bound of a range that --help names
 PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 MAX_UNIFORM_NOTICES = 5  # unusable random numbers of a link that get a sentence of their own
 _TYPES: dict[str, type] = {"int": int, "float": float, "str": str}
@@ -82,7 +82,7 @@ class Setting:
     @property
     def description(self) -> str:
         """Help of an option: what it does, range and default."""
-        said = f"{self.help}, {self.range}" if self.range and self.high <= LARGEST_SHOWN else self.help
+        said = f"{self.help}, {self.range}" if self.range and self.high <= MAX_SHOWN_BOUND else self.help
         said = f"for {', '.join(self.read_by)}: {said}" if self.read_by else said
         return f"{said} (default: {self.shown})" if self.shown else said
 
@@ -255,7 +255,7 @@ class Settings:
         return replace(settings, uniforms=uniforms), notices + left_out
 
 
-def update_names(values: Mapping[str, T]) -> dict[str, T]:
+def update_names(values: Mapping[str, Value]) -> dict[str, Value]:
     """The settings of a link or record under their present names. Values under a present name win over those under an old one."""
     renamed = {OLD_NAMES[name]: value for name, value in values.items() if name in OLD_NAMES}
     return renamed | {name: value for name, value in values.items() if name not in OLD_NAMES}
@@ -269,7 +269,7 @@ def read_tree_shape(tree: str) -> tuple[int, ...]:
     if not tree:
         return ()
     if not _TREE.fullmatch(tree):
-        raise SettingsError("tree", tree[:60], f"children per level, such as {SHAPE}")
+        raise SettingsError("tree", tree[:60], f"children per level, such as {DEFAULT_TREE_SHAPE}")
     levels = tuple(map(int, tree.split("-")))
     nodes = sum(math.prod(levels[: depth + 1]) for depth in range(len(levels)))
     if len(levels) > TREE_LEVELS or 0 in levels or nodes > NODES_MAX:

@@ -19,8 +19,8 @@ from torch import Tensor
 from specviz.audit.first_difference import FirstDifference, find_first_difference
 from specviz.audit.known_bugs import (
     DRAFT_KINDS,
-    FACTORS,
     SETTINGS,
+    TEMPERATURE_FACTORS,
     DraftSchedule,
     EdgeProbabilities,
     KnownBug,
@@ -173,7 +173,7 @@ def compute_log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray)
 
 def _refine_temperature(found: Sequence[_ScoredBug], table: PrefixTable, settings: Settings) -> Iterator[_ScoredBug]:
     """The best temperature of a grid, improved between its neighbors."""
-    found = [one for one in found if one.bug.factor in FACTORS]
+    found = [one for one in found if one.bug.factor in TEMPERATURE_FACTORS]
     best = max(found, key=lambda one: one.score)
     exact = table.gather(table.p)
     scores = {one.bug.factor: one.score for one in found if one.schedule == best.schedule and one.bug.factor is not None}

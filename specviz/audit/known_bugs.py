@@ -26,12 +26,12 @@ from specviz.verification.token import EmptyResidualError, compute_residual
 from specviz.verification.typical import compute_typical_bound
 from specviz.verification.warp import warp
 
-FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
+TEMPERATURE_FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
 STRANGE_FACTORS = {
     inf: "infinite",
     -0.02: "negative",
 }  # further ones, which memory that was never written holds as well, and their names
-UNIFORMS = 32  # values of a random number that a whole sample shares
+SHARED_UNIFORMS = 32  # values of a random number that a whole sample shares
 OTHER_SETTINGS = (  # sampling settings that servers have by default
     Settings(temperature=0.0), Settings(temperature=0.5), Settings(temperature=0.7), Settings(temperature=0.8), Settings(temperature=1.2),
     Settings(temperature=1.5), Settings(temperature=2.0), Settings(top_k=20), Settings(top_k=40), Settings(top_k=50), Settings(top_p=0.8),
@@ -175,8 +175,8 @@ def _list_draft_bugs(
     def share_uniform(table: PrefixTable) -> Iterator[NextTokenSplit]:
         q = drawn(table.q)
         share, replaced = _compute_acceptance(table.p, q), _compute_residual(table.p, q)
-        for number in range(UNIFORMS):
-            yield apply_token_rule(table.p, q, q, replaced, ((number + 0.5) / UNIFORMS < share).double())
+        for number in range(SHARED_UNIFORMS):
+            yield apply_token_rule(table.p, q, q, replaced, ((number + 0.5) / SHARED_UNIFORMS < share).double())
 
     found = [
         KnownBug("gate", is_greedy, apply_gate),
@@ -186,7 +186,9 @@ def _list_draft_bugs(
     if greedy:
         return found
     found += [KnownBug("R5", is_greedy, replace_from_target), KnownBug("R7", is_greedy, share_uniform)]
-    found += [build_pass_temperature(is_greedy, factor, settings.temperature) for factor in (*FACTORS, *STRANGE_FACTORS)]
+    found += [
+        build_pass_temperature(is_greedy, factor, settings.temperature) for factor in (*TEMPERATURE_FACTORS, *STRANGE_FACTORS)
+    ]
     found += [build_undefined_temperature()] if is_greedy else []
     if warped:
         found.append(KnownBug("R4", is_greedy, lambda table: [apply_token_rule(soft[0], drawn(table.q), drawn(table.q))]))

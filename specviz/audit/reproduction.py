@@ -13,7 +13,7 @@ from specviz.records import load_toml
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import count_equality_draws_needed, count_rate_draws_needed, count_two_rates_draws_needed
 
-Z = 2.326  # a normal variable is above it once in 100
+NORMAL_QUANTILE = 2.326  # a normal variable is above it once in 100
 SCRIPTS = load_toml("texts/reproduction")
 
 
@@ -176,7 +176,7 @@ def plan_reproduction(
 def count_samples_to_reach(reaching: int, share: float) -> int:
     """Samples of which ``reaching`` have the prefix 99 times in 100. share: of samples that have it, above 0."""
     total = reaching
-    while total * share - Z * sqrt(total * share * (1.0 - share)) < reaching:
+    while total * share - NORMAL_QUANTILE * sqrt(total * share * (1.0 - share)) < reaching:
         total = ceil(total * 1.01) + 1
     return total
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.settings import CUT_FIELDS, OFF, PROMPT_MAX, check_number, check_whole
+from specviz.settings import CUT_FIELDS, PROMPT_MAX, SWITCH_OFF, check_number, check_whole
 
 MAX_TOKENS = 64  # of a sample: longer ones need more samples than any server gives
 MAX_TEMPERATURE = 1000.0  # temperature of a probe: every token is about as likely as any other
@@ -41,10 +41,10 @@ class SamplingRequest:
         check_whole("max-tokens", self.max_tokens, 1, MAX_TOKENS)
         check_number("temperature", self.temperature, 0.0, MAX_TEMPERATURE, f"a number from 0 (greedy) to {MAX_TEMPERATURE:g}")
         if self.top_k is not None:
-            check_whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
+            check_whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {SWITCH_OFF}")
         for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
             if value is not None:
-                check_number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
+                check_number(name, value, 0.0, 1.0, f"above 0 and at most 1; {SWITCH_OFF}", above=True)
         if not self.prompt:
             raise SettingsError("prompt", self.prompt, "a text: servers refuse an empty one, or answer it in ways of their own")
         if len(self.prompt) > PROMPT_MAX:

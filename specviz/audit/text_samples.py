@@ -31,7 +31,7 @@ from specviz.settings import Settings
 from specviz.statistics.finding import format_count
 from specviz.statistics.twosample import MOST, permutation_test
 
-MODE = "texts"
+TEXT_MODE = "texts"
 MIN_EXPECTED = 5.0  # samples that a cell expects at least
 SEARCH_SHARE = 0.25  # a sequence is looked for if it has this share of the least mass of a cell
 PRUNED_SHARE = 1e-3  # other ways to write a text are followed down to this share of it
@@ -304,7 +304,7 @@ def run_text_tests(
         name="two samples: these and target-only",
         on_progress=scale_progress(on_progress, 0.7, 1.0),
     )
-    found = TestReport(MODE, plan, (*run_joint_tests(plan, partition, counts), two), partition, counts)
+    found = TestReport(TEXT_MODE, plan, (*run_joint_tests(plan, partition, counts), two), partition, counts)
     about = describe_texts(distribution, partition, counts)
     return build_report(
         file.name, [found], pair, settings, files=[file.describe()], file_note=" ".join(filter(None, (said, about["sentence"])))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from specviz.audit.target import AuditTarget
     from specviz.models.pairs.loading import LoadedPair
 
-CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
-TV = 0.02  # default of --min-tv
+EXIT_CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
+DEFAULT_MIN_TV = 0.02  # default of --min-tv
 RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
 MAX_TESTED = 4  # tokens of a sample that are tested
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     longer = "tokens to ask for, where a server drafts only in longer requests (default: --max-new-tokens)"
     add_count(add, "max-tokens", 1, MAX_TOKENS, longer)
     add_declared_counts(add, CollectionSize, "samples")
-    add_min_tv(add, TV)
+    add_min_tv(add, DEFAULT_MIN_TV)
     group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
     group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
     group("--target", metavar="T", help="folder or hub name of the model that the server runs")
@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
         log_line(sentence)
     print_record(report, options, verdict.format_verdict)
     log_line(f"samples, who answered, and the certificate: {folder}")
-    return CODES[report["verdict"]]
+    return EXIT_CODES[report["verdict"]]
 
 
 def read_audit_settings(options: argparse.Namespace) -> Settings:

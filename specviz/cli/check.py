@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from specviz.evidence.certificate import FieldResult
 
 
-CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
+EXIT_CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         lines, missing = redraw_samples(record, lines, options)
     found = summarize_lines(lines, missing)
     print_record(found, options, format_outcome)
-    return CODES[found["outcome"]]
+    return EXIT_CODES[found["outcome"]]
 
 
 def redraw_samples(

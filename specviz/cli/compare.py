@@ -8,7 +8,7 @@ from pathlib import Path
 from specviz.cli.common.options import add_seed_option
 from specviz.cli.common.output import add_min_tv, add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
-from specviz.cli.verify import CODES, TV, format_report
+from specviz.cli.verify import DEFAULT_MIN_TV, EXIT_CODES, format_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             name, type=Path, metavar=name.upper(), help="samples as JSON lines (docs/how-to/checking-your-server.md)"
         )
-    add_min_tv(parser.add_argument, TV)
+    add_min_tv(parser.add_argument, DEFAULT_MIN_TV)
     add_seed_option(parser)
     add_report_options(parser)
 
@@ -33,4 +33,4 @@ def run(options: argparse.Namespace) -> int:
     )
     write_report(record, options)
     print_record(record, options, format_report)
-    return CODES[record["verdict"]]
+    return EXIT_CODES[record["verdict"]]

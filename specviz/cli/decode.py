@@ -32,8 +32,8 @@ from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
 DISTRIBUTIONS_LIMIT = 256 * 2**20
-ORIGINS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
-PLAIN = "\x1b[0m"
+ORIGIN_COLORS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
+RESET_COLOR = "\x1b[0m"
 COLOR = Choice("color", ("auto", "always", "never"))
 
 
@@ -126,14 +126,14 @@ def format_trace(trace: Trace, color: bool) -> str:
 def _color_runs(parts: list[tuple[str, bytes]]) -> str:
     """Color runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
     runs = ((origin, b"".join(piece for _, piece in run)) for origin, run in groupby(parts, key=lambda part: part[0]))
-    return "".join(f"{ORIGINS[origin]}{run.decode('utf-8', 'replace')}{PLAIN}" for origin, run in runs)
+    return "".join(f"{ORIGIN_COLORS[origin]}{run.decode('utf-8', 'replace')}{RESET_COLOR}" for origin, run in runs)
 
 
 def _format_tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
     words, counts = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}, []
     for kind, word in words.items():
         said = f"{sum(origin == kind for origin, _ in parts)} {word}"
-        counts.append(f"{ORIGINS[kind]}{said}{PLAIN}" if color else said)
+        counts.append(f"{ORIGIN_COLORS[kind]}{said}{RESET_COLOR}" if color else said)
     passes = len(trace.rounds)
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models

@@ -20,11 +20,11 @@ from specviz.cli.common.output import add_format_option, add_min_tv, print_recor
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 
-TV = 0.02  # default of --min-tv: total variation that exact cells must detect
-LEAST_TV = 0.005  # a smaller one takes hours
+DEFAULT_MIN_TV = 0.02  # default of --min-tv: total variation that exact cells must detect
+SMALLEST_MIN_TV = 0.005  # a smaller one takes hours
 PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that n-gram methods can copy
 WORKERS = 2  # processes on a CPU
-MARKS = {
+VERDICT_MARKS = {
     "consistent": "exact",
     "coincides": "same",
     "rejected": "lossy",
@@ -33,13 +33,13 @@ MARKS = {
     "nothing tested": "untested",
 }
 NOTHING_TESTED = "nothing tested"
-UNREACHED = {  # a count of 0 -> in words
+UNREACHED_PARTS = {  # a count of 0 -> in words
     "accepted": "no draft token accepted",
     "rejected": "no draft token rejected",
     "bonus": "no bonus token",
     "rollbacks": "no cache rolled back",
 }
-COLORS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
+MARK_COLORS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
     "exact: samples follow the target's distribution   lossy: rejected, as expected of this rule   same: lossy rule, same text",
     "untested: no draft token was proposed   WRONG: not the expected result   .: the combination makes no sense, see below",
@@ -54,14 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_setting(add, name)
     add_setting(add, "prompt", default=PROMPT, shown="a text that repeats itself")
     add_seed_option(parser)
-    add_min_tv(add, TV)
+    add_min_tv(add, DEFAULT_MIN_TV)
     add_cluster_option(parser)
     add_format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.min_tv < LEAST_TV:
-        raise SettingsError("min-tv", options.min_tv, f"from {LEAST_TV} to 1")
+    if options.min_tv < SMALLEST_MIN_TV:
+        raise SettingsError("min-tv", options.min_tv, f"from {SMALLEST_MIN_TV} to 1")
     check_cluster(options)
     settings = read_settings(options, prompt=options.prompt or PROMPT)
     from specviz.evidence.matrix import choose_lines_and_rules, evaluate_matrix
@@ -85,15 +85,15 @@ def format_matrix(record: dict[str, Any], color: bool = False) -> str:
     cells = {(cell["line"], cell["column"], cell["rule"]): cell for cell in record["cells"]}
     names = list(dict.fromkeys(cell["line"] for cell in record["cells"]))
     rules = list(dict.fromkeys(cell["rule"] for cell in record["cells"]))
-    wide, narrow = max(map(len, names)) + 2, max(map(len, [*rules, *MARKS.values()])) + 1
+    wide, narrow = max(map(len, names)) + 2, max(map(len, [*rules, *VERDICT_MARKS.values()])) + 1
     columns = list(record["columns"])
     head = " " * wide + "".join(_format_heading(record, column).ljust(narrow * len(rules) + 2) for column in columns)
     below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
 
     def format_cell(name: str, column: str, rule: str) -> str:
         cell = cells[name, column, rule]
-        mark = MARKS[cell["verdict"]] if cell["right"] or cell["verdict"] == NOTHING_TESTED else "WRONG"
-        return f"{COLORS[mark]}{mark:<{narrow}}\x1b[0m" if color and mark in COLORS else mark.ljust(narrow)
+        mark = VERDICT_MARKS[cell["verdict"]] if cell["right"] or cell["verdict"] == NOTHING_TESTED else "WRONG"
+        return f"{MARK_COLORS[mark]}{mark:<{narrow}}\x1b[0m" if color and mark in MARK_COLORS else mark.ljust(narrow)
 
     table = [
         name.ljust(wide) + "  ".join("".join(format_cell(name, c, rule) for rule in rules) for c in columns) for name in names
@@ -140,7 +140,7 @@ def _list_unreached(record: dict[str, Any]) -> list[str]:
     cells: dict[str, list[str]] = {}
     for cell in record["cells"]:
         exercised = cell["exercised"] or {"proposed": 0}
-        for part, name in UNREACHED.items():
+        for part, name in UNREACHED_PARTS.items():
             if exercised["proposed"] and exercised[part] == 0:
                 cells.setdefault(name, []).append(f"{cell['line']} / {cell['rule']}, {_format_heading(record, cell['column'])}")
     return [f"{name}: {', '.join(names)}" for name, names in cells.items()]

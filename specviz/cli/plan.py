@@ -29,9 +29,9 @@ from specviz.speed.records.plan import parse_prompts
 if TYPE_CHECKING:
     from specviz.speed.records.plan import PlanRow, RoundCostCurve, SpeedPlan
 
-GAMMAS = "1-8"
-SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
-PROMPTS = 4096  # of a file, at most
+DEFAULT_GAMMAS = "1-8"
+GAMMA_RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
+MAX_PROMPTS = 4096  # of a file, at most
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,11 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a text like those that will be written, UTF-8; or give --prompts",
     )
-    add("--prompts", type=Path, metavar="FILE", help=f"prompts, one to a line, UTF-8, 2 to {PROMPTS}: each is continued as it is")
+    add(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help=f"prompts, one to a line, UTF-8, 2 to {MAX_PROMPTS}: each is continued as it is",
+    )
     proposers = "a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial"
     add("--proposer", default="draft", metavar="NAME", help=proposers)
     add("--rule", default="token", metavar="NAME", help="acceptance rule: token (default), or block, with its gain over token")
-    add("--gammas", default=GAMMAS, metavar="A-B", help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
+    add(
+        "--gammas",
+        default=DEFAULT_GAMMAS,
+        metavar="A-B",
+        help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {DEFAULT_GAMMAS})",
+    )
     add_declared_counts(add, PlanEffort, "continuations", "opening")
     add_setting(add, "max_new_tokens", default=96, low=8, high=1024, help="tokens of each continuation")
     add_seed_option(parser)
@@ -76,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.speed.plan import make_plan
 
     refuse_unplanned(settings)
-    text = content if options.prompts is None else parse_prompts(content, PROMPTS)
+    text = content if options.prompts is None else parse_prompts(content, MAX_PROMPTS)
     probes = 0 if options.tokens_only else options.probes
     effort = PlanEffort(options.continuations, options.opening, probes, options.check, options.runs)
     try:
@@ -91,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
 def read_gammas(text: str) -> tuple[int, ...]:
     """``1-8`` or ``4`` -> every gamma in it, ascending. Raises SettingsError for a range that is reversed, empty or out of bounds."""
-    match = SPAN.fullmatch(text.strip())
+    match = GAMMA_RANGE.fullmatch(text.strip())
     if not match:
         raise SettingsError("gammas", text, "a range such as 1-8, or one number")
     low, high = int(match[1]), int(match[2] or match[1])

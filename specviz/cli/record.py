@@ -27,16 +27,16 @@ from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.trace import SCHEMA, Trace
 
 PROMPT = "Once upon a time there lived an old"  # of the methods and the passage, without --prompt
-SURVEY_LENGTH = 96  # tokens of each other text of the passage
-OPENING, LENGTH = 48, 64  # plans, batches, setups: tokens before and after each place of a text
-PROBES = 15  # plans: runs of the cost probes
-DRAFTS = ("storybook", "storybook-plain")  # batches: of one shape, so that one set of passes is true of both
-BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: held out from training
-TOKENS, GREEDY = 96, 96  # setups: tokens of a timed text and of a greedy one
-SAMPLED = 2  # samples: tokens of each
-TREES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
+SURVEY_TOKENS = 96  # tokens of each other text of the passage
+OPENING_TOKENS, CONTINUATION_TOKENS = 48, 64  # plans, batches, setups: tokens before and after each place of a text
+PLAN_PROBES = 15  # plans: runs of the cost probes
+BATCH_PAIRS = ("storybook", "storybook-plain")  # batches: of one shape, so that one set of passes is true of both
+SETUPS_BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: held out from training
+TIMED_TOKENS, GREEDY_TOKENS = 96, 96  # setups: tokens of a timed text and of a greedy one
+SAMPLE_TOKENS = 2  # samples: tokens of each
+TREE_CURVES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
+TREE_TOKENS = 96  # trees: tokens after each prompt of the bench
 COST_MODEL = ASSETS / "costs" / "this-machine.json"  # costs: the pages and ``plan --costs this-machine`` find it there
-TREE_LENGTH = 96  # trees: tokens after each prompt of the bench
 
 
 class RecordedText(NamedTuple):
@@ -114,7 +114,7 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
     for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
         writing, reading = (progress.make_part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
         one = write_passage(pair, replace(base, **probs), options.runs, writing)
-        texts = survey_texts(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
+        texts = survey_texts(pair, one.settings, options.texts, SURVEY_TOKENS, reading)
         found[name] = replace(one, survey=texts, models={**one.models, **hash_pair(pair)})
         log_line(f"{name}: {describe_speed(one)}")
     return RecordedText(dump_passages(found), f"{len(found)} distributions, {base.max_new_tokens} tokens each way")
@@ -128,9 +128,9 @@ def record_plans(settings: Settings, options: argparse.Namespace, progress: Prog
     from specviz.speed.study import TEXTS_FOLDER
 
     text, found = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8"), {}
-    effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
+    effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES, check=True, runs=options.runs)
     for number, choice in enumerate(PLAN_CHOICES):
-        asked = replace(choice.build_settings(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=LENGTH)
+        asked = replace(choice.build_settings(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=CONTINUATION_TOKENS)
         on_progress = progress.make_part(number, len(PLAN_CHOICES))
         found[choice.key] = make_plan(load_models(asked), asked, text, PLAN_GAMMAS, effort, f"{PLAN_TEXT}.txt", on_progress)
         log_line(f"{choice.key}: {found[choice.key].in_words}")
@@ -143,11 +143,11 @@ def record_batches(settings: Settings, options: argparse.Namespace, progress: Pr
     from specviz.speed.records.plan import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
     from specviz.speed.study import TEXTS_FOLDER
 
-    choices = [PlanChoice(draft, temperature) for draft in DRAFTS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
-    asked = {choice.key: replace(choice.build_settings(settings), max_new_tokens=LENGTH) for choice in choices}
+    choices = [PlanChoice(draft, temperature) for draft in BATCH_PAIRS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
+    asked = {choice.key: replace(choice.build_settings(settings), max_new_tokens=CONTINUATION_TOKENS) for choice in choices}
     pairs = {key: (load_models(one), one) for key, one in asked.items()}
     text = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
-    found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, on_progress=progress)
+    found = measure_batches(pairs, text, options.texts, OPENING_TOKENS, 3 * options.runs, on_progress=progress)
     print(found.describe(choices[0].key))
     summary = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
     return RecordedText(found.to_json(), summary, 0 if found.steady else NO_VERDICT)
@@ -162,9 +162,9 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
 
     pair = load_models(settings)
     asked = settings.without_cuts(temperature=1.0, prompt="")
-    places = cut_openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
-    effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
-    found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
+    places = cut_openings(pair, SETUPS_BOOK.read_text(encoding="utf-8"), OPENING_TOKENS, CONTINUATION_TOKENS, options.texts)
+    effort = SetupEffort(options.positions, options.runs, TIMED_TOKENS, options.texts, GREEDY_TOKENS)
+    found = compare_setups(pair, asked, places, effort, SETUPS_BOOK.name, progress)
     if not found.is_steady:
         log_line(f"The speeds are no verdict: {found.noise_note}")
     text = dump_setups(replace(found, models={**found.models, **hash_pair(pair)}))
@@ -178,9 +178,9 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
     from specviz.speed.machine import describe_machine, format_today
 
     pair, points = load_models(settings), {}
-    found = measure_pass_curves(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, log_line)
+    found = measure_pass_curves(pair, settings.gamma, TREE_TOKENS, 3 * options.runs, log_line)
     for temperature in (0.0, 1.0):
-        for proposer, name in TREES.items():
+        for proposer, name in TREE_CURVES.items():
             if budgets := found.budgets.get(f"{name}, temperature {temperature:g}", ()):
                 points[format_curve_key(proposer, temperature)] = tuple(
                     NodeCountPoint(b.nodes, b.tokens_per_pass, b.speed) for b in budgets
@@ -197,7 +197,7 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
     from specviz.speed.study import TEXTS_FOLDER
 
     pair, text = load_models(settings), (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
-    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING, settings.max_new_tokens, options.texts)]
+    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, settings.max_new_tokens, options.texts)]
     found = measure_cost_model(pair, settings, prompts, 3 * options.runs, progress)
     return RecordedText(
         found.to_json(), f"{found.title}: a token {found.alone:.2f} ms, a draft step {found.find_draft().step:.2f} ms"
@@ -212,7 +212,7 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load_models(asked)
-    exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLED), options.samples, progress.make_part(0, 2))
+    exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLE_TOKENS), options.samples, progress.make_part(0, 2))
     found = RecordedSamples(exact, record_bug(pair, asked, progress.make_part(1, 2)))
     return RecordedText(
         found.to_json(), f"{exact.result.n:,} samples, and {found.mistakes.result.n:,} of {found.mistakes.mistake}"
@@ -234,7 +234,10 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
     ),
     "samples": Recording("samples and their tests, of Is it exact? and Break it", record_samples, samples=100_000),
     "costs": Recording(
-        "a cost model of this machine, for plan --costs and the pages about speed", record_costs, length=LENGTH, texts=8
+        "a cost model of this machine, for plan --costs and the pages about speed",
+        record_costs,
+        length=CONTINUATION_TOKENS,
+        texts=8,
     ),
     "trees": Recording("how many nodes of a tree pay, the default of --tree-budget", record_trees),
 }

@@ -9,7 +9,7 @@ from specviz.cli.common.options import add_count
 from specviz.cli.common.parser import NO_LIMIT, Choice
 from specviz.errors import TrainingError
 
-ROLES = ("draft", "target", "distilled", "heads", "exit", "eagle")
+TRAINED_MODELS = ("draft", "target", "distilled", "heads", "exit", "eagle")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out = "folder of checkpoints and models (default: training-run)"
     add("--out", type=Path, default="training-run", metavar="DIR", help=out)
     only = "train only this part; may be repeated (default: all)"
-    add("--only", type=Choice("only", ROLES), action="append", metavar=",".join(ROLES), help=only)
+    add("--only", type=Choice("only", TRAINED_MODELS), action="append", metavar=",".join(TRAINED_MODELS), help=only)
     add_count(add, "tokens", 1, NO_LIMIT, "number of training tokens, for a short trial (default: as for the shipped pair)")
 
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.training.card import measure_and_write
     from specviz.training.pair import train_pair
 
-    train_pair(options.data, options.out, tuple(options.only or ROLES), options.tokens)
+    train_pair(options.data, options.out, tuple(options.only or TRAINED_MODELS), options.tokens)
     if options.heldout is not None:
         measure_and_write(options.out, options.heldout)
     return 0

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 MODES = ("both", "shared-distributions", "engine")
 DEFAULT_SAMPLES = 200_000
-CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing tested": NOTHING_TESTED}
-TV = 0.01  # default of --min-tv
-BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
-NOTED = ("chi-square", "permutation of two files")  # tests whose notes are printed
+EXIT_CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing tested": NOTHING_TESTED}
+DEFAULT_MIN_TV = 0.01  # default of --min-tv
+ENGINE_SECONDS = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
+TESTS_WITH_NOTES = ("chi-square", "permutation of two files")  # tests whose notes are printed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,11 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=",".join(MODES),
         help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
     )
-    add_min_tv(add, TV)
+    add_min_tv(add, DEFAULT_MIN_TV)
     add(
         "--seconds",
         type=Number("seconds"),
-        default=BUDGET,
+        default=ENGINE_SECONDS,
         metavar="S",
         help="time for samples from the engine, in seconds (default: 60)",
     )
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if saved is not None:
         saved.delete()
     print_record(record, options, format_report)
-    return CODES[record["verdict"]]
+    return EXIT_CODES[record["verdict"]]
 
 
 def read_verify_settings(options: argparse.Namespace) -> Settings:
@@ -188,7 +188,11 @@ def format_report(record: dict[str, Any]) -> str:
         for test in one["tests"]:
             seen = "" if test["detectable_tv"] is None else f"detects {test['detectable_tv']:.2g}"
             lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
-        lines += [f"  {note}" for note in dict.fromkeys(test["note"] for test in one["tests"] if test["name"] in NOTED) if note]
+        lines += [
+            f"  {note}"
+            for note in dict.fromkeys(test["note"] for test in one["tests"] if test["name"] in TESTS_WITH_NOTES)
+            if note
+        ]
     return "\n".join(lines)
 
 

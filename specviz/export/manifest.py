@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from specviz.models.pairs.names import format_options
 from specviz.proposers.trees.node_count import is_sized_by_curve
 from specviz.records import list_versions
-from specviz.settings import DRAFTING_FIELDS, SAMPLING_FIELDS, SHAPE, Settings, update_names
+from specviz.settings import DEFAULT_TREE_SHAPE, DRAFTING_FIELDS, SAMPLING_FIELDS, Settings, update_names
 
 SAMPLING = ("gamma", *SAMPLING_FIELDS)
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
@@ -88,7 +88,7 @@ def build_drafting_options(record: Mapping[str, Any]) -> list[str]:
         unread = _find_unread(Settings(**known))
         found = {name: value for name, value in found.items() if name not in unread}
     if is_sized_by_curve(found.get("proposer", "")) and not {"tree", "tree_budget"} & found.keys():
-        found["tree"] = SHAPE
+        found["tree"] = DEFAULT_TREE_SHAPE
     return [word for name, value in found.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 

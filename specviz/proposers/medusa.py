@@ -19,7 +19,7 @@ from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest, remove_cuts
 from specviz.proposers.trees.proposer import build_tree, describe_tree
 from specviz.randomness import Prefix
-from specviz.settings import SHAPE, Settings, read_tree_shape
+from specviz.settings import DEFAULT_TREE_SHAPE, Settings, read_tree_shape
 from specviz.verification.draft_tree import DraftTree, compute_node_depth
 from specviz.verification.warp import pad_vocabulary, warp
 
@@ -72,7 +72,7 @@ def build_heads_proposer(target: Any, heads: Heads, settings: Settings) -> Hidde
 
     At temperature 0 siblings are the most likely tokens. Raises SettingsError for more levels than there are heads.
     """
-    given, shape = read_tree_shape(settings.tree), read_tree_shape(SHAPE)[: len(heads)]
+    given, shape = read_tree_shape(settings.tree), read_tree_shape(DEFAULT_TREE_SHAPE)[: len(heads)]
     if len(given) > len(heads):
         raise SettingsError("tree", settings.tree, f"at most {len(heads)} level{'s' * (len(heads) > 1)} deep, one for each head")
     levels = len(given or (shape if settings.tree_budget is None else heads))

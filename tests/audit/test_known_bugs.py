@@ -9,7 +9,7 @@ import torch
 from specviz.audit.known_bugs import (
     DRAFT_KINDS,
     SETTINGS,
-    UNIFORMS,
+    SHARED_UNIFORMS,
     DraftSchedule,
     EdgeProbabilities,
     KnownBug,
@@ -80,7 +80,7 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
         apart = compute_text_tv(
             enumerate_texts(one, reading, DraftSchedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_)
         )
-        assert apart < (3.0 / UNIFORMS if name == "R7" else 1e-9)
+        assert apart < (3.0 / SHARED_UNIFORMS if name == "R7" else 1e-9)
 
 
 def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible():

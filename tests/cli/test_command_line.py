@@ -10,7 +10,7 @@ import pytest
 
 from specviz import __version__
 from specviz.__main__ import COMMANDS, build_parser, main, split_command
-from specviz.cli.common.parser import MOVED
+from specviz.cli.common.parser import MOVED_OPTIONS
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import DRAFTING_FIELDS, SETTINGS
 from specviz.trace import Trace
@@ -211,7 +211,7 @@ def test_an_unknown_command_names_the_nearest(capsys):
     assert "There is no command 'verfy'; did you mean verify?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("old", "place"), MOVED.items(), ids=str)
+@pytest.mark.parametrize(("old", "place"), MOVED_OPTIONS.items(), ids=str)
 def test_an_old_spelling_names_the_command_that_took_its_place(old, place, capsys):
     assert main(list(old)) == 2
     assert f"{old[1]} of {old[0]} is a command now: {place}." in capsys.readouterr().err

@@ -11,7 +11,7 @@ from specviz.errors import TraceError
 from specviz.export.manifest import build_decode_command
 from specviz.proposers.trees import node_count
 from specviz.proposers.trees.node_count import SCHEMA, NodeCountCurve, NodeCountPoint, choose_node_count, is_sized_by_curve
-from specviz.settings import NODES_MAX, SHAPE, Settings
+from specviz.settings import DEFAULT_TREE_SHAPE, NODES_MAX, Settings
 from specviz.speed.costs import NodeBudget, PassCostCurves
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodRow
 from specviz.web.drafting_methods import method_figures as figures
@@ -60,7 +60,7 @@ def test_the_record_that_comes_with_the_project_names_a_number_for_every_tree_th
     """The figures that it must not lose: heads' trees at temperature 0 reach 1.6 tokens per pass at some size."""
     known = node_count.load_recorded_curve()
     assert known.pair == "storybook" and known.date and known.machine["processor"]
-    for proposer in record.TREES:
+    for proposer in record.TREE_CURVES:
         for temperature in (0.0, 1.0):
             points = known.list_points(proposer, temperature)
             assert [p.nodes for p in points] == sorted({p.nodes for p in points}) and points[-1].nodes <= NODES_MAX
@@ -82,7 +82,7 @@ def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
 
 def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
     """On a command line a tree without a size would have another one."""
-    assert f"--tree {SHAPE}" in build_decode_command(Settings(proposer="tree"), {})
+    assert f"--tree {DEFAULT_TREE_SHAPE}" in build_decode_command(Settings(proposer="tree"), {})
     assert "--tree " not in build_decode_command(Settings(proposer="tree", tree_budget=4), {}) + build_decode_command(
         Settings(), {}
     )
@@ -93,7 +93,7 @@ def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curv
         under = entry.build_settings(Settings(temperature=0.0))
         assert (under.tree_budget is not None) == entry.size_from_curve, key
     assert {key for key, entry in DRAFTING_METHODS.items() if entry.size_from_curve} == {"tree-top", "tree", "medusa"}
-    assert {DRAFTING_METHODS[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {SHAPE}
+    assert {DRAFTING_METHODS[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {DEFAULT_TREE_SHAPE}
 
 
 def test_a_row_says_where_its_size_comes_from(curve):
@@ -123,4 +123,4 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
     assert main(["record", "trees", "--out", str(out)]) == 0
     known = NodeCountCurve.from_json(out.read_text())
     assert [known.find_best("tree", t).nodes for t in (0.0, 1.0)] == [4, 2] and known.find_best("medusa", 0.0) is None
-    assert all(map(is_sized_by_curve, record.TREES)) and not is_sized_by_curve("eagle")
+    assert all(map(is_sized_by_curve, record.TREE_CURVES)) and not is_sized_by_curve("eagle")

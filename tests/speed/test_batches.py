@@ -134,8 +134,8 @@ def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tm
     monkeypatch.setattr("specviz.models.pairs.loading.load_pair", lambda *key: pair)
     monkeypatch.setattr("specviz.speed.study.TEXTS_FOLDER", tmp_path)
     (tmp_path / "bedtime.txt").write_text(TEXT)
-    monkeypatch.setattr(command, "OPENING", 8)
-    monkeypatch.setattr(command, "LENGTH", 12)
+    monkeypatch.setattr(command, "OPENING_TOKENS", 8)
+    monkeypatch.setattr(command, "CONTINUATION_TOKENS", 12)
     measure = batches.measure_batches
     monkeypatch.setattr(batches, "measure_batches", lambda *given, **more: measure(*given, **more, rows=(1, 3), gammas=(1, 2)))
     file = tmp_path / "batches.json"

@@ -15,15 +15,15 @@ from specviz.records import load_toml
 from specviz.settings import OLD_NAMES, SETTINGS, check_number, check_whole
 
 COMMANDS = load_toml("commands")  # name -> summary, examples, notes
-WIDTH = 100  # columns of the notes below the options
-RENAMED = {f"--{old}": SETTINGS[name].option for old, name in OLD_NAMES.items()} | {
+NOTES_WIDTH = 100  # columns of the notes below the options
+RENAMED_OPTIONS = {f"--{old}": SETTINGS[name].option for old, name in OLD_NAMES.items()} | {
     "--tv": "--min-tv",
     "--go-on": "--ignore-checks",
     "--coin": "--uniform",
     "--laws": "--probs",
     "--draws": "--samples",
 }
-MOVED = {  # (command, option) -> the command that took its place
+MOVED_OPTIONS = {  # (command, option) -> the command that took its place
     ("verify", "--all"): "specviz matrix",
     ("verify", "--only"): "specviz matrix --only NAME",
     ("verify", "--against"): "specviz compare FILE FILE2",
@@ -59,7 +59,7 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, name: str, add_arguments: Callable[[argparse.ArgumentParser], None]):
         texts = COMMANDS[name]
         below = ["examples:", *(f"  {line}" for line in texts["examples"])]
-        below += ["", *textwrap.wrap(texts["notes"], WIDTH)] if "notes" in texts else []
+        below += ["", *textwrap.wrap(texts["notes"], NOTES_WIDTH)] if "notes" in texts else []
         super().__init__(
             prog=f"specviz {name}",
             description=f"{texts['summary'][0].upper()}{texts['summary'][1:]}.",
@@ -87,9 +87,9 @@ class CommandParser(argparse.ArgumentParser):
         """A sentence on a word that is no option of this command."""
         if not word.startswith("-"):
             return f"{word!r} is one argument too many; --help lists the options."
-        if place := MOVED.get((self.name, word)):
+        if place := MOVED_OPTIONS.get((self.name, word)):
             return f"{word} of {self.name} is a command now: {place}."
-        if (present := RENAMED.get(word)) in self._option_string_actions:
+        if (present := RENAMED_OPTIONS.get(word)) in self._option_string_actions:
             return f"{word} is called {present} now."
         near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.7)
         return f"There is no option {word}{f'; did you mean {near[0]}?' if near else ';'} --help lists the options."

@@ -6,9 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 
-EVERY = 0.5  # seconds between two updates on a terminal
-EVERY_IN_A_FILE = 15.0  # seconds between two lines elsewhere
-WIDTH = 78  # columns of a line that is overwritten
+TERMINAL_SECONDS = 0.5  # seconds between two updates on a terminal
+FILE_SECONDS = 15.0  # seconds between two lines elsewhere
+LINE_WIDTH = 78  # columns of a line that is overwritten
 _quiet = False
 
 
@@ -31,13 +31,15 @@ class Progress:
     def __call__(self, share: float, doing: str = "", *_: object) -> None:
         now = time.monotonic()
         done = share >= 1.0
-        if _quiet or (now - self.printed_at < (EVERY if self.terminal else EVERY_IN_A_FILE) and not (done and self.terminal)):
+        if _quiet or (
+            now - self.printed_at < (TERMINAL_SECONDS if self.terminal else FILE_SECONDS) and not (done and self.terminal)
+        ):
             return
         self.printed_at = now
         spent = now - self.began
         left = f", about {spent * (1.0 - share) / share:.0f} s left" if 0.0 < share < 1.0 else ""
         line = f"{self.label}{doing and f', {doing}'}: {share:.0%}{left}"
-        padded = f"\r{line[:WIDTH]:<{WIDTH}}" if self.terminal else line
+        padded = f"\r{line[:LINE_WIDTH]:<{LINE_WIDTH}}" if self.terminal else line
         print(padded, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True)
 
     def make_part(self, number: int, parts: int) -> Callable[..., None]:
@@ -48,4 +50,4 @@ class Progress:
 def log_line(line: str) -> None:
     """Print a line on stderr, over a progress line on a terminal."""
     if not _quiet:
-        print(f"\r{line:<{WIDTH}}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
+        print(f"\r{line:<{LINE_WIDTH}}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)

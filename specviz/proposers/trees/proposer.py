@@ -10,7 +10,7 @@ from specviz.proposers.registry import register_proposer
 from specviz.proposers.request import DraftingRequest
 from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import FixedTree
-from specviz.settings import SHAPE, TREE_LEVELS, Settings, read_tree_shape
+from specviz.settings import DEFAULT_TREE_SHAPE, TREE_LEVELS, Settings, read_tree_shape
 from specviz.verification.registry import DraftForm
 
 
@@ -53,4 +53,4 @@ def _build_draft_tree(request: DraftingRequest) -> Proposer:
     def open_source(without_cuts: bool) -> LanguageModel:
         return request.open_uncut_draft() if without_cuts else request.draft
 
-    return build_tree(open_source, settings, read_tree_shape(SHAPE), min(settings.gamma, TREE_LEVELS))
+    return build_tree(open_source, settings, read_tree_shape(DEFAULT_TREE_SHAPE), min(settings.gamma, TREE_LEVELS))

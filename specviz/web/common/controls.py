@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.settings import OFF, SETTINGS, Settings
+from specviz.settings import SETTINGS, SWITCH_OFF, Settings
 from specviz.web.hosting.limits import check_text
 
 WIDE = 64  # characters that a field for a number takes
@@ -100,4 +100,4 @@ def _read_field(name: str, raw: str | int | None) -> Any:
     try:
         return declared.parse(text)
     except SettingsError as error:
-        raise SettingsError(error.name, error.value, error.allowed.replace(f"; {OFF}", EMPTY_IS_OFF)) from None
+        raise SettingsError(error.name, error.value, error.allowed.replace(f"; {SWITCH_OFF}", EMPTY_IS_OFF)) from None

@@ -11,7 +11,7 @@ import pytest
 from specviz.errors import CancelledError, SettingsError
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.models.pairs.catalog import PAIRS
-from specviz.settings import SHAPE, Settings, read_tree_shape
+from specviz.settings import DEFAULT_TREE_SHAPE, Settings, read_tree_shape
 from specviz.speed.estimate import Estimate
 from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.drafting_methods import block_gain, export, view, work
@@ -137,7 +137,7 @@ def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_
 
 def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described():
     assert not any("," in one.name for one in DRAFTING_METHODS.values())
-    assert read_tree_shape(SHAPE) == (3, 2, 1) and DRAFTING_METHODS["tree-wide"].description.startswith(
+    assert read_tree_shape(DEFAULT_TREE_SHAPE) == (3, 2, 1) and DRAFTING_METHODS["tree-wide"].description.startswith(
         "Three tokens, two after each, one after"
     )
 
