@@ -211,6 +211,6 @@ _DECODERS: dict[str, Callable] = {
     "generate": generate_text,
     "speculative": lambda *arguments: list(decode_speculatively(*arguments)),
     ASSISTED: _generate_assisted,
-    "target only, compiled": lambda *arguments: list(decode_target_only(*arguments, engine=COMPILED)),
+    "target only, compiled": lambda pair, settings, ids: list(decode_target_only(pair, settings, ids, engine=COMPILED)),
     "generate, compiled": partial(generate_text, cache_implementation="static"),
 }

@@ -54,6 +54,7 @@ from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.generation import PROMPTS, decode_speculatively, decode_target_only
 from specviz.speed.records.gpu_costs import GpuCosts
+from specviz.trace import Round
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 
@@ -652,9 +653,14 @@ def measure_live_rounds(context: PartContext) -> None:
     for engine in (REFERENCE, DEVICE, "auto"):
         with context.guard(engine, 5) as is_on:
             if is_on:
-                settings, ends = replace(base, engine=engine), []
+                settings = replace(base, engine=engine)
+                ends: list[float] = []
                 warm = record_run(pair, settings)  # records, and probes
-                record_run(pair, settings, on_round=lambda round_, ends=ends: ends.append(time.perf_counter()))
+
+                def note_end(round_: Round, ends: list[float] = ends) -> None:
+                    ends.append(time.perf_counter())
+
+                record_run(pair, settings, on_round=note_end)
                 clicks = []
                 for count in range(2, min(8, len(warm.rounds))):
                     began = time.perf_counter()
