@@ -108,7 +108,7 @@ def test_networks_in_float64_give_the_references_rounds(name: str, changes: dict
             assert_same(one, other, 1e-11)
 
 
-@pytest.mark.parametrize(("length", "least"), [(20, 300), pytest.param(60, 1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("length", "least"), [(12, 200), pytest.param(60, 1000, marks=pytest.mark.slow)])
 def test_hundreds_of_random_rounds_are_the_references(length: int, least: int) -> None:
     count = 0
     models = build_close_pair(seed=11)
