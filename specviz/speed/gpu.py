@@ -1,8 +1,9 @@
 """Everything that only a GPU can tell, in one run of a few minutes: parts in the order of importance, each with its own time limit.
 
 A second process does the work, so that a part which hangs or crashes ends without the others: it is killed and the next part begins
-in a new one. Results are written to one JSON file after each step. A second run into the same folder skips the parts that are done.
-With ``dry`` all parts run small on the CPU.
+in a new one. After an error that leaves CUDA unusable the same part goes on in a new process, with the step after the one that failed.
+Results are written to one JSON file after each step. A second run into the same folder skips the parts that are done. With ``dry``
+all parts run small on the CPU.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -89,6 +90,10 @@ ROWS = (1, 8, 32, 64)
 COLUMNS = 320
 
 
+class DeviceLostError(Exception):
+    """An error after which CUDA works no more in this process. The step that failed is in the record."""
+
+
 @dataclass(slots=True)
 class PartContext:
     """What a part works with.
@@ -97,13 +102,14 @@ class PartContext:
         dry: Whether everything is small and on the CPU.
         until: Time by ``time.monotonic`` at which the part should end.
         send: Called with the part's record so far.
-        record: What the part has measured.
+        record: What the part has measured, in an earlier process too.
     """
 
     dry: bool
     until: float
     send: Callable[[dict[str, Any]], None]
     record: dict[str, Any] = field(default_factory=dict)
+    _open_steps: int = 0  # steps that contain the present one
 
     @property
     def device(self) -> str:
@@ -114,6 +120,10 @@ class PartContext:
         self.record |= found
         self.send(self.record)
 
+    def add(self, field_name: str, found: Mapping[str, Any]) -> None:
+        """Add entries to a table of the record, and hand it on."""
+        self.save(**{field_name: self.record.get(field_name, {}) | found})
+
     def has_time(self, seconds: float) -> bool:
         """Whether so many seconds are left."""
         return time.monotonic() + seconds < self.until
@@ -122,20 +132,49 @@ class PartContext:
     def guard(self, name: str, seconds: float = 1.0) -> Iterator[bool]:
         """A step of the part: skipped where its time is over; an error in it is recorded, and the part goes on.
 
-        Yields whether there is time; a step checks it.
+        Yields whether to take the step; it checks that. A step that failed in an earlier process, or an outermost one that was
+        finished there, is not taken again.
+
+        Raises:
+            DeviceLostError: The step's error, or that of a step within it, made CUDA unusable.
         """
-        if not self.has_time(seconds):
-            self.record.setdefault("skipped", []).append(name)
+        finished = self.record.setdefault("finished", [])
+        if name in self.record.get("errors", {}) or (not self._open_steps and name in finished):
             yield False
             return
+        if not self.has_time(seconds):
+            skipped = self.record.setdefault("skipped", [])
+            skipped.extend([name] * (name not in skipped))
+            yield False
+            return
+        self._open_steps += 1
         try:
             yield True
+        except DeviceLostError:
+            raise
         except Exception as error:  # whatever a driver or compiler raises
             text = f"{type(error).__name__}: {error}".strip()
             self.record.setdefault("errors", {})[name] = (
                 text[:600] + "\n" + "".join(traceback.format_tb(error.__traceback__)[-3:])
             )
+            self.send(self.record)
+            if not self.dry and not is_device_usable():
+                raise DeviceLostError(name) from error
+        else:
+            if self._open_steps == 1:
+                finished.append(name)
+        finally:
+            self._open_steps -= 1
         self.send(self.record)
+
+
+def is_device_usable() -> bool:
+    """Whether CUDA still works in this process: an illegal access, for one, ends it for good."""
+    try:
+        torch.cuda.synchronize()
+        return bool(torch.ones(1, device="cuda").item())
+    except Exception:  # every call raises then, under several names
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +222,7 @@ EXACT_SETTINGS: dict[str, dict[str, Any]] = {
 def compare_engines(context: PartContext) -> None:
     """Recorded rounds against the reference in float64: the same texts by every engine."""
     pair = load_storybook(context, "float64")
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = context.record.get("equal", {})
     engines = (DEVICE,) if context.dry else (DEVICE, COMPILED)
     for engine in engines:
         for name, changes in (
@@ -216,82 +255,115 @@ def write_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> li
     return [token for round_ in decode_speculatively(pair, settings, ids, pair.eos_token_ids) for token in round_.committed]
 
 
+BENCH_CASES = (("float32", 1.0), ("bfloat16", 1.0), ("float32", 0.0), ("bfloat16", 0.0))
+
+
 def bench_pair(context: PartContext) -> None:
     """The shipped pair by every engine, beside the target alone in every way: tokens per second, interleaved."""
+    rates: dict[str, Any] = context.record.get("cases", {})
+    for dtype, temperature in BENCH_CASES[: 1 if context.dry else None]:
+        case = f"{dtype}, T={temperature:g}"
+        with context.guard(case, 12) as is_on:
+            if is_on:
+                rates[case] = bench_case(context, case, dtype, temperature)
+                context.save(cases=rates)
+
+
+def bench_case(context: PartContext, case: str, dtype: str, temperature: float) -> dict[str, Any]:
+    """Rates, ratios over the fastest way without speculation, and costs of one dtype and temperature."""
     from specviz.speed.bench import _generate_assisted, generate_text
 
-    rates: dict[str, Any] = {}
-    length = 8 if context.dry else 64
-    cases = (("float32", 1.0),) if context.dry else (("float32", 1.0), ("float32", 0.0), ("bfloat16", 1.0), ("bfloat16", 0.0))
-    for dtype, temperature in cases:
-        with context.guard(f"{dtype}, T={temperature:g}", 12) as is_on:
-            if not is_on:
-                continue
-            pair = load_storybook(context, dtype)
-            base = Settings(gamma=3, max_new_tokens=length, temperature=temperature)
-            rounds: dict[str, list[Any]] = {}
+    pair, length = load_storybook(context, dtype), 8 if context.dry else 64
+    base = Settings(gamma=3, max_new_tokens=length, temperature=temperature)
+    rounds: dict[str, list[Any]] = {}
 
-            def speculate(engine: str, lap: Lap, pair: LoadedPair = pair, base: Settings = base, rounds: Any = rounds) -> None:
-                settings = replace(base, prompt=lap.item, seed=lap.run, engine=engine)
-                found = list(decode_speculatively(pair, settings, pair.encode(lap.item)))
-                if lap.run > 0:
-                    rounds.setdefault(engine, []).extend(found)
+    def write_rounds(name: str, decode: Callable[..., Iterator[Any]], engine: str, lap: Lap) -> None:
+        settings = replace(base, prompt=lap.item, seed=lap.run, engine=engine)
+        found = list(decode(pair, settings, pair.encode(lap.item)))
+        if lap.run > 0:
+            rounds.setdefault(name, []).extend(found)
 
-            def write_alone(engine: str, lap: Lap, pair: LoadedPair = pair, base: Settings = base, rounds: Any = rounds) -> None:
-                settings = replace(base, prompt=lap.item, seed=lap.run)
-                found = list(decode_target_only(pair, settings, pair.encode(lap.item), engine=engine))
-                if lap.run > 0:
-                    rounds.setdefault(f"target only, {engine}", []).extend(found)
+    def generate(make: Callable[..., Any], lap: Lap) -> None:
+        make(pair, replace(base, prompt=lap.item, seed=lap.run), pair.encode(lap.item))
 
-            def generate(lap: Lap, make: Callable, pair: LoadedPair = pair, base: Settings = base) -> None:
-                make(pair, replace(base, prompt=lap.item, seed=lap.run), pair.encode(lap.item))
-
-            with_slow = (dtype, temperature) == cases[0]  # each of their runs takes as long as ten of the others
-            engines = (REFERENCE, DEVICE) if context.dry else (REFERENCE, DEVICE, COMPILED) if with_slow else (DEVICE, COMPILED)
-            runs = 2 if context.dry else 5 if with_slow else 13
-            contestants: dict[str, Callable[[Lap], object]] = {}
-            for engine in engines:
-                for name, work in ((engine, speculate), (f"target only, {engine}", write_alone)):
-                    with context.guard(f"{dtype}, T={temperature:g}, {name}", 5) as is_possible:
-                        if is_possible:
-                            began = time.perf_counter()
-                            work(engine, Lap(0, PROMPTS["opening"]))  # compiles and records
-                            context.save(first_text_seconds=context.record.get("first_text_seconds", {}) | {
-                                f"{dtype}, T={temperature:g}, {name}": time.perf_counter() - began
-                            })  # fmt: skip
-                            contestants[name] = partial(work, engine)
-            if with_slow:
-                contestants |= {
-                    "generate": partial(generate, make=generate_text),
-                    "assisted": partial(generate, make=_generate_assisted),
-                }
+    with_slow = (dtype, temperature) == BENCH_CASES[0]  # each of their runs takes as long as ten of the others
+    engines = (DEVICE,) if context.dry else (DEVICE, COMPILED)
+    ways: dict[str, Callable[[Lap], object]] = {}
+    for engine in (REFERENCE, *engines) if with_slow else engines:
+        ways[engine] = partial(write_rounds, engine, decode_speculatively, engine)
+        alone = f"target only, {engine}"
+        ways[alone] = partial(write_rounds, alone, partial(decode_target_only, engine=engine), engine)
+    if with_slow:
+        ways |= {"generate": partial(generate, generate_text), "assisted": partial(generate, _generate_assisted)}
+    if temperature and not context.dry:  # compiling takes 12 s
+        ways["generate, compiled"] = partial(generate, partial(generate_text, cache_implementation="static"))
+    contestants = {}
+    for name, way in ways.items():
+        with context.guard(f"{case}, {name}", 5) as is_possible:
+            if is_possible:
+                before, began = 0 if context.dry else torch.cuda.memory_allocated(), time.perf_counter()
+                way(Lap(0, PROMPTS["opening"]))  # compiles and records
+                context.add("first_text_seconds", {f"{case}, {name}": time.perf_counter() - began})
                 if not context.dry:
-                    contestants["generate, compiled"] = partial(
-                        generate, make=partial(generate_text, cache_implementation="static")
-                    )
-            clock = Clock(contestants, items=lambda run: tuple(PROMPTS.values()), synchronize=partial(wait, context))
-            while clock.runs < runs - 1 and (clock.runs < 2 or context.has_time(8)):
-                clock.run_until(clock.runs + 1)
-            tokens = length * len(PROMPTS)
-            best = max(
-                (name for name in contestants if is_baseline(name)), key=lambda name: clock.compute_rate(name, tokens, "").value
-            )
-            rates[f"{dtype}, T={temperature:g}"] = {
-                "rates": {name: estimate_record(clock.compute_rate(name, tokens, "tokens/s")) for name in contestants},
-                "baseline": best,
-                "ratios": {
-                    name: estimate_record(clock.compute_ratio(best, name)) for name in contestants if not is_baseline(name)
-                },
-                "round_ms": {
-                    name: 1e3 * statistics.median(sum(r.timing.values()) for r in found) for name, found in rounds.items() if found
-                },
-                "tokens_per_round": {
-                    name: sum(len(r.committed) for r in found) / len(found) for name, found in rounds.items() if found
-                },
-                "runs": clock.runs,
-                "replay_ms": time_replays(context, pair),
-            }  # fmt: skip
-            context.save(cases=rates)
+                    context.add("kept_bytes", {f"{case}, {name}": torch.cuda.memory_allocated() - before})
+                contestants[name] = way
+    runs = 1 if context.dry else 4 if with_slow else 12
+    clock = Clock(contestants, items=lambda run: tuple(PROMPTS.values()), synchronize=partial(wait, context))
+    while clock.runs < runs and (clock.runs < 2 or context.has_time(8)):
+        clock.run_until(clock.runs + 1)
+    tokens = length * len(PROMPTS)
+    rates = {name: clock.compute_rate(name, tokens, "tokens/s") for name in contestants}
+    best = max(filter(is_baseline, contestants), key=lambda name: rates[name].value)
+    found = {
+        "rates": {name: estimate_record(rate) for name, rate in rates.items()},
+        "baseline": best,
+        "ratios": {name: estimate_record(clock.compute_ratio(best, name)) for name in contestants if not is_baseline(name)},
+        "round_ms": {
+            name: 1e3 * statistics.median(sum(r.timing.values()) for r in written) for name, written in rounds.items() if written
+        },
+        "tokens_per_round": {
+            name: sum(len(r.committed) for r in written) / len(written) for name, written in rounds.items() if written
+        },
+        "runs": clock.runs,
+        "replay_ms": time_replays(context, pair),
+    }  # fmt: skip
+    found["allowed"] = compute_allowed(found)
+    with context.guard(f"{case}, passes", 3) as is_possible:
+        if is_possible:
+            found["pass_ms"] = time_pair_passes(context, pair, base)
+            found["allowed_by_passes"] = compute_allowed_by_passes(found, base.gamma)
+    return found
+
+
+def compute_allowed(case: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """By engine, the speed-up over the baseline that the measured costs allow, and the share of it that was reached.
+
+    The costs are a round's and a token's on the device alone, recorded. Lost are the host's work between rounds and the reading of
+    prompts. Where the baseline has no recording, the target alone by the same engine stands for it.
+    """
+    found = {}
+    for engine, (ratio, *_) in case["ratios"].items():
+        replays = case["replay_ms"]
+        alone = replays.get(case["baseline"], replays.get(f"target only, {engine}"))
+        if engine in replays and alone:
+            allowed = case["tokens_per_round"][engine] * alone / replays[engine]
+            found[engine] = {"speed_up": round(allowed, 3), "share": round(ratio / allowed, 3)}
+    return found
+
+
+def time_pair_passes(context: PartContext, pair: LoadedPair, settings: Settings) -> dict[str, float]:
+    """Milliseconds of what a round must consist of: passes of the target over one token and over a chain, of the draft over one."""
+    passes = {"target, 1": (pair.target, 1), "target, chain": (pair.target, settings.gamma + 1), "draft, 1": (pair.draft, 1)}
+    return {name: TimedPass.build(context, model, 1, tokens).time(context) for name, (model, tokens) in passes.items()}
+
+
+def compute_allowed_by_passes(case: Mapping[str, Any], gamma: int) -> dict[str, float]:
+    """What rounds without a rule and without drawing would allow of ``device`` over ``target only, device``, and the share reached."""
+    passes, rates = case["pass_ms"], case["rates"]
+    if DEVICE not in rates or (alone := f"target only, {DEVICE}") not in rates:
+        return {}
+    allowed = case["tokens_per_round"][DEVICE] * passes["target, 1"] / (gamma * passes["draft, 1"] + passes["target, chain"])
+    return {"speed_up": round(allowed, 3), "share": round(rates[DEVICE][0] / rates[alone][0] / allowed, 3)}
 
 
 def time_replays(context: PartContext, pair: LoadedPair) -> dict[str, float]:
@@ -410,12 +482,11 @@ def time_calls(context: PartContext, call: Callable[[], object], repeats: int = 
 
 def measure_passes(context: PartContext) -> None:
     """T(n) for n tokens and for rows at published shapes, recorded, and compiled and recorded; and whole rounds with two drafts."""
-    curves: dict[str, Any] = {}
+    curves: dict[str, Any] = context.record.get("shapes", {})
     tokens_wanted, rows_wanted = ((1, 3), (1, 2)) if context.dry else (TOKENS, ROWS)
     drafts = {name: build_shape(context, name) for name in list(SHAPES)[2:]}
     for name in list(SHAPES)[:2]:
-        found: dict[str, Any] = {"tokens_ms": {}, "rows_ms": {}, "compiled_ms": {}, "rounds_ms": {}}
-        curves[name] = found
+        found: dict[str, Any] = curves.setdefault(name, {"tokens_ms": {}, "rows_ms": {}, "compiled_ms": {}, "rounds_ms": {}})
         with context.guard(name, 10) as is_on:
             if not is_on:
                 continue
@@ -476,7 +547,7 @@ def time_round(context: PartContext, model: PreTrainedModel, draft: PreTrainedMo
 
 def count_kernels(context: PartContext) -> None:
     """Operations and kernels of a pass and of a round; the kernels that take most of the time."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = context.record.get("counts", {})
     with context.guard("operations of a pass", 5) as is_on:
         if is_on:
             model = build_shape(context, "1.7B")
@@ -517,7 +588,7 @@ def count_kernels(context: PartContext) -> None:
 def measure_batches(context: PartContext) -> None:
     """One and five tokens of 64 rows at the 8B shape, recorded, and compiled and recorded; and which kernels take the time."""
     model, rows = build_shape(context, "8B"), 2 if context.dry else 64
-    found: dict[str, float] = {}
+    found: dict[str, float] = context.record.get("ms", {})
     for compiles in (False, True)[: 1 if context.dry else 2]:
         for tokens in (1, 5):
             label = f"{rows} x {tokens}{', compiled' if compiles else ''}"
@@ -553,7 +624,7 @@ def compare_attention(context: PartContext) -> None:
     """One attention call by each kernel, query heads stacked on the key heads or not: microseconds by rows, tokens and columns."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    found: dict[str, float] = {}
+    found: dict[str, float] = context.record.setdefault("microseconds", {})
     heads, group, size = (2, 2, 16) if context.dry else (8, 4, 128)
     dtype = torch.float32 if context.dry else torch.bfloat16
     backends = {"any": None, "math": SDPBackend.MATH}
@@ -675,7 +746,7 @@ def measure_live_rounds(context: PartContext) -> None:
 
 def sample_by_rounds(context: PartContext) -> None:
     """Samples of three tokens by recorded rounds of many rows: samples per second, and equality with the reference in float64."""
-    rates: dict[str, Any] = {}
+    rates: dict[str, Any] = context.record.get("rates", {})
     for dtype, rows, count in (("float32", 8, 16),) if context.dry else (("float32", 256, 20_000), ("bfloat16", 1024, 40_000)):
         with context.guard(f"{dtype}, {rows} rows", 8) as is_on:
             if is_on:
@@ -707,7 +778,7 @@ def sample_engine(pair: LoadedPair, engine: str, rows: int, count: int) -> Any:
 def compare_methods(context: PartContext) -> None:
     """Every drafting method under every rule in float64: the same tokens as on the CPU."""
     pairs = [load_pair(PAIR, device, "float64") for device in ("cpu", context.device)]
-    same, total, different = 0, 0, []
+    same, total, different = (context.record.get(name, empty) for name, empty in (("equal", 0), ("total", 0), ("different", [])))
     attachments = {"heads": HEADS, "eagle": EAGLES}
     more = {}
     for name, known in attachments.items():
@@ -746,18 +817,19 @@ def compare_methods(context: PartContext) -> None:
 
 PARTS = {  # in the order of importance
     "machine": Part(measure_machine, 30),
-    "bench": Part(bench_pair, 150),
-    "live rounds": Part(measure_live_rounds, 25),
-    "batches": Part(measure_batches, 60),
-    "engines": Part(compare_engines, 45),
-    "kernels": Part(count_kernels, 20),
-    "passes": Part(measure_passes, 150),
-    "attention": Part(compare_attention, 30),
-    "rounds of many rows": Part(sample_by_rounds, 45),
-    "verify": Part(run_verify, 60),
-    "methods": Part(compare_methods, 60),
+    "bench": Part(bench_pair, 170),
+    "verify": Part(run_verify, 45),
+    "live rounds": Part(measure_live_rounds, 20),
+    "methods": Part(compare_methods, 45),
+    "batches": Part(measure_batches, 40),
+    "passes": Part(measure_passes, 90),
+    "kernels": Part(count_kernels, 15),
+    "rounds of many rows": Part(sample_by_rounds, 30),
+    "engines": Part(compare_engines, 60),
+    "attention": Part(compare_attention, 15),
 }
 GRACE = 25.0  # seconds after a part's time limit before its process is killed
+STARTING = 15.0  # seconds that a process needs before its first part
 DRY_SECONDS = 20
 
 
@@ -778,9 +850,10 @@ def measure_gpu(out: Path, minutes: float, dry: bool, log: Callable[[str], None]
     until = time.monotonic() + 60 * minutes
     waiting = [name for name in only or PARTS if record["parts"].get(name, {}).get("status") != "done"]
     methods = multiprocessing.get_context("spawn")
-    while waiting and time.monotonic() < until:
+    while waiting and time.monotonic() + STARTING < until:
         events = methods.Queue()
-        worker = methods.Process(target=_run_parts, args=(waiting, dry, until - time.monotonic(), events), daemon=True)
+        begun = {name: record["parts"][name] for name in waiting if name in record["parts"]}
+        worker = methods.Process(target=_run_parts, args=(waiting, dry, until - time.monotonic(), events, begun), daemon=True)
         worker.start()
         waiting = _follow(worker, events, waiting, until, record, path, log)
         if worker.is_alive():
@@ -800,7 +873,7 @@ def measure_gpu(out: Path, minutes: float, dry: bool, log: Callable[[str], None]
 def _follow(
     worker: Any, events: Any, waiting: list[str], until: float, record: dict[str, Any], path: Path, log: Callable[[str], None]
 ) -> list[str]:
-    """Write down what a worker sends until it ends or a part's time is over. Returns the parts that are left."""
+    """Write down what a worker sends until it ends or a part's time is over. Returns the parts that are left for another process."""
     left, current, deadline = [*waiting], "", time.monotonic() + 120
     while left:
         try:
@@ -817,13 +890,19 @@ def _follow(
                 record["parts"].setdefault(current, {})["status"] = why
                 log(f"{current}: {why}")
                 left.remove(current)
-            else:
+            elif time.monotonic() + STARTING < until:
                 record["parts"].setdefault(left[0], {})["status"] = "its process did not start"
                 left.pop(0)
             break
         if kind == "begin":
             current, deadline = name, time.monotonic() + content + GRACE
-            record["parts"][name] = {"status": "running"}
+            record["parts"][name] = record["parts"].get(name, {}) | {"status": "running"}
+        elif kind == "device lost":
+            if name:
+                record["parts"][name] = content
+                log(f"{name}: CUDA is unusable after an error; it goes on in a new process")
+            _write(path, record)
+            break
         elif kind == "record":
             record["parts"][name] = content | {"status": "running"}
         else:
@@ -841,29 +920,45 @@ def _write(path: Path, record: dict[str, Any]) -> None:
     fresh.replace(path)
 
 
-def _run_parts(names: list[str], dry: bool, seconds: float, events: Any) -> None:
-    """Run parts one after the other, in a process of their own."""
+def _run_parts(
+    names: list[str], dry: bool, seconds: float, events: Any, begun: Mapping[str, dict[str, Any]] | None = None
+) -> None:
+    """Run parts one after the other, in a process of their own, until CUDA is unusable.
+
+    begun: Records of parts that an earlier process began.
+    """
     warnings.filterwarnings("ignore")  # kernels that are tried and not taken
     for library in ("torch", "transformers"):
         logging.getLogger(library).setLevel(logging.ERROR)
     until = time.monotonic() + seconds
     for name in names:
-        part, began = PARTS[name], time.monotonic()
-        limit = min(DRY_SECONDS if dry else part.seconds, until - began)
-        if limit < 3:
+        part, began, record = PARTS[name], time.monotonic(), dict((begun or {}).get(name, {}))
+        if began + 3 > until:
             return
+        if record.get("status") != "running":  # one that ended with errors is begun anew
+            record = {}
+        before = record.get("seconds", 0.0)
+        limit = min((DRY_SECONDS if dry else part.seconds) - before, until - began)
         events.put(("begin", name, limit))
-        context = PartContext(dry, began + limit, lambda record, name=name: events.put(("record", name, dict(record))))  # type: ignore[misc]
+        context = PartContext(dry, began + limit, lambda found, name=name: events.put(("record", name, dict(found))), record)  # type: ignore[misc]
         try:
             part.run(context)
             status = "done" if not context.record.get("skipped") and not context.record.get("errors") else "partly done"
+        except DeviceLostError:
+            done = {"status": "running", "seconds": before + time.monotonic() - began}
+            events.put(("device lost", name, context.record | done))
+            return
         except Exception as error:  # a part's failure is a result
             text = traceback.format_exc(limit=-4)
             status = f"failed: {type(error).__name__}: {str(error)[:300]}"
             context.save(traceback=text[-1500:])
+        context.record.pop("finished", None)
         if not dry:
             context.record["peak_bytes"] = torch.cuda.max_memory_allocated()
-        events.put(("end", name, context.record | {"status": status, "seconds": time.monotonic() - began}))
+        events.put(("end", name, context.record | {"status": status, "seconds": before + time.monotonic() - began}))
+        if not dry and not is_device_usable():
+            events.put(("device lost", "", {}))
+            return
 
 
 def format_gpu(record: dict[str, Any]) -> str:
@@ -880,7 +975,9 @@ def format_gpu(record: dict[str, Any]) -> str:
             ratio = found["ratios"].get(name)
             times = f"   {ratio[0]:.2f} times the baseline" if ratio else ""
             cost, replay = found["round_ms"].get(name), found.get("replay_ms", {}).get(name)
-            costs = f"{f'   round {cost:.2f} ms' if cost else ''}{f', of it the device {replay:.2f} ms' if replay else ''}"
+            allowed = found.get("allowed", {}).get(name)
+            share = f"   {allowed['share']:.0%} of the {allowed['speed_up']:.2f} that its costs allow" if allowed else ""
+            costs = f"{share}{f'   round {cost:.2f} ms' if cost else ''}{f', of it the device {replay:.2f} ms' if replay else ''}"
             rows.append(f"  {name:<26}{value:8.0f}  ({low:.0f} to {high:.0f}){times}{costs}")
     for name, found in parts.get("passes", {}).get("shapes", {}).items():
         rows += ["", name]
