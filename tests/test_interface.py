@@ -251,6 +251,7 @@ BAD = {
     "gammas": (lambda pair: pair.plan(TEXT[0], gammas=(0,)), "gammas must be whole numbers from 1 to 16, got 0."),
     "no gammas": (lambda pair: pair.plan(TEXT[0], gammas=()), "gammas must be whole numbers from 1 to 16"),
     "a short text": (lambda pair: pair.plan("short", opening=8, max_new_tokens=8), "text must be at least 16 tokens long"),
+    "unknown costs": (lambda pair: pair.plan(TEXT[0] * 9, costs="a100"), "costs must be h200-1.7b, h200-8b, two-cpu-cores"),
     "a tree": (lambda pair: pair.plan(TEXT[0] * 9, proposer="tree"), "proposer must be one of draft"),
     "bars": (lambda pair: pair.trace("a", bars=0), "bars must be a whole number from 1, got 0."),
     "a catalog name": (lambda pair: specviz.Pair.from_pretrained("nowhere"), "There is no pair 'nowhere'."),
