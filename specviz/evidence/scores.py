@@ -81,7 +81,7 @@ def _score_position(
 ) -> None:
     """Score the tokens at ``index`` (samples, position). Token j follows the prefix with distributions p[rows[j]] and q[rows[j]].
 
-    Computed on the device of the distributions. What each sample gets comes back in one transfer, the groups in another.
+    Computed on the device of the distributions. What each sample gets comes back in one transfer, the groups in two others.
     """
     p = p / p.sum(-1, keepdim=True)
     group, tokens = torch.from_numpy(np.stack([rows, ids])).to(p.device)
@@ -111,14 +111,21 @@ def group_by_prefix(counts: Tensor, p: Tensor) -> Iterator[Group]:
     n = counts.sum(-1)
     heavy = p * n[:, None] >= LEAST
     rows = torch.nonzero((n >= 2 * LEAST) & heavy.any(-1))[:, 0]
-    heavy, p, counts, n = (part[rows].cpu() for part in (heavy, p, counts, n))
-    for row, own in enumerate(heavy):
-        masses, seen = p[row, own], counts[row, own]
-        rest = (p[row, ~own].sum()[None], counts[row, ~own].sum()[None])
-        if float(rest[0]) * float(n[row]) >= LEAST or len(masses) == 0:
-            masses, seen = torch.cat((masses, rest[0])), torch.cat((seen, rest[1]))
+    if not len(rows):
+        return
+    heavy, p, counts = heavy[rows], p[rows], counts[rows]
+    light = ~heavy
+    rests = torch.stack([(p * light).sum(-1), (counts * light).sum(-1), n[rows], heavy.sum(-1).double()])
+    cells = torch.stack([p[heavy], counts[heavy]])  # of the first prefix, of the second, ...
+    (mass_left, seen_left, drawn, sizes), (all_masses, all_seen) = rests.cpu().numpy(), cells.cpu().numpy()
+    ends = np.cumsum(sizes.astype(np.int64))[:-1]
+    own_cells = zip(np.split(all_masses, ends), np.split(all_seen, ends), strict=True)
+    for row, (masses, seen) in enumerate(own_cells):
+        if mass_left[row] * drawn[row] >= LEAST:
+            masses, seen = np.append(masses, mass_left[row]), np.append(seen, seen_left[row])
         else:
-            lightest = int(masses.argmin())
-            masses[lightest], seen[lightest] = masses[lightest] + rest[0][0], seen[lightest] + rest[1][0]
+            lightest = masses.argmin()
+            masses[lightest] += mass_left[row]
+            seen[lightest] += seen_left[row]
         if len(masses) > 1:
-            yield seen.numpy(), (masses / masses.sum()).numpy()
+            yield seen, masses / masses.sum()

@@ -6,8 +6,10 @@ sample is counted in its cell and scored along its own text. The verdict is one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -245,10 +247,16 @@ def run_tests(
     if partition is None:
         partition = build_partition(target, prompt, plan.length, plan.max_cells, plan.min_mass, eos_token_ids)
     counts = partition.count_samples(samples)
+    compare: Callable[[], Finding] | None = None
+    if reference is not None:
+        progress = scale_progress(on_progress, SCORING, 1.0)
+        compare = partial(_compare_with_reference, plan, samples, reference, progress)
+        if (device := getattr(target, "device", None)) is not None and device.type == "cuda":  # the host is idle meanwhile
+            compare = _start(partial(_compare_with_reference, plan, samples, reference))
     scores = score_samples(target, draft, prompt, samples, eos_token_ids, scale_progress(on_progress, 0.0, SCORING))
     tests = (
         *run_joint_tests(plan, partition, counts, extra),
-        *_run_sample_tests(plan, samples, scores, eos_token_ids, reference, on_progress),
+        *_run_sample_tests(plan, samples, scores, eos_token_ids, compare),
     )
     return TestReport(mode, plan, tests, partition, counts, coverage or samples.coverage, is_control)
 
@@ -296,10 +304,9 @@ def _run_sample_tests(
     samples: Samples,
     scores: Scores,
     eos_token_ids: frozenset[int],
-    reference: Samples | None,
-    on_progress: ProgressCallback,
+    compare: Callable[[], Finding] | None,
 ) -> Iterator[Finding]:
-    """The tests that need every sample."""
+    """The tests that need every sample. compare: the test of two samples, if there are two."""
     level = plan.level
     if groups := [group for place in scores.groups for group in place]:
         yield compute_conditional_chi_square(groups, name=CONDITIONAL, alpha=level)
@@ -315,14 +322,28 @@ def _run_sample_tests(
         yield rate_test(ended, *_group_masses(scores.ending[written]), name=STOPPING, alpha=level)
     uniform = make_generator(int(samples.settings.get("seed", 0)), RandomUse.TRANSFORM).random(int(written.sum()))
     yield transform_test(scores.below[written], scores.mass[written], uniform, name=TRANSFORM, alpha=level)
-    if reference is not None:
-        left, right = (
-            [tuple(token for token in row if token != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
-            for arm in (samples, reference)
-        )
-        progress = scale_progress(on_progress, SCORING, 1.0)
-        yield permutation_test(left, right, permutations=int(1.5 / level), alpha=level, name=TWO_SAMPLES, on_progress=progress)
-    on_progress(1.0)
+    if compare is not None:
+        yield compare()
+
+
+def _compare_with_reference(
+    plan: TestPlan, samples: Samples, reference: Samples, on_progress: ProgressCallback = ignore_progress
+) -> Finding:
+    """The test of these samples and target-only ones."""
+    left, right = (
+        [tuple(token for token in row if token != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
+        for arm in (samples, reference)
+    )
+    permutations = int(1.5 / plan.level)
+    return permutation_test(left, right, permutations=permutations, alpha=plan.level, name=TWO_SAMPLES, on_progress=on_progress)
+
+
+def _start(work: Callable[[], Finding]) -> Callable[[], Finding]:
+    """Begin work in a thread of its own. Returns what waits for its result."""
+    pool = ThreadPoolExecutor(1)
+    waiting = pool.submit(work).result
+    pool.shutdown(wait=False)
+    return waiting
 
 
 def _group_masses(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from specviz.statistics.random_streams import RandomUse, make_generator
 
 MOST = 4000  # continuations per sample
 PERMUTATIONS = 1999
-AT_ONCE = 64  # permutations worked on together
+AT_ONCE = 256  # permutations worked on together
 
 Continuation = tuple[int, ...] | str
 

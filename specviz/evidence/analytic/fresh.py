@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.attachments.exits import Exit
+from specviz.models.attention import avoid_shape_plans
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair, keep_last
 from specviz.models.pairs.token_map import TokenMap
@@ -38,9 +39,12 @@ class UncachedModel:
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
         early = self.exit_
-        out = self.network(
-            **build_model_inputs(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early is not None
-        )
+        with avoid_shape_plans(self.network.device):
+            out = self.network(
+                **build_model_inputs(self.network, tokens, self.encoder_ids),
+                use_cache=False,
+                output_hidden_states=early is not None,
+            )
         logits = early.logits(out.hidden_states[early.layer]) if early is not None else out.logits
         logits = logits[0, -count:].cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
@@ -63,7 +67,8 @@ class UncachedMappedDraft:
         probs, margins = torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf, dtype=torch.float64)
         for place, end in enumerate(range(len(ids) - count + 1, len(ids) + 1)):
             read = keep_last(self.tokens.read(tuple(ids[:end])), context)
-            logits = self.network(**build_model_inputs(self.network, read, ()), use_cache=False).logits[0, -1:].cpu()
+            with avoid_shape_plans(self.network.device):
+                logits = self.network(**build_model_inputs(self.network, read, ()), use_cache=False).logits[0, -1:].cpu()
             shared = logits[:, self.tokens.draft_ids]
             if bool((shared > -inf).any()):
                 probs[place, self.tokens.target_ids] = warp(shared, self.settings)[0]
@@ -89,7 +94,10 @@ class UncachedDraftHead:
         text = len(ids) - count + 1
         if text < 2:
             return torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf)
-        out = self.network(**build_model_inputs(self.network, ids[: text - 1], ()), use_cache=False, output_hidden_states=True)
+        with avoid_shape_plans(self.network.device):
+            out = self.network(
+                **build_model_inputs(self.network, ids[: text - 1], ()), use_cache=False, output_hidden_states=True
+            )
         states, made, layer = out.hidden_states[-1], [], self.head.network
         for end in range(text, len(ids) + 1):
             entering = self.head.embed_inputs(torch.tensor([list(ids[1:end])], device=states.device), states)

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from specviz.models.attention import avoid_shape_plans
 from specviz.models.cache.fixed import FixedModel
 from specviz.models.cache.masks import build_additive_masks, build_tree_mask, list_attention_windows
 from specviz.models.fast_llama.passes import open_pass
@@ -190,7 +191,8 @@ class CachedModel:
         mask = self._mask(fed, lead, tree, positions)
         entering = self._embed_inputs(ids, rows, fed, tree)
         forward = partial(self._pass, entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
-        logits = self._threads.run(ids.numel(), forward, partial(self._probe, entering))
+        with avoid_shape_plans(self.device):
+            logits = self._threads.run(ids.numel(), forward, partial(self._probe, entering))
         self._save_state(rows, fed, lead, tree)
         return logits
 
