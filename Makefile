@@ -11,7 +11,7 @@ WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-browser test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean gpu
+.PHONY: help run test test-browser test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean gpu gpu-dry
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench: .venv/ready ## measure speed on this machine
 # On a bare machine with torch, transformers, numpy, scipy and safetensors: PYTHON=python3, results in OUT.
 gpu: ## measure all that only a GPU can tell, in MINUTES=8: OUT=gpu
 	$(PYTHON) -m specviz bench gpu --out $(or $(OUT),gpu) --minutes $(or $(MINUTES),8)
+
+gpu-dry: .venv/ready-test ## all parts of the measurement on a GPU, small, on the CPU: half a minute
+	folder=$$(mktemp -d) && $(BIN)/python -m specviz bench gpu --dry --minutes 4 --out "$$folder"; code=$$?; rm -rf "$$folder"; exit $$code
 
 walk: .venv/ready-test ## measure how long one visitor waits, in Chromium on this machine: TIMES=20 OUT=walk.md
 	$(BIN)/python -m tools.load.walk --times $(or $(TIMES),20) --cold $(or $(TIMES),20)$(if $(OUT), --out $(OUT))

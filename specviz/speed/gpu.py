@@ -55,7 +55,6 @@ from specviz.settings import Settings
 from specviz.speed.clock import Clock, Lap
 from specviz.speed.generation import PROMPTS, decode_speculatively, decode_target_only
 from specviz.speed.records.gpu_costs import GpuCosts
-from specviz.trace import Round
 from specviz.verification.registry import RULES
 from specviz.verification.token import TokenRule
 
@@ -690,7 +689,7 @@ def run_verify(context: PartContext) -> None:
 def verify_pair(context: PartContext, dtype: str, samples: int, least: float) -> dict[str, Any]:
     """Verdict, p-values and seconds by stage of a session as ``verify`` has it."""
     decoder = build_decoder("speculative", load_storybook(context, dtype), Settings(max_new_tokens=3))
-    session = Session(decoder, SamplingPlan("both", samples, least, 1.0 if context.dry else 6.0))
+    session = Session(decoder, SamplingPlan("both", samples, least, 0.3 if context.dry else 6.0))
     seconds: dict[str, float] = {}
 
     def measure(stage: str, work: Callable[[], Any]) -> Any:
@@ -719,29 +718,31 @@ def verify_pair(context: PartContext, dtype: str, samples: int, least: float) ->
 
 def measure_live_rounds(context: PartContext) -> None:
     """Milliseconds of a round whose whole distributions are kept for a page, by engine; and of a page's click on the next round."""
-    pair = load_storybook(context, "float32")
-    base = Settings(prompt=PROMPTS["opening"], max_new_tokens=16 if context.dry else 64)
-    for engine in (REFERENCE, DEVICE, "auto"):
-        with context.guard(engine, 5) as is_on:
-            if is_on:
-                settings = replace(base, engine=engine)
-                ends: list[float] = []
-                warm = record_run(pair, settings)  # records, and probes
+    for dtype in ("float32",) if context.dry else ("float32", "bfloat16"):
+        pair = load_storybook(context, dtype)
+        base = Settings(prompt=PROMPTS["opening"], max_new_tokens=8 if context.dry else 64)
+        for engine in (REFERENCE, DEVICE, "auto"):
+            with context.guard(f"{dtype}, {engine}", 4) as is_on:
+                if is_on:
+                    settings = replace(base, engine=engine)
+                    warm, ends = record_run(pair, settings), _list_round_ends(pair, settings)  # the first run records, and probes
+                    clicks = []
+                    for count in range(2, min(8, len(warm.rounds))):
+                        began = time.perf_counter()
+                        record_run(pair, settings, rounds=count, earlier=warm.rounds[: count - 1])
+                        clicks.append(time.perf_counter() - began)
+                    context.save(**{f"{dtype}, {engine}": {
+                        "engine": warm.models["engine"],
+                        "round_ms": 1e3 * statistics.median([after - before for before, after in pairwise(ends)] or [0.0]),
+                        "click_ms": 1e3 * statistics.median(clicks or [0.0]),
+                    }})  # fmt: skip
 
-                def note_end(round_: Round, ends: list[float] = ends) -> None:
-                    ends.append(time.perf_counter())
 
-                record_run(pair, settings, on_round=note_end)
-                clicks = []
-                for count in range(2, min(8, len(warm.rounds))):
-                    began = time.perf_counter()
-                    record_run(pair, settings, rounds=count, earlier=warm.rounds[: count - 1])
-                    clicks.append(time.perf_counter() - began)
-                context.save(**{engine: {
-                    "engine": warm.models["engine"],
-                    "round_ms": 1e3 * statistics.median(after - before for before, after in pairwise(ends)),
-                    "click_ms": 1e3 * statistics.median(clicks),
-                }})  # fmt: skip
+def _list_round_ends(pair: LoadedPair, settings: Settings) -> list[float]:
+    """When each round of a run ended."""
+    ends: list[float] = []
+    record_run(pair, settings, on_round=lambda round_: ends.append(time.perf_counter()))
+    return ends
 
 
 def sample_by_rounds(context: PartContext) -> None:
@@ -906,7 +907,7 @@ def _follow(
         elif kind == "record":
             record["parts"][name] = content | {"status": "running"}
         else:
-            record["parts"].setdefault(name, {}).update(content)
+            record["parts"][name] = content
             log(f"{name}: {content['status']}, {content['seconds']:.0f} s")
             left.remove(name)
             current, deadline = "", time.monotonic() + 60

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
@@ -97,3 +99,30 @@ def test_attention_gets_what_the_fused_kernels_take(name: str, tokens: int, monk
         assert mask.is_contiguous() and mask.shape == (2, 1, queries.shape[2], 32)
         assert queries.shape[:2] == keys.shape[:2] and queries.stride(-1) == keys.stride(-1) == values.stride(-1) == 1
         assert (keys.data_ptr(), values.data_ptr()) == tuple(whole.data_ptr() for whole in layer.stored)
+
+
+class _OperationNames(TorchDispatchMode):
+    """Lists the operations that torch dispatches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["Llama, a key head each", "Llama, grouped queries", "Qwen3"])
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_attention_takes_the_fused_path_and_repeats_no_keys(name: str, tokens: int) -> None:
+    """One fused operation a layer, no softmax of scores of its own, and nothing repeated over query heads."""
+    opened = FixedModel(build_model(name).float(), Settings(), 60, 2, 32)
+    ids, fed = torch.ones(2, tokens, dtype=torch.int64), PassTokens.chain(tokens, opened.device)
+    with torch.inference_mode():
+        opened.probs(ids, torch.tensor([7, 4]), fed)  # makes the masks
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION), _OperationNames() as found:  # an error where it cannot be taken
+            opened.probs(ids, torch.tensor([7, 4]), fed)
+    assert sum("scaled_dot_product" in one for one in found.names) == 2
+    assert sum("softmax" in one for one in found.names) <= 1  # of the logits
+    assert not any("repeat" in one or "expand" in one for one in found.names)

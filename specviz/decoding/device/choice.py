@@ -124,8 +124,8 @@ def choose_target_only(
 
 def _choose_fastest(reference: EngineChoice, arguments: tuple[Any, ...], rows: int, columns: int, bars: int) -> EngineChoice:
     """The faster of the reference and the recorded round."""
-    target, proposer, *_, eos_token_ids = arguments
-    device = DeviceSteps(*arguments, rows, columns, records=True, bars=bars)
+    target, proposer, rule, randomness, eos_token_ids = arguments
+    device = DeviceSteps(target, proposer, rule, randomness, eos_token_ids, rows, columns, records=True, bars=bars)
     store = ProgramStore.find_store(target.model)
     seconds = store.seconds.get(device.key)
     if seconds is None:
