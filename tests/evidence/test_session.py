@@ -8,11 +8,14 @@ from __future__ import annotations
 import pytest
 
 from specviz.decoding.samples import join_samples
+from specviz.errors import EvidenceError
+from specviz.evidence import tests as evidence_tests
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.sequential import INTERIM, SCHEDULE, SamplingPlan
 from specviz.evidence.session import SamplingSpec, Session, SideBySide, draw_together
 from specviz.settings import Settings
-from specviz.statistics.finding import ALPHA
+from specviz.statistics.finding import ALPHA, Finding
+from specviz.statistics.goodness import compute_chi_square
 
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
 
@@ -84,3 +87,13 @@ def test_sessions_side_by_side_draw_and_count_what_each_does_alone(pair):
         whole = join_samples([part[number] for part in parts])
         assert session.shown.tolist() == first.cells.shown.count_samples(whole).tolist() and session.counted == whole.coverage
     assert draw_together(pair, specs, calls[0])[0].tokens.tolist() == parts[0][0].tokens.tolist()
+
+
+def test_work_begun_in_a_thread_gives_its_result_or_its_error() -> None:
+    def fail() -> Finding:
+        raise EvidenceError("too few")
+
+    finding = compute_chi_square([5, 5], [0.5, 0.5])
+    assert evidence_tests._start(lambda: finding)() is finding
+    with pytest.raises(EvidenceError, match="too few"):
+        evidence_tests._start(fail)()
