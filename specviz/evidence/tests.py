@@ -258,6 +258,7 @@ def run_tests(
         *run_joint_tests(plan, partition, counts, extra),
         *_run_sample_tests(plan, samples, scores, eos_token_ids, compare),
     )
+    on_progress(1.0)
     return TestReport(mode, plan, tests, partition, counts, coverage or samples.coverage, is_control)
 
 

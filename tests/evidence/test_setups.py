@@ -255,7 +255,7 @@ def test_an_unknown_comparison_is_damage():
 
 def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
-    for name, value in {"OPENING": 6, "LENGTH": 5, "TOKENS": 4, "GREEDY": 4}.items():
+    for name, value in {"OPENING_TOKENS": 6, "CONTINUATION_TOKENS": 5, "TIMED_TOKENS": 4, "GREEDY_TOKENS": 4}.items():
         monkeypatch.setattr(record, name, value)
     parser = argparse.ArgumentParser()
     record.add_arguments(parser)

@@ -14,7 +14,16 @@ from specviz.process import BUSY_LOAD
 from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
 from tests import traces
 
-MAKERS = ("story", "same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited")
+MAKERS = (
+    "story",
+    "same_distributions",
+    "nothing_drafted",
+    "sixteen",
+    "without_distributions",
+    "build_ended_trace",
+    "unusual",
+    "edited",
+)
 
 
 @pytest.mark.parametrize("maker", MAKERS)
