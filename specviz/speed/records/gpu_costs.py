@@ -94,8 +94,8 @@ class GpuCosts:
         """Compiled throughout where that was measured, so that both sides of a ratio are decoded in the fastest way.
 
         Compiling saves passes over several tokens about as much, whatever their length: those that were not compiled are the
-        recorded ones less what the nearest compiled ones saved. Draft steps are the recorded ones. The rest is what remains of a
-        round.
+        recorded ones less what the nearest compiled ones saved, but never quicker than a compiled pass over fewer tokens, nor
+        slower than one over more. Draft steps are the recorded ones. The rest is what remains of a round.
         """
         passes = {int(n): ms for n, ms in self.passes[target].items()}
         saved = {int(n): passes[int(n)] - ms for n, ms in self.compiled.get(target, {}).items()}
@@ -103,9 +103,9 @@ class GpuCosts:
         if is_compiled:
             sizes = sorted(saved.keys() - {1})
             savings = np.interp([*passes], sizes, [saved[n] for n in sizes]).tolist()
-            passes = {
-                n: round(ms - (saved[1] if n == 1 else less), 3) for (n, ms), less in zip(passes.items(), savings, strict=True)
-            }
+            passes = {n: ms - (saved[1] if n == 1 else less) for (n, ms), less in zip(passes.items(), savings, strict=True)}
+            compiled = {n: passes[n] for n in saved}
+            passes = {n: round(_bound_pass(n, ms, compiled), 3) for n, ms in passes.items()}
         verified = float(np.interp(GAMMA + 1, [*passes], [*passes.values()]))
         costs = []
         for name in drafts:
@@ -136,6 +136,12 @@ class GpuCosts:
 def list_gpu_costs() -> dict[str, GpuCosts]:
     """The shipped records, by the name of their file."""
     return {path.stem: read_file(path, GpuCosts.from_json) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def _bound_pass(tokens: int, estimate: float, compiled: Mapping[int, float]) -> float:
+    """An estimated pass, between the compiled passes over fewer and over more tokens."""
+    longest = min((ms for n, ms in compiled.items() if n >= tokens), default=estimate)
+    return max(min(estimate, longest), max(ms for n, ms in compiled.items() if n <= tokens))
 
 
 def _round_values(found: Mapping[Any, float]) -> dict[str, float]:
