@@ -43,7 +43,8 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
 
 
 @pytest.mark.parametrize(
-    "maker", ["same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited"]
+    "maker",
+    ["same_distributions", "nothing_drafted", "sixteen", "without_distributions", "build_ended_trace", "unusual", "edited"],
 )
 def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker):
     payload = build_round_payload(getattr(traces, maker)())
