@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { GRID, account, most, onGrid, outcome, withEntry } from "../../assets/components/one_token/account.js";
+import { GRID, account, most, onGrid, outcome, withEntry } from "../../assets/components/lib/account.js";
 import { barParameters } from "../../assets/components/one_token/controls.js";
 import { additionOf, fitting, planPlot, topOf } from "../../assets/components/one_token/parts.js";
 import { edge, fourRules, threshold } from "../../assets/components/one_token/rules.js";

@@ -2,7 +2,7 @@
 
 import { button, h, say } from "../lib/dom.js";
 import { number, settled } from "../lib/numbers.js";
-import { most } from "./account.js";
+import { most } from "../lib/account.js";
 import { additionOf, fill, wordOf } from "./parts.js";
 
 /** How the sentence may end. */

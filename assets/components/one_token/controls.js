@@ -1,7 +1,7 @@
 // The controls in sight, the rest in a fold; the address.
 
 import { button, h, say } from "../lib/dom.js";
-import { GRID } from "./account.js";
+import { GRID } from "../lib/account.js";
 import { makeFold } from "./parts.js";
 
 export function makeHead(view) {

@@ -3,7 +3,7 @@
 import { makeMirror } from "../lib/address.js";
 import { h, say } from "../lib/dom.js";
 import { mounted } from "../lib/mount.js";
-import { GRID, account, onGrid, outcome, withEntry } from "./account.js";
+import { GRID, account, onGrid, outcome, withEntry } from "../lib/account.js";
 import { drawBars, makeBars } from "./bars.js";
 import { drawComplete, makeComplete } from "./complete.js";
 import { barParameters, drawHead, drawMore, makeHead, makeMore } from "./controls.js";

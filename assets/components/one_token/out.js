@@ -3,7 +3,7 @@
 import { h, move, place, s, say, show, sized } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { number, settled } from "../lib/numbers.js";
-import { most } from "./account.js";
+import { most } from "../lib/account.js";
 import { MOST } from "./bars.js";
 import { drawAxis, fill, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
 

@@ -1,7 +1,7 @@
 // Four exact rules on the same pair of distributions over a block of two draft tokens: the same enumeration as
 // specviz/evidence/four_rules.py. tests/js/one_token.test.js compares it, and the acceptance bounds, with specviz/verification/.
 
-import { plus } from "./account.js";
+import { plus } from "../lib/account.js";
 
 function oneHot(token, size) {
   return Array.from({ length: size }, (_, i) => (i === token ? 1 : 0));

@@ -1,7 +1,7 @@
 // The pictures in words: what becomes of one draft token, and what comes out of a hundred.
 
 import { number, ofHundred, settled } from "../lib/numbers.js";
-import { most, shareOut } from "./account.js";
+import { most, shareOut } from "../lib/account.js";
 import { additionOf, fill, wordOf } from "./parts.js";
 
 const NAMED = 4; // tokens that a sentence names
