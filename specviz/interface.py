@@ -34,8 +34,8 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
 from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
-from specviz.speed.plan import make_plan
-from specviz.speed.plan_effort import DEFAULT_EFFORT, PlanEffort
+from specviz.speed.prediction.plan import make_plan
+from specviz.speed.prediction.plan_effort import DEFAULT_EFFORT, PlanEffort
 from specviz.speed.records.cost_model import find_cost_model
 from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.threads import preserve_thread_count

@@ -1,7 +1,7 @@
 """Formulas and their assumptions. Letters as in Leviathan et al. 2023: alpha acceptance rate, gamma draft length, c cost ratio.
 
 Tokens per target pass follow from the independent formula (one alpha for every draft token) or the hazard formula (one acceptance
-rate per depth); speed/acceptance.py counts without either assumption. The cost of a round is Leviathan's, in which a target pass
+rate per depth); speed/measurement/acceptance.py counts without either assumption. The cost of a round is Leviathan's, in which a target pass
 over a draft costs as much as one over a single token, or one with a fixed part.
 """
 

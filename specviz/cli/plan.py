@@ -22,7 +22,7 @@ from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
-from specviz.speed.plan_effort import PlanEffort
+from specviz.speed.prediction.plan_effort import PlanEffort
 from specviz.speed.records.cost_model import find_cost_model, load_cost_models
 from specviz.speed.records.plan import parse_prompts
 
@@ -82,8 +82,8 @@ def run(options: argparse.Namespace) -> int:
     file = options.text_file or options.prompts
     content = read_text_file(file)
 
-    from specviz.speed.acceptance import refuse_unplanned
-    from specviz.speed.plan import make_plan
+    from specviz.speed.measurement.acceptance import refuse_unplanned
+    from specviz.speed.prediction.plan import make_plan
 
     refuse_unplanned(settings)
     text = content if options.prompts is None else parse_prompts(content, MAX_PROMPTS)

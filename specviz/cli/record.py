@@ -92,7 +92,7 @@ def choose_seed(pair: Any, settings: Settings, options: argparse.Namespace, prog
 
 def record_methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
-    from specviz.speed.methods import compare_methods
+    from specviz.speed.benchmarks.drafting_methods import compare_methods
     from specviz.speed.records.methods import DISTRIBUTIONS, choose_distribution, dump_comparisons
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load_models(settings), {}
@@ -106,7 +106,7 @@ def record_methods(settings: Settings, options: argparse.Namespace, progress: Pr
 def record_passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
     from specviz.models.pairs.fingerprint import hash_pair
-    from specviz.speed.passage import survey_texts, write_passage
+    from specviz.speed.benchmarks.passage import survey_texts, write_passage
     from specviz.speed.records.passage import DISTRIBUTIONS, dump_passages
     from specviz.web.whole_text.words import describe_speed
 
@@ -122,10 +122,10 @@ def record_passage(settings: Settings, options: argparse.Namespace, progress: Pr
 
 def record_plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Plan and measure every draft at every temperature of the page, on its text."""
-    from specviz.speed.plan import make_plan
-    from specviz.speed.plan_effort import PlanEffort
+    from specviz.speed.prediction.plan import make_plan
+    from specviz.speed.prediction.plan_effort import PlanEffort
+    from specviz.speed.prediction.study import TEXTS_FOLDER
     from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
-    from specviz.speed.study import TEXTS_FOLDER
 
     text, found = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8"), {}
     effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES, check=True, runs=options.runs)
@@ -139,9 +139,9 @@ def record_plans(settings: Settings, options: argparse.Namespace, progress: Prog
 
 def record_batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
-    from specviz.speed.batches import measure_batches
+    from specviz.speed.prediction.batches import measure_batches
+    from specviz.speed.prediction.study import TEXTS_FOLDER
     from specviz.speed.records.plan import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
-    from specviz.speed.study import TEXTS_FOLDER
 
     choices = [PlanChoice(draft, temperature) for draft in BATCH_PAIRS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
     asked = {choice.key: replace(choice.build_settings(settings), max_new_tokens=CONTINUATION_TOKENS) for choice in choices}
@@ -158,7 +158,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups
     from specviz.evidence.serving_setups.records import dump_setups
     from specviz.models.pairs.fingerprint import hash_pair
-    from specviz.speed.acceptance import cut_openings
+    from specviz.speed.measurement.acceptance import cut_openings
 
     pair = load_models(settings)
     asked = settings.without_cuts(temperature=1.0, prompt="")
@@ -174,8 +174,8 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
 def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Measure trees of several sizes as ``bench curves`` does."""
     from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, format_curve_key
-    from specviz.speed.costs import measure_pass_curves
-    from specviz.speed.machine import describe_machine, format_today
+    from specviz.speed.measurement.costs import measure_pass_curves
+    from specviz.speed.measurement.machine import describe_machine, format_today
 
     pair, points = load_models(settings), {}
     found = measure_pass_curves(pair, settings.gamma, TREE_TOKENS, 3 * options.runs, log_line)
@@ -191,10 +191,10 @@ def record_trees(settings: Settings, options: argparse.Namespace, progress: Prog
 
 def record_costs(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Time rounds of the pair in texts of its own, and passes over trees."""
-    from specviz.speed.acceptance import cut_openings
-    from specviz.speed.cost_model import measure_cost_model
+    from specviz.speed.measurement.acceptance import cut_openings
+    from specviz.speed.prediction.cost_model import measure_cost_model
+    from specviz.speed.prediction.study import TEXTS_FOLDER
     from specviz.speed.records.plan import PLAN_TEXT
-    from specviz.speed.study import TEXTS_FOLDER
 
     pair, text = load_models(settings), (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
     prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, settings.max_new_tokens, options.texts)]

@@ -30,7 +30,7 @@ from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
-from specviz.speed.machine import format_today
+from specviz.speed.measurement.machine import format_today
 
 MISTAKE = "R5"  # the commonest one
 

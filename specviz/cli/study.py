@@ -62,7 +62,7 @@ def measure_study(options: argparse.Namespace, cells: Path | None) -> Study:
     """
     from specviz.jobs.remote import open_pool
     from specviz.models.pairs.loading import pick_device
-    from specviz.speed.study import StudySize, run_study
+    from specviz.speed.prediction.study import StudySize, run_study
 
     try:
         with open_pool(options.cluster, pick_device("auto", "auto")[0].type) as executor:

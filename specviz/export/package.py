@@ -19,7 +19,7 @@ from typing import Any
 
 from specviz.export.folder import MANIFEST, SCHEMA
 from specviz.export.html import build_html_page
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 
 PRINTS = (".svg", ".png", ".pdf", "-column.pdf", "-slide.svg", "-slide.png", "-slide.pdf")  # of every figure
 SCREEN = 1920.01  # pixels of a slide's width; what is beyond whole ones is cut

@@ -8,7 +8,7 @@ from typing import Any
 
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRID, LEGEND, MEANINGS
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 
 
 def frame_chart(figure: go.Figure, height: int, x: str, y: str | None = None, **layout: Any) -> None:

@@ -1,1 +1,1 @@
-"""Speed: measured by the clock with contestants in turns, and predicted from acceptance and costs."""
+"""Speed, measured by the clock and predicted from acceptance and costs."""

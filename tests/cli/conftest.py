@@ -8,7 +8,8 @@ import pytest
 
 from specviz.evidence import tests as evidence_tests
 from specviz.models.pairs import loading
-from specviz.speed import bench, generation
+from specviz.speed.benchmarks import bench
+from specviz.speed.measurement import generation
 
 LOADED = cache(loading.load_pair)
 

@@ -17,7 +17,8 @@ from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.models.pairs.loading import load_model, load_pair
 from specviz.models.pairs.tokens import read_token_bytes
 from specviz.settings import Settings
-from specviz.speed import bench as bench_module
+from specviz.speed.benchmarks import bench as bench_module
+from specviz.speed.benchmarks.target_only import generate_text
 from specviz.trace import Trace
 from tests.encoder_decoders import KINDS, build_tiny_encoder_decoder, build_tokenizer, write_encoder_decoders
 
@@ -170,9 +171,9 @@ def test_every_contestant_of_the_bench_writes_the_same_greedy_text(encoder_decod
     pair = encoder_decoders["t5"]
     settings = Settings(prompt="the river", gamma=3, max_new_tokens=17, temperature=0.0)
     ids = pair.encode("the river")
-    greedy = bench_module.generate_text(pair, settings, ids)[0, 1:].tolist()
+    greedy = generate_text(pair, settings, ids)[0, 1:].tolist()
     assert len(greedy) == 17
-    assert bench_module._generate_assisted(pair, settings, ids)[0, 1:].tolist() == greedy
+    assert bench_module.generate_with_assistant(pair, settings, ids)[0, 1:].tolist() == greedy
     for name in ("target only", "speculative"):
         assert [token for r in bench_module._DECODERS[name](pair, settings, ids) for token in r.committed] == greedy
 

@@ -11,7 +11,7 @@ from specviz.__main__ import main
 from specviz.cli.pairs.check import _describe_pair
 from specviz.models.hub import download as downloads
 from specviz.models.hub.files import WEIGHTS, list_model
-from specviz.speed.preflight import check_pair as preflight
+from specviz.speed.prediction.preflight import check_pair as preflight
 
 
 @pytest.fixture

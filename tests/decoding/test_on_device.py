@@ -41,14 +41,15 @@ from specviz.models.processed import ProcessedModel
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed import costs, methods, passage, sampling_rates
-from specviz.speed.batches import measure_batches
-from specviz.speed.bench import run_bench
-from specviz.speed.costs import measure_block_gap
-from specviz.speed.plan import make_plan
-from specviz.speed.plan_effort import PlanEffort
+from specviz.speed.benchmarks import drafting_methods, passage, sampling_rates
+from specviz.speed.benchmarks.bench import run_bench
+from specviz.speed.measurement import costs
+from specviz.speed.measurement.costs import measure_block_gap
+from specviz.speed.prediction.batches import measure_batches
+from specviz.speed.prediction.plan import make_plan
+from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.study import StudySize, run_study
 from specviz.speed.records.methods import choose_distribution
-from specviz.speed.study import StudySize, run_study
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import RULES
 from specviz.web.exactness import work as exact_work
@@ -304,7 +305,7 @@ def test_whole_text(both):
 @pytest.mark.parametrize("choice", ("0", "1"))
 def test_other_proposers(both, heads, choice):
     def work(pair):
-        found = methods.compare_methods(pair, replace(choose_distribution(BASE, choice), heads=heads), runs=1, draws=60)
+        found = drafting_methods.compare_methods(pair, replace(choose_distribution(BASE, choice), heads=heads), runs=1, draws=60)
         return [(row.key, row.reason, row.checked, row.accepted, row.passes, row.tokens) for row in found.rows]
 
     here, there = both(work)

@@ -41,9 +41,9 @@ from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.speed.acceptance import cut_openings
-from specviz.speed.clock import MAX_SPREAD
-from specviz.speed.estimate import Estimate
+from specviz.speed.measurement.acceptance import cut_openings
+from specviz.speed.records.estimate import Estimate
+from specviz.speed.records.spread import MAX_SPREAD
 from specviz.verification.draft_tree import DraftTree, build_empty_tree, list_node_texts
 from specviz.verification.warp import warp
 from tests.foreign import write_foreign_pair

@@ -28,7 +28,7 @@ from specviz.jobs import ray as cluster_module
 from specviz.jobs.remote import RemoteCaller, open_pool
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
-from specviz.speed.study import StudySize, run_study
+from specviz.speed.prediction.study import StudySize, run_study
 from tests.jobs.fake_workers import list_pids
 
 pytestmark = [

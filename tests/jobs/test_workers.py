@@ -20,7 +20,7 @@ from specviz.jobs import tasks, workers
 from specviz.jobs.remote import RemoteCaller
 from specviz.jobs.workers import MAX_FAILED_STARTS, MAX_RETRIES, WorkerPool
 from specviz.settings import Settings
-from specviz.speed.study import StudySize, run_study
+from specviz.speed.prediction.study import StudySize, run_study
 from tests.jobs.fake_workers import FakeWorker, FaultPlan
 
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, top_k=40)

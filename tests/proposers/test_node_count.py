@@ -12,7 +12,7 @@ from specviz.export.manifest import build_decode_command
 from specviz.proposers.trees import node_count
 from specviz.proposers.trees.node_count import SCHEMA, NodeCountCurve, NodeCountPoint, choose_node_count, is_sized_by_curve
 from specviz.settings import DEFAULT_TREE_SHAPE, NODES_MAX, Settings
-from specviz.speed.costs import NodeBudget, PassCostCurves
+from specviz.speed.measurement.costs import NodeBudget, PassCostCurves
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodRow
 from specviz.web.drafting_methods import method_figures as figures
 
@@ -118,7 +118,9 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
         for name in ("draft's tree",)
         for t in (0, 1)
     }
-    monkeypatch.setattr("specviz.speed.costs.measure_pass_curves", lambda *_: PassCostCurves({1: 1.0}, {}, {}, 4, 2.0, budgets))
+    monkeypatch.setattr(
+        "specviz.speed.measurement.costs.measure_pass_curves", lambda *_: PassCostCurves({1: 1.0}, {}, {}, 4, 2.0, budgets)
+    )
     out = tmp_path / "trees.json"
     assert main(["record", "trees", "--out", str(out)]) == 0
     known = NodeCountCurve.from_json(out.read_text())

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.speed.costs import measure_pass_curves
-    from specviz.speed.machine import describe_machine
+    from specviz.speed.measurement.costs import measure_pass_curves
+    from specviz.speed.measurement.machine import describe_machine
 
     pair = load_models(read_settings(options))
     found = measure_pass_curves(pair, options.gamma, options.max_new_tokens, 3 * options.runs, log_line)
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _format_curves(record: dict[str, Any]) -> str:
-    from specviz.speed.estimate import Estimate, describe_interval
+    from specviz.speed.records.estimate import Estimate, describe_interval
 
     single = Estimate(**record["chain"][1])
     one = single.value

@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.speed.draft_length_policies import compare_policies
-    from specviz.speed.machine import describe_machine
+    from specviz.speed.benchmarks.draft_length_policies import compare_policies
+    from specviz.speed.measurement.machine import describe_machine
 
     pair = load_models(read_settings(options))
     found = [asdict(one) for one in compare_policies(pair, options.max_new_tokens, options.runs, log=log_line)]
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _format_policies(record: dict[str, Any]) -> str:
-    from specviz.speed.estimate import describe_interval
+    from specviz.speed.records.estimate import describe_interval
 
     lines = [format_machine(record["machine"])]
     for one in record["results"]:

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.speed import sampling_rates
-    from specviz.speed.machine import describe_machine
+    from specviz.speed.benchmarks import sampling_rates
+    from specviz.speed.measurement.machine import describe_machine
 
     pair = load_models(read_settings(options))
     found = sampling_rates.measure_sampling_rates(pair, options.samples, log=log_line)

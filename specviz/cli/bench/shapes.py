@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         if not (1 <= layers <= 64 and width % 64 == 0 and 64 <= width <= 2048):
             raise SettingsError("shapes", options.shapes, allowed)
         wanted.append((layers, width))
-    from specviz.speed.costs import time_shapes
+    from specviz.speed.measurement.costs import time_shapes
 
     blocks = tuple(dict.fromkeys((1, 2, 3, options.gamma + 1, 9)))
     print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in blocks) + "   ms, medians, random weights")

@@ -27,7 +27,7 @@ from specviz.settings import DRAFTING_FIELDS, FASTEST_GAMMA, Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from specviz.speed.bench import BenchResult
+    from specviz.speed.benchmarks.bench import BenchResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,9 +63,9 @@ def run(options: argparse.Namespace) -> int:
 
 def measure_speed(settings: Settings, gamma: int, length: int, runs: int) -> dict[str, Any]:
     """The record of a bench on the machine where this is called."""
-    from specviz.speed.bench import run_bench
-    from specviz.speed.costs import time_rule
-    from specviz.speed.machine import describe_machine
+    from specviz.speed.benchmarks.bench import run_bench
+    from specviz.speed.measurement.costs import time_rule
+    from specviz.speed.measurement.machine import describe_machine
 
     pair = load_models(settings)
     results = run_bench(pair, gamma, length, runs, log=log_line, base=settings)
@@ -82,7 +82,7 @@ def measure_speed(settings: Settings, gamma: int, length: int, runs: int) -> dic
 
 def explain_no_verdict(results: Sequence[BenchResult]) -> str:
     """A sentence where the runs of a ratio are too few or too far apart for a verdict, else nothing."""
-    from specviz.speed.clock import explain_interval
+    from specviz.speed.records.spread import explain_interval
 
     for result in results:
         for name, ratio in result.ratio.items():
@@ -92,7 +92,7 @@ def explain_no_verdict(results: Sequence[BenchResult]) -> str:
 
 
 def _format_results(record: dict[str, Any]) -> str:
-    from specviz.speed.estimate import describe_interval
+    from specviz.speed.records.estimate import describe_interval
 
     lines = [format_machine(record["machine"])]
     if said := describe_drafting(Settings(**record["speculative"])):
@@ -141,8 +141,8 @@ def _format_costs(result: dict[str, Any]) -> list[str]:
 def measure_block_gap(settings: Settings) -> dict[str, float]:
     """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
     from specviz.decoding.run import record_run as decode_run
-    from specviz.speed.costs import measure_block_gap
-    from specviz.speed.generation import PROMPTS
+    from specviz.speed.measurement.costs import measure_block_gap
+    from specviz.speed.measurement.generation import PROMPTS
 
     pair, found = load_models(settings), []
     for prompt in PROMPTS.values():

@@ -14,7 +14,7 @@ from specviz.models.pairs.names import PairPlaces, format_options
 from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
-    from specviz.speed.preflight import ModelCheck, Preflight
+    from specviz.speed.prediction.preflight import ModelCheck, Preflight
 
 NOT_READY = 1  # exit code
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 def check_models(options: argparse.Namespace) -> Preflight:
     """Check the pair that the options name."""
-    from specviz.speed.preflight import check_pair
+    from specviz.speed.prediction.preflight import check_pair
 
     progress = Progress("checking")
     dtype = options.dtype or "auto"

@@ -12,7 +12,7 @@ from specviz.cli.pairs.check import NOT_READY, check_models, format_check, list_
 from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
-    from specviz.speed.preflight import Preflight
+    from specviz.speed.prediction.preflight import Preflight
 
 add_arguments = check.add_arguments
 

@@ -27,12 +27,13 @@ from specviz.progress import Expect, ProgressCallback, ignore_progress, split_pr
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.speed.acceptance import decode_texts
-from specviz.speed.clock import Clock, Lap, compute_relative_iqr
-from specviz.speed.estimate import Estimate
-from specviz.speed.generation import DecodingPace, measure_pace
-from specviz.speed.machine import describe_measurement
-from specviz.speed.text_passes import describe_pair, iterate_distributions
+from specviz.speed.measurement.acceptance import decode_texts
+from specviz.speed.measurement.clock import Clock, Lap
+from specviz.speed.measurement.generation import DecodingPace, measure_pace
+from specviz.speed.measurement.machine import describe_measurement
+from specviz.speed.measurement.text_passes import describe_pair, iterate_distributions
+from specviz.speed.records.estimate import Estimate
+from specviz.speed.records.spread import compute_relative_iqr
 from specviz.trace import Round
 from specviz.verification.overlap import compute_overlap
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from specviz.records import Schema, build, load_toml, to_json_value
 from specviz.settings import Settings
-from specviz.speed.clock import explain_spread
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
+from specviz.speed.records.spread import explain_spread
 
 MARGIN_DIGITS = 6  # that a record keeps of a margin
 

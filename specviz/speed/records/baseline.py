@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LOOP = "this project’s target-only loop"
+LOOP_TITLE = "this project’s target-only loop"
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A faster way to sample from the target alone than LOOP.
+    """A faster way to sample from the target alone than LOOP_TITLE.
 
     Attributes:
         way: What it is called in a sentence, such as "generate() of transformers".
-        factor: Times as fast as LOOP, above 1. Target-only times beside it are divided by it.
+        factor: Times as fast as LOOP_TITLE, above 1. Target-only times beside it are divided by it.
     """
 
     way: str
@@ -21,9 +21,9 @@ class Baseline:
 
     def __post_init__(self) -> None:
         if not self.factor > 1.0:
-            raise ValueError(f"a baseline is faster than {LOOP}, got {self.factor} times")
+            raise ValueError(f"a baseline is faster than {LOOP_TITLE}, got {self.factor} times")
 
     @property
     def in_words(self) -> str:
         """That target-only times are those of another way, as a sentence."""
-        return f"Target-only times are those of {self.way}, measured {self.factor:.2f} times as fast as {LOOP}."
+        return f"Target-only times are those of {self.way}, measured {self.factor:.2f} times as fast as {LOOP_TITLE}."

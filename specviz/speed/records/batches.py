@@ -1,4 +1,4 @@
-"""The gain of speculation when many texts are decoded side by side. ``specviz.speed.batches`` measures passes and rounds.
+"""The gain of speculation when many texts are decoded side by side. ``specviz.speed.prediction.batches`` measures passes and rounds.
 
 With one text the processor waits while weights are read from memory, and more tokens in a pass cost little. Many texts use that idle
 time themselves: a pass over gamma + 1 tokens of each then costs up to gamma + 1 passes over one token of each. Tokens per pass do not
@@ -17,8 +17,8 @@ import numpy as np
 
 from specviz.records import Schema, build, decimal_places, record_key, to_json_value
 from specviz.settings import Settings
-from specviz.speed.clock import compute_relative_iqr, explain_spread
-from specviz.speed.estimate import MIN_RUNS, Estimate
+from specviz.speed.records.estimate import MIN_RUNS, Estimate
+from specviz.speed.records.spread import compute_relative_iqr, explain_spread
 
 SCHEMA = Schema("batches", 2, "The record of batches")
 RESAMPLES = 400

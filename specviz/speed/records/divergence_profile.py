@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from specviz.records import decimal_places
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.word_kinds import KINDS
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.trace import Distribution

@@ -1,4 +1,4 @@
-"""Drafting methods side by side: proposers and rules on one prompt. ``specviz.speed.methods`` measures them.
+"""Drafting methods side by side: proposers and rules on one prompt. ``specviz.speed.benchmarks.drafting_methods`` measures them.
 
 All methods are measured under the same settings by one interleaved clock. A method that does not apply there has a reason instead of numbers.
 """
@@ -13,8 +13,8 @@ from specviz.errors import SettingsError
 from specviz.proposers.trees.node_count import choose_node_count, is_sized_by_curve
 from specviz.records import Schema, build, load_toml, to_json_value
 from specviz.settings import Settings
-from specviz.speed.estimate import Estimate
 from specviz.speed.records.cost_model import CostModel, DraftCosts
+from specviz.speed.records.estimate import Estimate
 from specviz.trace import Trace
 
 SCHEMA = Schema("methods", 2, "The record of drafting methods")

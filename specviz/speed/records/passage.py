@@ -1,4 +1,4 @@
-"""A text written twice, by target-only sampling and speculatively: the origin and time of each token. ``specviz.speed.passage`` measures it.
+"""A text written twice, by target-only sampling and speculatively: the origin and time of each token. ``specviz.speed.benchmarks.passage`` measures it.
 
 Each lane is a trace with a clock that counts only the seconds of that lane's own work. Equality ignores clocks.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 from specviz.records import Schema, build, build_fields, decimal_places, to_json_fields, to_json_value
 from specviz.settings import CUT_FIELDS, Settings
-from specviz.speed.estimate import Estimate
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.divergence_profile import ScoredText
+from specviz.speed.records.estimate import Estimate
 from specviz.trace import Round, Trace
 
 SCHEMA = Schema("passage", 2, "The passage")

@@ -1,7 +1,7 @@
 """A plan: the predicted gain of speculation on a text, and the error of the prediction where it was measured too.
 
 Intervals of predicted tokens come from resampled texts. Intervals of predicted speeds come from resampled texts and resampled runs of
-the cost probes. Measured speeds are medians over runs, each over texts of its own. ``specviz.speed.plan`` makes plans; the plans that
+the cost probes. Measured speeds are medians over runs, each over texts of its own. ``specviz.speed.prediction.plan`` makes plans; the plans that
 the page *How fast?* shows first are one for each of PLAN_CHOICES.
 """
 
@@ -16,11 +16,11 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.records import Schema, build, build_fields, to_json_fields, to_json_value
 from specviz.settings import GAMMA_MAX, Settings
-from specviz.speed.clock import explain_interval, explain_spread, measure_spread
-from specviz.speed.estimate import Estimate
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.server_commands import ServerCommand, build_server_commands
+from specviz.speed.records.spread import explain_interval, explain_spread, measure_spread
 from specviz.theory import LinearCost, compute_speed_factor, compute_wall_clock_factor, find_best_gamma
 
 SCHEMA = Schema("plan", 3, "The plan")
@@ -101,7 +101,7 @@ class RoundCostCurve:
 
     @property
     def spread(self) -> float:
-        """As ``clock.measure_spread``, over the target alone and all rounds."""
+        """As ``measure_spread``, over the target alone and all rounds."""
         return measure_spread([self.alone, *zip(*self.rounds, strict=True)])
 
 

@@ -3,7 +3,7 @@
 A statistic is measured on a given text, by one pass of both models. It predicts the acceptance rate of a speculative run on
 continuations of that text. For each statistic a straight line is fitted to the cells of all kinds of text but one and tested on the
 cells of that one, in turn. ``accepted draft tokens`` is counted on texts of the target alone and needs no fit; neither does
-``overlap itself``, the mean of beta on the text. ``specviz.speed.study`` measures the cells.
+``overlap itself``, the mean of beta on the text. ``specviz.speed.prediction.study`` measures the cells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from specviz.records import Schema, build, decimal_places, load_toml, to_json_value
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 
 SCHEMA = Schema("study", 2, "The study")
 _TABLES = load_toml("texts/study")

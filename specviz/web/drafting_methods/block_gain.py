@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specviz.figures.numbers import format_probability
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import SpeedPlan
 
 SHOWN_GAMMA = 4  # gamma that the sentence speaks of, where the plan has it

@@ -12,7 +12,7 @@ from specviz.figures.numbers import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS, PERCENT
 from specviz.proposers.trees.node_count import NodeCountCurve
 from specviz.settings import SAMPLING_FIELDS, Settings
-from specviz.speed.estimate import Estimate, describe_interval
+from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import ComputedComparison, FirstToken, MethodComparison, MethodRow
 from specviz.speed.records.plan import SpeedPlan
 

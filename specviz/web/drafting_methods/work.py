@@ -14,7 +14,7 @@ def compare_all_methods(state: MethodsState, ticket: Ticket, question: MethodsQu
     """Measure every row. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
     pair = model_loading.wait_for_pair(ticket, settings)
-    from specviz.speed.methods import compare_methods
+    from specviz.speed.benchmarks.drafting_methods import compare_methods
 
     def show(comparison: MethodComparison) -> None:
         if comparison.runs:

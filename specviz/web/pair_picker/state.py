@@ -11,7 +11,7 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.web.common.page_state import PageState
 
 if TYPE_CHECKING:
-    from specviz.speed.preflight import Preflight
+    from specviz.speed.prediction.preflight import Preflight
 
 PLACE_MAX = 500  # characters of a folder or hub name
 

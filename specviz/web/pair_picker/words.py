@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
-    from specviz.speed.preflight import ModelCheck, Preflight
+    from specviz.speed.prediction.preflight import ModelCheck, Preflight
 
 UNKNOWN = "not known"
 

@@ -33,7 +33,7 @@ class TicketProgress:
 def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
     """Find out whether the pair will run here. What stands in its way is part of what is found."""
     model_loading.wait_for_libraries(ticket)
-    from specviz.speed.preflight import check_pair as checked
+    from specviz.speed.prediction.preflight import check_pair as checked
 
     found = checked(
         wanted.target,

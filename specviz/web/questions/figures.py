@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 
 ROLES = ("p", "q", "accepted", "residual", "plain", "strong", "wrong")  # of parts of a bar; the style sheet has a color for each
 

@@ -16,10 +16,10 @@ from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.figures import pages_and_glossary
 from specviz.figures.numbers import format_probability
 from specviz.records import ASSETS, load_toml, read_file
-from specviz.speed.estimate import Estimate, describe_interval
 from specviz.speed.records import methods
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import FOLDER, CostModel
+from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import FirstToken, MethodComparison
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Trace

@@ -119,7 +119,7 @@ class SamplingWorkspace:
 
     def _describe_draftable(self, settings: Settings) -> str:
         """What the draft can propose after the prompt, where the tokenizers differ. A method that cannot draft is said when it draws."""
-        from specviz.speed.text_passes import describe_pair
+        from specviz.speed.measurement.text_passes import describe_pair
 
         with suppress(SpecvizError):
             return describe_draftable(describe_pair(self.pair, settings, [(self.ids, self.ids[-1:])]))

@@ -7,7 +7,7 @@ from specviz.figures.charts import escape_label, frame_chart, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.numbers import format_probability
 from specviz.figures.theme import BAND, GRAY, MEANINGS
-from specviz.speed.estimate import Estimate, describe_interval
+from specviz.speed.records.estimate import Estimate, describe_interval
 
 COLUMNS = (
     "target served as",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from specviz.figures.charts import build_error_bars, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, MEANINGS
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.speed.records.published_speeds import ROWS
 

@@ -8,7 +8,7 @@ from math import ceil, floor
 from specviz.figures.charts import build_error_bars, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, MEANINGS
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.study import (
     DRAFTS,
     KINDS,

@@ -10,8 +10,8 @@ from typing import Any
 from specviz.export.manifest import build_decode_command, build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.glyphs import format_token
-from specviz.speed.estimate import Estimate
 from specviz.speed.records.divergence_profile import TOP_SHARES, DivergenceProfile, ScoredText
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.passage import LANES, Passage, dump_passages
 from specviz.web.whole_text import figures, words
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_recorded_profile, load_surveys

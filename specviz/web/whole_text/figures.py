@@ -9,7 +9,6 @@ from specviz.figures.lazy_plotly import go
 from specviz.figures.numbers import format_probability
 from specviz.figures.theme import FADED, GRAY, GRID, LEGEND
 from specviz.glyphs import build_glyphs, format_token, read_piece
-from specviz.speed.estimate import CONFIDENCE, Estimate
 from specviz.speed.records.divergence_profile import (
     TOP_SHARES,
     DivergenceProfile,
@@ -17,6 +16,7 @@ from specviz.speed.records.divergence_profile import (
     WordKind,
     compute_divergence_profile,
 )
+from specviz.speed.records.estimate import CONFIDENCE, Estimate
 from specviz.speed.records.word_kinds import DESCRIPTIONS
 
 AROUND = 4  # tokens before one that its label shows

@@ -6,8 +6,8 @@ from specviz.figures.numbers import format_probability
 from specviz.glyphs import is_special, name_token, read_piece
 from specviz.process import BUSY_LOAD
 from specviz.records import load_toml
-from specviz.speed.estimate import describe_interval
 from specviz.speed.records.divergence_profile import ScoredText
+from specviz.speed.records.estimate import describe_interval
 from specviz.speed.records.passage import (
     ACCEPTED,
     BONUS,

@@ -16,7 +16,7 @@ def write_passage(state: WholeTextState, ticket: Ticket, request: PassageRequest
     """Write what was asked. Stopped before both texts are read, what stood there before stands there again; after that, they stay."""
     settings = request.settings
     pair = model_loading.wait_for_pair(ticket, settings)
-    from specviz.speed.passage import build_passage, write_passage
+    from specviz.speed.benchmarks.passage import build_passage, write_passage
 
     seen = 0  # rounds that the page was last given
 

@@ -12,7 +12,7 @@ from specviz.errors import CancelledError, SettingsError
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import DEFAULT_TREE_SHAPE, Settings, read_tree_shape
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
 from specviz.web.drafting_methods import block_gain, export, view, work
 from specviz.web.drafting_methods import method_figures as figures

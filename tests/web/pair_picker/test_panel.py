@@ -17,7 +17,7 @@ from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces
 from specviz.settings import Settings
-from specviz.speed.preflight import check_pair
+from specviz.speed.prediction.preflight import check_pair
 from specviz.web.common import frame, pairs, session
 from specviz.web.drafting_methods.state import MethodsQuestion
 from specviz.web.exactness.state import ExactnessQuestion

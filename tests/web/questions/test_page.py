@@ -11,8 +11,8 @@ import pytest
 
 from specviz.figures.pages_and_glossary import ALL, PAGES
 from specviz.settings import Settings
-from specviz.speed.estimate import Estimate
 from specviz.speed.records.cost_model import load_cost_models
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import find_detectable_tv
 from specviz.web.one_token.payload import list_positions

@@ -14,8 +14,8 @@ from specviz.cli import plan as plan_command
 from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
-from specviz.speed.estimate import Estimate
 from specviz.speed.records.cost_model import load_cost_models
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison
 from specviz.speed.records.plan import PLAN_CHOICES
 from specviz.web.common.cost_choice import MEASURED, apply_costs, list_cost_titles

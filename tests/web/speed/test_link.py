@@ -22,7 +22,7 @@ from specviz.web.speed.state import (
     place_sliders,
 )
 from tests.pages import draw_first_paint
-from tests.speed.test_plan import TEXT, build_plan
+from tests.speed.prediction.test_plan import TEXT, build_plan
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():

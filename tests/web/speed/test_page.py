@@ -11,7 +11,7 @@ import pytest
 from specviz.errors import CancelledError, TraceError
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
-from specviz.speed.estimate import Estimate
+from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import PLAN_CHOICES, PLAN_DRAFTS, PLAN_GAMMAS, PLANS_SCHEMA, PlanChoice, dump_plans, load_plans
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
 from specviz.web.speed import batch_figures, export, surface_figures, timeline_figures, view, work
@@ -27,7 +27,7 @@ from specviz.web.speed.state import (
     load_study,
 )
 from tests.pages import FreeTicket, draw_first_paint
-from tests.speed.test_plan import TEXT, build_plan, curve
+from tests.speed.prediction.test_plan import TEXT, build_plan, curve
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -246,7 +246,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
 def test_the_recorded_passages_are_what_the_shipped_pair_writes():
     """In float32 another machine rounds otherwise, so a random number within rounding of a threshold could fall elsewhere; the seed has none here."""
     from specviz.models.pairs.loading import load_pair
-    from specviz.speed.passage import stream_rounds
+    from specviz.speed.benchmarks.passage import stream_rounds
 
     pair = load_pair("storybook", "cpu")
     for one in load_recorded_passages().values():

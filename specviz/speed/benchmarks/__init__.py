@@ -1,0 +1,1 @@
+"""Measured speed: decoders side by side on one clock."""

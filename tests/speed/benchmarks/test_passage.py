@@ -1,0 +1,290 @@
+"""A text written both ways: its rounds are the engine's, each clock counts its own work, records come back whole, sentences follow the counts."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from urllib.parse import parse_qsl
+
+import pytest
+
+from specviz.decoding.run import record_run
+from specviz.errors import TraceError
+from specviz.settings import Settings
+from specviz.speed.benchmarks import passage
+from specviz.speed.records.passage import (
+    SPECULATIVE,
+    TARGET_ONLY,
+    Passage,
+    TimedRound,
+    dump_passages,
+    label_origins,
+    load_passages,
+)
+from specviz.trace import Decision, Ending, Round
+from specviz.web.one_round.payload import read_cursor
+from specviz.web.one_round.words import build_steps
+from specviz.web.whole_text import figures, payload, words
+
+SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_tokens=24, gamma=3)
+
+
+@pytest.fixture(scope="module")
+def one(pair) -> Passage:
+    return passage.write_passage(pair, SETTINGS, runs=2)
+
+
+def draft_token(token: int, accepted: bool | None) -> Decision:
+    return Decision(token, -1, "draft", 0.5, 0.4, 0.1, 0.2, 0.8, accepted)
+
+
+def round_of(*accepted: bool | None, kind: str = "residual", token: int | None = 9) -> Round:
+    decisions = tuple(draft_token(n, fate) for n, fate in enumerate(accepted))
+    return Round(4, decisions, tuple(n for n, fate in enumerate(accepted) if fate), Ending(kind, token, 0.3))
+
+
+def test_the_origin_of_a_token_follows_from_the_round_alone():
+    assert label_origins(round_of(True, False, None)) == ((0, "accepted"), (9, "residual"))
+    assert label_origins(round_of(True, True, kind="bonus")) == ((0, "accepted"), (1, "accepted"), (9, "bonus"))
+    assert label_origins(round_of(kind="bonus")) == ((9, "target"),)
+    assert label_origins(round_of(True, kind="eos", token=None)) == ((0, "accepted"),)
+
+
+def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
+    """The link behind a token leads to its round because the rounds are the same ones."""
+    trace = record_run(pair, SETTINGS, bars=0)
+    assert one.speculative.trace == trace
+    token = one.speculative.tokens[10]
+    query = dict(parse_qsl(payload.link_round(SETTINGS, token.round).removeprefix("./?")))
+    found, said = Settings.from_query(query)
+    assert (found, said) == (SETTINGS, []) and read_cursor(query["at"]) == {"round": token.round, "step": 0}
+
+
+def test_the_first_lane_is_the_target_alone(one):
+    assert one.target.counts == {"target": SETTINGS.max_new_tokens} and len(one.target.trace.rounds) == SETTINGS.max_new_tokens
+    assert one.read.tokens == one.target.trace.output_ids
+
+
+def test_at_temperature_0_both_lanes_write_one_text(pair):
+    cold = passage.write_passage(pair, replace(SETTINGS, temperature=0.0), runs=1)
+    assert cold.same_text and "token for token" in words.compare_texts(cold)
+    assert set(cold.read.beta) <= {0.0, 1.0}
+
+
+def test_each_clock_counts_its_own_work_and_the_lane_with_less_time_goes_next(pair, monkeypatch):
+    """Time between two rounds is on no clock; a lane's times never run backwards."""
+    clock = iter(range(10_000))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    events = []
+    for event in passage.stream_rounds(pair, SETTINGS):
+        for _ in range(50):
+            time.perf_counter()
+        events.append(event)
+    for lane in (TARGET_ONLY, SPECULATIVE):
+        mine = [event.at for event in events if event.lane == lane]
+        assert mine == sorted(mine)
+    alone = [event for event in events if event.lane == TARGET_ONLY]
+    assert alone[-1].at < 10 * SETTINGS.max_new_tokens, "fifty ticks between any two rounds would make more than a thousand"
+    spent, both = (
+        {TARGET_ONLY: 0.0, SPECULATIVE: 0.0},
+        min(max(n for n, event in enumerate(events) if event.lane == lane) for lane in (TARGET_ONLY, SPECULATIVE)),
+    )
+    for event in events[:both]:
+        assert spent[event.lane] == min(spent.values())
+        spent[event.lane] = event.at
+
+
+def test_work_that_is_stopped_ends_between_two_rounds(pair):
+    class Enough(Exception):
+        pass
+
+    seen = []
+
+    def on_progress(share, doing, events):
+        seen.append((share, doing, len(events)))
+        if len(events) == 5:
+            raise Enough
+
+    with pytest.raises(Enough):
+        passage.write_passage(pair, SETTINGS, 2, on_progress)
+    assert seen[0][1] == "Warming up" and seen[-1][2] == 5
+    assert all(0.0 <= share <= 1.0 for share, _, _ in seen)
+
+
+def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
+    def events(fast: float, token: int = 9) -> list[TimedRound]:
+        return [
+            TimedRound(TARGET_ONLY, round_of(kind="bonus"), 1.0),
+            TimedRound(SPECULATIVE, round_of(True, kind="bonus", token=token), fast),
+        ]
+
+    empty = passage.build_passage(pair, SETTINGS, events(0.5))
+    found = passage.add_rates(empty, [events(0.5), events(1.0), events(0.8)])
+    assert found.factors == (4.0, 2.0, 2.5) and found.middle == 2 and found.speculative.clock == (0.8,)
+    other = passage.add_rates(empty, [events(0.5), events(1.0), events(0.8, token=8)])
+    assert other.speculative.clock == (0.5,), "another text's clock does not fit this one"
+
+
+def test_a_passage_comes_back_from_its_record_and_timing_is_no_part_of_equality(one):
+    (back,) = load_passages(dump_passages({"here": one})).values()
+    assert back.target == one.target and back.settings == one.settings
+    assert back.speculative.tokens[-1].at == pytest.approx(one.speculative.seconds, abs=1e-5)
+    assert replace(one, target=replace(one.target, clock=tuple(2 * at for at in one.target.clock))) == one
+
+
+@pytest.mark.parametrize("damage", ("schema", "clock", "lanes", "text"))
+def test_a_damaged_record_is_refused_with_a_sentence(one, damage):
+    record = json.loads(dump_passages({"here": one}))
+    if damage == "schema":
+        record["schema"] = "other"
+    elif damage == "clock":
+        record["passages"]["here"][TARGET_ONLY]["clock"][3] = 0.0
+    elif damage == "lanes":
+        del record["passages"]["here"][SPECULATIVE]
+    text = "{" if damage == "text" else json.dumps(record)
+    with pytest.raises(TraceError, match="passage"):
+        load_passages(text)
+
+
+def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
+    drawn = payload.build_lanes_payload(one)
+    for row, lane in zip(drawn["lanes"], (one.target, one.speculative), strict=True):
+        assert [token["is"] for token in row["tokens"]] == [token.origin for token in lane.tokens]
+        assert [token["at"] for token in row["tokens"]] == [token.at for token in lane.tokens]
+        assert sum(round_["count"] for round_ in row["rounds"]) == len(row["tokens"])
+    assert drawn["end"] == max(one.target.seconds, one.speculative.seconds)
+    assert [place for place, token in enumerate(drawn["lanes"][0]["tokens"]) if token["fork"]] == sorted(one.read.forks)
+    assert all("href" in token for token in drawn["lanes"][1]["tokens"])
+
+
+def test_a_token_leads_to_the_step_that_decides_it(pair, one):
+    """An accepted token to its own check, a replacement to the check that rejected, a bonus token to its draw, by the steps of One round."""
+    trace, links = record_run(pair, SETTINGS), [row["href"] for row in payload.build_lanes_payload(one)["lanes"][1]["tokens"]]
+    seen = set()
+    for token, link in zip(one.speculative.tokens, links, strict=True):
+        at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])
+        told = build_steps(trace, trace.rounds[at["round"]])[at["step"]]
+        assert at["round"] == token.round
+        if token.origin in ("bonus", "target"):
+            assert told.kind == "bonus"
+        else:
+            decided = trace.rounds[token.round].proposals[told.node]
+            assert told.kind == "uniform" and decided.accepted == (token.origin == "accepted")
+            assert not decided.accepted or decided.token == token.token
+        seen.add(token.origin)
+    assert {"accepted", "residual"} <= seen, "the text has both"
+
+
+def test_passes_and_the_time_of_a_round_explain_the_speed(one):
+    """Four tokens both ways: alone in four passes of a second each; drafted in two rounds of 1.5 s. So 2 / 1.5 = 1.33."""
+    alone = replace(
+        one.target,
+        trace=replace(one.target.trace, rounds=(round_of(kind="bonus"),) * 4),
+        clock=(1.0, 2.0, 3.0, 4.0),
+        rates=(1.0,),
+    )
+    rounds = (round_of(True, False), round_of(True, kind="bonus"))
+    drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0), rates=(4 / 3,))
+    found = replace(one, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
+    tokens, time_, fast = words.explain_speed(found)
+    assert [part["value"] for part in (tokens, time_, fast)] == ["2.00", "1.50", "1.33"]
+    assert tokens["said"].startswith("4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.")
+    assert time_["said"].startswith(
+        "A round takes 1.50 s: the draft model runs 3 times, then the target reads 4 tokens. Without a draft, a pass reads one and takes 1.00 s."
+    )
+    assert fast["said"] == "One run. One text at temperature 1, 3 draft tokens per round, 1 of 2 cores."
+    slow = words.explain_speed(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
+    assert slow["value"] == "0.67" and slow["said"].startswith("Drafting does not pay here.")
+
+
+def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
+    assert {part["value"] for part in words.explain_speed(passage.build_passage(pair, SETTINGS, []))} == {"…"}
+
+
+def test_the_legend_counts_in_plurals(one):
+    """Two accepted, one replacement, one bonus token; none without a draft."""
+    rounds = (round_of(True, False), round_of(True, kind="bonus"))
+    drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0))
+    legend = payload.build_lanes_payload(replace(one, speculative=drafted))["legend"]
+    assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token", "target token"]
+
+
+def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(one):
+    """Three tokens: a letter, and the two bytes of an e with an accent."""
+    trace = replace(one.target.trace, rounds=tuple(round_of(kind="bonus", token=n) for n in (1, 2, 3)),
+                    pieces={**one.target.trace.pieces, 1: "66", 2: "c3", 3: "a9"})  # fmt: skip
+    lane = replace(one.target, trace=trace, clock=(0.1, 0.2, 0.3))
+    tokens = payload.build_lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
+    assert [token["makes"] for token in tokens] == ["", "", "é"]
+    assert tokens[2]["since"] == 1, "the outline begins at the first of the two"
+    assert [token["glyphs"][0] for token in tokens[1:]] == [{"t": "C3", "k": "byte"}, {"t": "A9", "k": "byte"}]
+
+
+def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
+    events = [event for event in passage.stream_rounds(pair, SETTINGS)][:10]
+    half = passage.build_passage(pair, SETTINGS, events)
+    tokens = len(half.target.trace.output_ids)
+    drawn = payload.build_lanes_payload(half, done=False)
+    assert drawn["end"] >= half.target.seconds * SETTINGS.max_new_tokens / tokens > half.target.seconds
+    assert half.read is None and payload.build_forks_payload(half) is None
+
+
+def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):
+    counts, said = one.speculative.counts, words.describe_tokens(one)
+    drawn = SETTINGS.max_new_tokens - counts.get("accepted", 0)
+    suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
+    rejected = counts.get("residual", 0)
+    unchecked = suggested - counts.get("accepted", 0) - rejected
+    assert f"{counts.get('accepted', 0)} are accepted draft tokens, of {suggested} that the draft model suggested ({rejected} were rejected, {unchecked} were not checked" in said  # fmt: skip
+    assert f"The other {drawn} were drawn, one at the end of a round" in said
+    assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.max_new_tokens}." in said
+
+
+def test_a_text_that_ends_early_is_said_with_its_reason(one):
+    assert words.describe_short_texts(one) == ""
+    end = {**one.target.trace.pieces, 9: b"<|endoftext|>".hex()}
+    short = replace(
+        one.target, trace=replace(one.target.trace, rounds=(round_of(kind="bonus", token=9),), pieces=end), clock=(0.1,)
+    )
+    said = words.describe_short_texts(replace(one, target=short))
+    assert (
+        said
+        == f"The text of target-only sampling ends after 1 of {SETTINGS.max_new_tokens} tokens, with <|endoftext|>, which ends a text."
+    )
+    assert words.describe_short_texts(replace(one, target=short, speculative=short)).startswith("Both texts end after 1 of")
+    cut = replace(short, trace=replace(short.trace, rounds=(round_of(kind="bonus", token=8),)))
+    assert "context was full" in words.describe_short_texts(replace(one, target=cut))
+
+
+def test_a_slower_way_a_busy_machine_and_uneven_runs_are_said(one):
+    slow = replace(one, target=replace(one.target, rates=(10.0, 10.0)), speculative=replace(one.speculative, rates=(8.0, 9.0)))
+    assert (
+        "does not pay" in words.describe_speed(slow)
+        and "0.85 times" in words.describe_speed(slow)
+        and "0.80 to 0.90" in words.describe_speed(slow)
+    )
+    calm = replace(one, machine={"load": 0.1, "cores": 2}, target=replace(one.target, rates=(50.0, 50.0)),
+                   speculative=replace(one.speculative, rates=(60.0, 61.0)))  # fmt: skip
+    assert words.list_cautions(calm) == []
+    assert "busy" in words.list_cautions(replace(calm, machine={"load": 3.0, "cores": 2}))[0]
+    assert "factor of 2.0" in words.list_cautions(replace(calm, speculative=replace(calm.speculative, rates=(60.0, 120.0))))[0]
+    assert any(
+        "no faster than people read" in said
+        for said in words.list_cautions(replace(slow, target=replace(one.target, rates=(6.0, 6.0))))
+    )
+
+
+def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(one):
+    plain, forks = figures.plot_along_text(one.read).data
+    assert len(plain.x) + len(forks.x) == SETTINGS.max_new_tokens and sorted(place - 1 for place in forks.x) == sorted(
+        one.read.forks
+    )
+    assert list(forks.y) == [one.read.distances[place] for place in sorted(one.read.forks)]
+    curves = figures.list_curves(one.read, {"temperature 1": (one.read,) * 2})
+    drawn = figures.plot_lorenz(curves, "dark")
+    assert list(drawn.data[1].y) == list(curves[0][1].y) and drawn.layout.yaxis.title.text == "share of all divergence"
+    assert f"{curves[0][1].tops[2].value:.0%} of all divergence" in figures.describe_lorenz(curves)
+    dots = figures.plot_kinds(curves[1][1], curves[0][1])
+    assert len(dots.data) == 2 and dots.layout.xaxis.title.text == "mean rejection probability"
+    assert list(dots.data[0].x) == sorted(row.distance.value for row in curves[1][1].kinds)
