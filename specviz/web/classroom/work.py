@@ -11,7 +11,7 @@ from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.jobs.queue import Ticket
 from specviz.settings import Settings
 from specviz.web.classroom.host import RoomSession, load_pair, run_in_worker
-from specviz.web.jobs import server_workers
+from specviz.web.jobs import model_loading, server_workers
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
@@ -91,6 +91,7 @@ def build_certificate_file(ticket: Ticket, session: RoomSession, task: Assignmen
 
 def build_worksheet_file(ticket: Ticket, seed: int, key: bool) -> bytes:
     """The worksheet of a seed as PDF, or its answers."""
+    model_loading.wait_for_libraries(ticket)
     from specviz.classroom.worksheet import make_worksheet
     from specviz.web.classroom.worksheet_pdf import build_pdf
 

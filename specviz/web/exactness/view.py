@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from specviz.errors import SpecvizError
 from specviz.evidence import results
 from specviz.evidence.results import SEED_SAMPLES, SEEDS
 from specviz.figures import cell_shares
@@ -31,6 +32,7 @@ from specviz.web.exactness.state import (
     read_question,
 )  # fmt: skip
 from specviz.web.hosting.options import load_options
+from specviz.web.jobs import warmup
 from specviz.web.sampling.words import RULE, count_samples, describe_conditions, describe_origin, shorten_prompt
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
@@ -239,6 +241,11 @@ def _show_folds(state: ExactnessState) -> None:
     show_tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
     fold = st.expander("When this page tests, and what it could detect", key="exactness-tests", on_change="rerun")
     if not fold.open:
+        return
+    try:
+        warmup.require_libraries()
+    except SpecvizError as error:
+        show_notes([str(error)], "exactness-notes-tests", place=fold)
         return
     from specviz.evidence.sequential import INTERIM  # torch comes with it, which a recorded page does without
 

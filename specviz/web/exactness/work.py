@@ -38,9 +38,10 @@ _global_generator = threading.Lock()  # transformers draws from torch's one glob
 def prepare_session(state: ExactnessState, ticket: Ticket) -> SamplingWorkspace:
     """The bench, made once; the picture shows the exact distribution before anything is sampled."""
     if state.bench is None:
-        settings, source = state.question.settings, state.question.source
+        model_loading.wait_for_libraries(ticket)
         from specviz.evidence.session import SamplingSpec
 
+        settings, source = state.question.settings, state.question.source
         names = SOURCES[source], SOURCES["target"] + (", another seed" if source == "target" else "")
         other = replace(settings, seed=(settings.seed + 1) % 2**63)
 

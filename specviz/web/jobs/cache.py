@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from specviz.records import ASSETS, read_file_or
 from specviz.settings import Settings
 from specviz.trace import Trace
+from specviz.web.jobs import warmup
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
@@ -50,6 +51,7 @@ def find_tokenizer(pair: str) -> Any:
 @lru_cache(maxsize=8)
 def describe_pair(pair: str, device: str, dtype: str) -> dict[str, Any]:
     """Names, sizes, and the hashes of weights and tokenizer of a pair, as exports state them. Shared: do not change it."""
+    warmup.require_libraries()
     from specviz.models.pairs.fingerprint import hash_pair
 
     loaded = load_weights(pair, device, dtype)

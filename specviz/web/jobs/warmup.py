@@ -12,10 +12,12 @@ import logging
 import threading
 import time
 
+from specviz.errors import SpecvizError
 from specviz.web.jobs.server_queue import threads_per_job
 
 LIBRARIES = ("torch", "transformers", "specviz.models.pairs.loading", "specviz.decoding.run")
 DOING = "Loading torch and transformers, once for this server, usually under 20 s"
+REQUIRED_WITHIN = 180.0  # seconds
 IMPORT_DELAY = 0.3  # seconds in which the first page is sent; the import then holds the GIL
 
 _lock = threading.Lock()
@@ -37,6 +39,17 @@ def start() -> None:
 def wait(seconds: float) -> bool:
     """Wait at most so long for the end of the import. Returns whether it has ended."""
     return _done.wait(seconds)
+
+
+def require_libraries() -> None:
+    """Start the import unless it was, and wait for its end, at most REQUIRED_WITHIN. Raises SpecvizError if it failed.
+
+    Call it before the import of a module that needs torch, wherever no ticket is at hand (``model_loading.wait_for_libraries``).
+    """
+    start()
+    wait(REQUIRED_WITHIN)
+    if sentence := describe_failure():
+        raise SpecvizError(sentence)
 
 
 def describe_failure() -> str | None:

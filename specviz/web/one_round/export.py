@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.errors import SpecvizError
 from specviz.export.manifest import EDITED, build_decode_command, build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, quote_text
 from specviz.figures import token_bars
@@ -17,7 +16,7 @@ from specviz.settings import Settings
 from specviz.static_site.document import build_document
 from specviz.static_site.pages import build_one_round as recorded
 from specviz.trace import Round, Trace
-from specviz.web.jobs import cache, warmup
+from specviz.web.jobs import cache
 from specviz.web.one_round.payload import build_round_payload
 from specviz.web.one_round.words import build_steps, find_replaced, list_checked, name_ordinal
 
@@ -48,17 +47,8 @@ def identify_models(trace: Trace) -> dict[str, Any]:
     """What the trace says of its models, with their hashes; those of the pair at hand where the trace has none."""
     if "target_sha256" in trace.models:
         return trace.models
-    wait_for_libraries()
     settings = Settings.from_record(trace.settings)
     return cache.describe_pair(settings.pair, settings.device, settings.dtype) | trace.models
-
-
-def wait_for_libraries() -> None:
-    """Wait until torch is there. Raises SpecvizError where it cannot be."""
-    warmup.start()
-    warmup.wait(180.0)
-    if sentence := warmup.describe_failure():
-        raise SpecvizError(sentence)
 
 
 BARS = 8  # of a distribution in print; distributions.csv has all that were recorded
