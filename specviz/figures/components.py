@@ -19,6 +19,7 @@ from specviz.records import ASSETS
 
 COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
 SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside those of all components
+    "front": ("front",),
     "one_round": (),
     "one_token": ("one_token",),
     "whole_text": ("bars", "whole_text"),

@@ -26,7 +26,7 @@ PAGES = {page.path: page.title for page in SHARED} | {  # name of the file -> ti
     "glossary": "Glossary",
     "sources": "Sources",
 }
-OF_THE_APP = {page.path: "" if page is ALL[0] else page.path for page in SHARED}  # address in the app, which opens with the first
+OF_THE_APP = tuple(page.path for page in SHARED)  # under the same address in the app
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
 
 PLAIN = '<p class="plain">Recorded runs of the specviz app. No model runs here, and nothing is sent anywhere.</p>'
@@ -130,7 +130,7 @@ def _build_header(name: str, live: str | None) -> str:
     )
     button = ""
     if live is not None:
-        address = escape(live + OF_THE_APP.get(name, ""))
+        address = escape(live + (name if name in OF_THE_APP else ""))
         carried = " data-carry" if name in OF_THE_APP else ""
         button = f'<a class="live" href="{address}"{carried} target="_blank" rel="noopener">Open the live app</a>'
     return f'<header class="top"><a class="brand" href="index.html">specviz</a><nav aria-label="Pages">{links}</nav>{button}</header>'

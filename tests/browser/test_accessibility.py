@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from specviz.static_site import build
 from specviz.static_site import document as edition
-from specviz.web.common.frame import FIRST, PAGES
+from specviz.web.common.frame import PAGES
 from tests.browser.chromium import at_rest
 
 GRAVE = ("serious", "critical")
@@ -77,7 +77,7 @@ def site(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language_and_name(eyes, server, name):
     page = eyes.new_page()
-    page.goto(f"{server}/{'' if name == FIRST else name}")
+    page.goto(f"{server}/{name}")
     page.wait_for_function("title => document.title === title", arg=f"{PAGES[name].title} · specviz")
     at_rest(page)
     page.locator(f"[class*='st-key-onward-{name}']").wait_for()

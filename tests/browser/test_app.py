@@ -68,7 +68,7 @@ def opened_page(browser, server) -> Page:
     page = laptop(browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce"))
     page.sent = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: page.sent.append(frame)))
-    open_page(page, server)
+    open_page(page, f"{server}/one_round")
     page.wait_for_load_state("networkidle")
     at_rest(page)
     yield page
@@ -154,7 +154,7 @@ def test_a_copied_link_shows_the_same_round_and_motion(opened_page, browser):
 
 
 def test_going_live_says_so_and_next_adds_a_round(page, server):
-    open_page(page, server)
+    open_page(page, f"{server}/one_round")
     page.get_by_role("button", name="Go live").click()
     wait_live(page)
     rounds = page.locator(".stage select option")
@@ -167,7 +167,7 @@ def test_going_live_says_so_and_next_adds_a_round(page, server):
 
 
 def test_settings_in_the_fold_run_the_pair_and_their_link_opens_elsewhere(page, server, browser):
-    open_page(page, server)
+    open_page(page, f"{server}/one_round")
     fill(page, "Text to continue", "a little rabbit")
     wait_live(page)
     fill(page, "Temperature", "0.8")
@@ -200,7 +200,7 @@ def choose_uniform(page: Page, text: str) -> None:
 
 
 def test_a_chosen_random_number_is_marked_linked_and_undone(page, server):
-    open_page(page, server)
+    open_page(page, f"{server}/one_round")
     choose_uniform(page, "0.999")
     expect(page.locator(".stage .status")).to_contain_text("you set u of", timeout=PATIENT)
     wait_live(page)
@@ -212,7 +212,7 @@ def test_a_chosen_random_number_is_marked_linked_and_undone(page, server):
 
 
 def test_back_returns_to_the_run_before(page, server):
-    open_page(page, server)
+    open_page(page, f"{server}/one_round")
     fill(page, "Seed", "12")
     expect(page.locator(".stage .status")).to_contain_text("seed 12", timeout=PATIENT)
     expect(page).to_have_url(
@@ -238,7 +238,7 @@ def test_a_damaged_link_opens_with_sentences_and_its_markup_runs_nothing(page, s
 
 
 def test_a_prompt_with_markup_is_shown_as_the_text_it_is(page, server):
-    open_page(page, server)
+    open_page(page, f"{server}/one_round")
     fill(page, "Text to continue", NASTY)
     wait_live(page)
     expect(page.locator(".stage .line")).to_contain_text(NASTY[:60])

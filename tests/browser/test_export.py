@@ -77,7 +77,7 @@ def one_file(page: Page, name: str) -> Download:
 
 
 def test_one_file_is_downloaded_by_its_name(page, server):
-    page.goto(server)
+    page.goto(f"{server}/one_round")
     open_fold(page)
     found = one_file(page, "trace.json")
     assert found.suggested_filename == "one-round-trace.json"
@@ -85,7 +85,7 @@ def test_one_file_is_downloaded_by_its_name(page, server):
 
 
 def test_the_round_as_one_file_steps_without_a_network(page, browser, server, tmp_path):
-    page.goto(server)
+    page.goto(f"{server}/one_round")
     open_fold(page)
     file = tmp_path / "one-round.html"
     one_file(page, file.name).save_as(file)

@@ -37,7 +37,7 @@ def look_at(page, own) -> None:
 
 
 def test_a_pair_of_ones_own_is_used_kept_over_pages_and_brought_back_by_a_reload(page, server, own):
-    open_page(page, server)
+    open_page(page, f"{server}/one_round")
     look_at(page, own)
     expect(page.locator(".models-table")).to_contain_text("llama")
     page.get_by_role("button", name="Use this pair").click()

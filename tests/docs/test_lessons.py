@@ -18,7 +18,7 @@ from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor, find_best_gamma
 from specviz.web.classroom.words import TASKS
 from specviz.web.common import links
-from specviz.web.common.frame import FIRST, PAGES
+from specviz.web.common.frame import PAGES
 from specviz.web.mistakes.state import HIDDEN
 from specviz.web.one_round.payload import read_cursor
 from specviz.web.one_round.words import build_steps
@@ -33,7 +33,7 @@ RECORDED = load_recorded_runs()
 def list_app_links(text: str) -> list[tuple[str, dict[str, str]]]:
     """Page and parameters of every link into the app."""
     found = [urlsplit(address) for address in re.findall(r"\((http://localhost:8501/[^)]*)\)", text)]
-    return [(one.path.strip("/") or FIRST, {key: values[0] for key, values in parse_qs(one.query).items()}) for one in found]
+    return [(one.path.strip("/"), {key: values[0] for key, values in parse_qs(one.query).items()}) for one in found]
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)

@@ -49,7 +49,7 @@ class StreamlitClient:
 
     number: int = 0
     link: str = ""
-    page: str = ""
+    page: str = "one_round"
     exceptions: int = 0
     runs: int = 0
     modes: list[str] = field(default_factory=list)

@@ -24,7 +24,7 @@ from tools.load.findings import WaitingTimes
 from tools.load.server import LoadServer, keep_cores_busy, start_server
 from tools.load.visits import FILLED, FIRST, LIVE, SHORT, Visitor, build_link
 
-PAGES = ("", "one_token", *FILLED)
+PAGES = ("", "one_round", "one_token", *FILLED)
 MILLION = "a million samples"
 LONE_ROUNDS = 12  # live rounds of one visitor, quiet and beside foreign processes
 MAX_SLOWDOWN = 3.0  # times its quiet time that a live round may take beside foreign processes; longer is a collapse
@@ -106,7 +106,7 @@ async def measure_costs(server: LoadServer) -> list[tuple[str, str, str]]:
             for _ in range(PAGE_LOADS):
                 await guest.open_page(page)
             cpu, sent = (server.read_cpu_seconds() - before) / PAGE_LOADS, (guest.bytes - sent) / PAGE_LOADS
-            found.append((page or "one_round", f"{cpu:.3f} s", f"{sent / 1000:.0f} kB"))
+            found.append((page or "front", f"{cpu:.3f} s", f"{sent / 1000:.0f} kB"))
     return found
 
 

@@ -1,9 +1,10 @@
 // The sentence to complete at the top of Why it is exact: from what is a rejected draft token replaced? Each end is worked out on the bars below.
 
 import { button, h, say } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
 import { number, settled } from "../lib/numbers.js";
 import { most } from "../lib/account.js";
-import { additionOf, fill, wordOf } from "./parts.js";
+import { additionOf, wordOf } from "./parts.js";
 
 /** How the sentence may end. */
 function endsOf(texts) {

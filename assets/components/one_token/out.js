@@ -1,11 +1,12 @@
 // One draft token on its ruler, and what comes out: the accepted part and the replaced part of every token, against the mark of p.
 
 import { h, move, place, s, say, show, sized } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
 import { makeHatches } from "../lib/hatches.js";
 import { number, settled } from "../lib/numbers.js";
 import { most } from "../lib/account.js";
 import { MOST } from "./bars.js";
-import { drawAxis, fill, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
+import { drawAxis, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
 
 export function makeDraftToken(view) {
   const parts = {

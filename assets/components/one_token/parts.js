@@ -4,11 +4,6 @@ import { h, move, place, s, say, show } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { number } from "../lib/numbers.js";
 
-/** A sentence of the payload with its {places} filled in. */
-export function fill(sentence, values) {
-  return sentence.replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
-}
-
 /** A probability over a bar with ``room`` px, where a character takes ``letter``: as everywhere, or without its last zeros, or that it is small, or nothing; what does not fit stands in the table. */
 export function fitting(x, room, letter) {
   const written = number(x);

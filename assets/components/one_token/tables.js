@@ -1,10 +1,11 @@
 // Numbers to the last digit: the sum for every token, and four exact rules on the same distributions.
 
 import { h, say, show } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { difference, digits, number } from "../lib/numbers.js";
 import { MOST } from "./bars.js";
-import { fill, makeFold } from "./parts.js";
+import { makeFold } from "./parts.js";
 import { fourRules } from "./rules.js";
 
 const COLUMNS = [

@@ -1,8 +1,9 @@
 // The pictures in words: what becomes of one draft token, and what comes out of a hundred.
 
+import { fill } from "../lib/fill.js";
 import { number, ofHundred, settled } from "../lib/numbers.js";
 import { most, shareOut } from "../lib/account.js";
-import { additionOf, fill, wordOf } from "./parts.js";
+import { additionOf, wordOf } from "./parts.js";
 
 const NAMED = 4; // tokens that a sentence names
 

@@ -11,13 +11,17 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.figures.components import read_styles
-from specviz.figures.pages_and_glossary import PAGES, next_page
+from specviz.figures.pages_and_glossary import ALL, PAGES, next_page
+from specviz.records import ASSETS, load_toml
 from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
 from specviz.web.jobs import warmup
 
-FIRST = next(iter(PAGES))  # at the root
+FRONT = "front"  # at the root; no entry of the navigation
+TITLE = "specviz"  # of the front page
+FRONT_TEXTS = load_toml("texts/front")
+LOGO = (ASSETS / "mark.svg").read_text(encoding="utf-8")
 ABOUT = """**specviz** shows exact speculative decoding on real models, one step at a time.
 
 It comes with documentation in its folder `docs`; `make docs` makes a site of it:
@@ -36,15 +40,18 @@ def run_page() -> None:
     widget_guard.install_widget_guard()
     pages = {path: copy.copy(page) for path, page in _build_pages().items()}
     page = st.navigation(group_pages(pages), position="top")
+    path = page.url_path or FRONT
+    st.logo(LOGO, size="large")
     st.set_page_config(
-        page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
+        page_title=build_tab_title(path), page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
     )  # fmt: skip
-    st.html(
-        f"<style>\n{read_styles('theme', 'app', 'drafting_methods_matrix')}\n{build_group_style(page.url_path or FIRST)}</style>"
-    )
+    st.html(f"<style>\n{read_styles('theme', 'app', 'drafting_methods_matrix')}\n{build_group_style(path)}</style>")
     top = st.container(key="page-notes-refused")
-    path = page.url_path or FIRST
     metrics.RUNS.labels(path).inc()
+    if path == FRONT:
+        warmup.start()
+        page.run()
+        return
     show_reconnect_notice(path)
     show_presenter(path)
     warmup.start()
@@ -75,16 +82,23 @@ def read_previous_session(header: str) -> str:
     return parts[2] if len(parts) > 2 else ""
 
 
+def build_tab_title(path: str) -> str:
+    """Build the title of a page in the browser's tab."""
+    return f"{TITLE}: {FRONT_TEXTS['title']}" if path == FRONT else f"{PAGES[path].title} · {TITLE}"
+
+
 def group_pages(pages: dict[str, Any]) -> dict[str, list[Any]]:
-    """Group the pages by their names in the navigation, both in the order of reading."""
-    found: dict[str, list[Any]] = {}
+    """Group the pages by their names in the navigation, both in the order of reading. The front page is hidden in the first group."""
+    found: dict[str, list[Any]] = {ALL[0].group: [pages[FRONT]]}
     for page in PAGES.values():
         found.setdefault(page.group, []).append(pages[page.path])
     return found
 
 
 def build_group_style(path: str) -> str:
-    """Build the style that marks the group of the open page; Streamlit marks the page itself, in a menu that is closed."""
+    """Build the style that marks the group of the open page, if it has one; Streamlit marks the page itself, in a menu that is closed."""
+    if path == FRONT:
+        return ""
     groups = list(dict.fromkeys(page.group for page in PAGES.values()))
     place = 1 + groups.index(PAGES[path].group)
     return f'[data-testid="stTopNav"] > div:nth-child({place}) > button {{ background: var(--here); font-weight: 600; }}'
@@ -109,6 +123,5 @@ def show_presenter(path: str) -> None:
 @lru_cache(maxsize=1)
 def _build_pages() -> dict[str, st.Page]:
     """Build the pages once per process, because each looks up its file. A run gets copies, on which Streamlit marks what is open."""
-    return {
-        path: st.Page(f"pages/{path}.py", title=page.title, url_path=path, default=path == FIRST) for path, page in PAGES.items()
-    }
+    front = st.Page(f"pages/{FRONT}.py", title=TITLE, default=True, visibility="hidden")
+    return {FRONT: front} | {path: st.Page(f"pages/{path}.py", title=page.title, url_path=path) for path, page in PAGES.items()}

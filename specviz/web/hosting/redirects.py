@@ -1,15 +1,20 @@
-"""Redirects: the first page by its name, which Streamlit serves at the root only, and addresses of version 0.1.0."""
+"""Redirects: the front page by its name, which Streamlit serves at the root only, and addresses of version 0.1.0."""
 
 from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from specviz.web.common.frame import FIRST
+from specviz.web.common.frame import FRONT
+from specviz.web.common.links import KEYS
 
+ROUND = "one_round"
 MOVED = {  # as it was -> as it is
-    "step": FIRST,
+    "step": ROUND,
     "token": "one_token",
     "whole": "whole_text",
     "exact": "exactness",
@@ -23,7 +28,7 @@ MOVED = {  # as it was -> as it is
 def build_redirects() -> list[Route]:
     """Routes of addresses that moved."""
     return [
-        *(Route(f"/{name}", redirect, methods=["GET"]) for name in (FIRST, *MOVED)),
+        *(Route(f"/{name}", redirect, methods=["GET"]) for name in (FRONT, *MOVED)),
         Route("/room", redirect_to_room, methods=["GET"]),
     ]
 
@@ -38,4 +43,26 @@ async def redirect(request: Request) -> RedirectResponse:
     name = request.url.path.rstrip("/").rsplit("/", 1)[-1]
     page = MOVED.get(name, name)
     query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(("./" if page == FIRST else page) + query, status_code=308)
+    return RedirectResponse(("./" if page == FRONT else page) + query, status_code=308)
+
+
+class RoundLinkMiddleware:
+    """ASGI middleware that redirects links to a round, which stood at the root until there was a front page, to *One round*."""
+
+    def __init__(self, app: Any, options: Any = None):
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and is_round_link(scope):
+            answer = RedirectResponse(f"{ROUND}?{scope['query_string'].decode('latin-1')}", status_code=308)
+            await answer(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+def is_round_link(scope: Any) -> bool:
+    """Whether a request is for the root with settings or a place of a round."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path not in ("", "/") or not scope["query_string"]:
+        return False
+    return not KEYS.isdisjoint(parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True))

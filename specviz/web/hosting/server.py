@@ -110,5 +110,6 @@ def build_middleware() -> list[Middleware]:
             SocketFilterMiddleware,
             SlowUploadMiddleware,
             UploadLimitMiddleware,
+            redirects.RoundLinkMiddleware,
         )
     ]

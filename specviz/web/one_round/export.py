@@ -89,7 +89,9 @@ def build_round_package(
         },
         pictures={f"round-{shown + 1}": Picture(partial(token_bars.plot_panels, drawn), slides=False)} if drawn else {},
         captions=(f"Round {shown + 1} after {quote_text(settings.prompt)}. {told} {describe_conditions(settings, models)}",),
-        facts=build_facts(settings, models, "", link, [build_decode_command(settings, models)], **found, digest=trace.digest()),
+        facts=build_facts(
+            settings, models, "one_round", link, [build_decode_command(settings, models)], **found, digest=trace.digest()
+        ),
         others=_list_slides(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
     )
 

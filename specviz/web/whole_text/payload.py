@@ -147,7 +147,7 @@ def _find_joint_characters(lane: Lane) -> dict[int, dict[str, Any]]:
 
 def link_round(settings: Settings, round_: int, app: str = HERE, step: int = 0) -> str:
     """Address of the page One round, relative to this page's unless the app is elsewhere, at a step of a round (both from 0) of this run."""
-    return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, step)})
+    return f"{app}one_round?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, step)})
 
 
 def build_forks_payload(passage: Passage) -> dict[str, Any] | None:

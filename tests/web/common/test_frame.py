@@ -41,12 +41,12 @@ def a_server_that_runs(monkeypatch):
     assert warmup.wait(120)  # an interpreter that ends while torch is imported is aborted
 
 
-def open_page(page: str | None = None, **query: str) -> AppTest:
+def open_page(page: str = "one_round", **query: str) -> AppTest:
     """The app as a link opens it, at one page."""
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
-    return (app if page in (None, frame.FIRST) else app.switch_page(f"pages/{page}.py")).run()
+    return app.switch_page(f"pages/{page}.py").run()
 
 
 def send_value(app: AppTest, key: str, **value) -> AppTest:
@@ -178,19 +178,21 @@ def test_every_page_has_state_work_and_view_and_only_views_know_streamlit():
         }
         if path.parent.name in frame.PAGES:
             assert ("streamlit" in names) == (path.stem == "view"), path
-    assert len(list(web.glob("*/view.py"))) == len(frame.PAGES)
+    assert len(list(web.glob("*/view.py"))) == len(frame.PAGES) + 1  # and the front page
 
 
 def test_every_address_is_the_name_of_its_file():
     """Else a link that is the first thing a fresh server is asked for opens with 'Page not found'."""
-    assert {path.stem for path in (ROOT / "pages").glob("*.py")} == set(frame.PAGES)
+    assert {path.stem for path in (ROOT / "pages").glob("*.py")} == {frame.FRONT, *frame.PAGES}
 
 
 def test_the_navigation_has_every_page_once_in_three_groups_and_one_round_first():
-    groups = frame.group_pages({path: path for path in frame.PAGES})
+    groups = frame.group_pages({path: path for path in (frame.FRONT, *frame.PAGES)})
     assert list(groups) == ["Learn", "Check", "Apply"]
-    assert [path for paths in groups.values() for path in paths] == list(frame.PAGES), "the order of reading is that of the menus"
-    assert frame.FIRST == "one_round"
+    assert [path for paths in groups.values() for path in paths] == [frame.FRONT, *frame.PAGES], (
+        "the order of reading is that of the menus"
+    )
+    assert [path for path, page in frame._build_pages().items() if page.visibility == "hidden"] == [frame.FRONT]
 
 
 @pytest.mark.parametrize("path", list(frame.PAGES))
@@ -203,11 +205,12 @@ def test_a_page_ends_with_the_one_that_follows_and_why(path):
 
 
 def test_following_every_page_leads_through_all_of_them_and_back_to_the_first():
-    path, seen = frame.FIRST, []
+    first = next(iter(frame.PAGES))
+    path, seen = first, []
     for _ in frame.PAGES:
         path = next_page(path).path
         seen.append(path)
-    assert sorted(seen) == sorted(frame.PAGES) and path == frame.FIRST
+    assert sorted(seen) == sorted(frame.PAGES) and path == first
 
 
 def test_tabs_of_one_browser_are_one_visitor():

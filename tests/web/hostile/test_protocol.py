@@ -21,7 +21,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from specviz.web.common import widget_guard
-from specviz.web.common.frame import FIRST, PAGES
+from specviz.web.common.frame import FRONT, PAGES
 from specviz.web.hosting.socket_filter import HELD
 from specviz.web.hosting.uploads import MAX_LARGE_FILES
 from tests.browser.conftest import serving
@@ -155,7 +155,7 @@ def is_rerun(data: bytes) -> bool:
     return asked.HasField("rerun_script") and not asked.rerun_script.fragment_id
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != FIRST])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_page_of_a_hostile_address(server, page):
     async def story() -> None:
         for name, query in QUERIES.items():
@@ -168,10 +168,10 @@ def test_every_page_of_a_hostile_address(server, page):
     run_story(server, story)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [FRONT, *PAGES])
 def test_fields_of_every_page_that_all_have_a_value_no_browser_sends(server, page):
     async def story() -> None:
-        client = Reader(page="" if page == FIRST else page)
+        client = Reader(page="" if page == FRONT else page)
         for name, value in VALUES.items():
             async with client.open_tab(server.address):
                 await client.run()
@@ -189,10 +189,10 @@ def test_fields_of_every_page_that_all_have_a_value_no_browser_sends(server, pag
     run_story(server, story)
 
 
-@pytest.mark.parametrize("page", [FIRST, "one_token", "whole_text", "mistakes"])
+@pytest.mark.parametrize("page", [FRONT, "one_round", "one_token", "whole_text", "mistakes"])
 def test_what_a_component_reports_that_it_never_would(server, page):
     async def story() -> None:
-        client = Reader(page="" if page == FIRST else page)
+        client = Reader(page="" if page == FRONT else page)
         async with client.open_tab(server.address):
             await client.run()
             await client.run_until(lambda: client.finished)

@@ -72,7 +72,7 @@ def open_app(**query: str) -> AppTest:
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value
-    return app.run()
+    return app.switch_page("pages/one_round.py").run()
 
 
 def read_models_label(app: AppTest) -> str:

@@ -1,0 +1,113 @@
+// The front page: scenes below each other, one a screen. Each moves by itself while it is in view, and rests under reduced motion.
+
+import { h, say } from "../lib/dom.js";
+import { listenToKeys } from "../lib/keys.js";
+import { mounted } from "../lib/mount.js";
+import { Race } from "./race.js";
+
+const NARROW = 720; // px
+const JUMP = 0.25; // s: a longer pause between two frames is not made up for
+const LATER = 1200; // ms without another sentence before one is spoken
+
+class FrontView {
+  constructor(data) {
+    const { texts } = data;
+    this.texts = texts;
+    this.presented = false; // it is a page of screens itself
+    this.here = 0;
+    this.motion = window.matchMedia("(prefers-reduced-motion: reduce)");
+    this.aloud = h("p", { class: "aloud", role: "status" });
+    this.scenes = [["race", new Race(this, texts.race)]].map(([name, scene], i) => this.makeScene(name, scene, texts[name], i));
+    this.rail = h("nav", { class: "rail", "aria-label": texts.scenes });
+    this.dots = this.scenes.map(({ title }, i) => {
+      const dot = h("button", { type: "button", title, "aria-label": title });
+      dot.addEventListener("click", () => this.goTo(i));
+      return dot;
+    });
+    this.rail.append(...this.dots);
+    this.node = h("div", { class: "stage front" }, ...this.scenes.map(({ node }) => node), this.rail, this.aloud);
+    const forth = () => this.goTo(this.here + 1), back = () => this.goTo(this.here - 1);
+    this.forgetKeys = listenToKeys({ ArrowDown: forth, PageDown: forth, " ": forth, ArrowUp: back, PageUp: back, Home: () => this.goTo(0), End: () => this.goTo(this.scenes.length - 1) });
+    this.watch = new IntersectionObserver((entries) => {
+      for (const { target, intersectionRatio } of entries) this.scenes[Number(target.dataset.n)].seen = intersectionRatio;
+      this.settle();
+    }, { threshold: [0, 0.25, 0.5, 0.75, 1] });
+    for (const { node } of this.scenes) this.watch.observe(node);
+    this.settle();
+  }
+
+  makeScene(name, scene, texts, n) {
+    const id = `front-${name}`;
+    const node = h("section", { class: `scene-${name} screen`, "aria-labelledby": id, "data-n": n }, h("div", { class: "inside" },
+      h("h2", { id }, texts.headline), h("p", { class: "lede" }, texts.lede), h("p", { class: "aloud" }, texts.alternative), scene.node));
+    return { name, scene, node, title: texts.headline, seen: n === 0 ? 1 : 0 };
+  }
+
+  /** Whether nothing moves by itself. */
+  get still() { return this.motion.matches; }
+
+  update({ data, setTriggerValue }) {
+    for (const { scene } of this.scenes) scene.update(data, (event) => setTriggerValue("ask", event));
+    this.run();
+  }
+
+  goTo(n) {
+    const to = Math.min(this.scenes.length - 1, Math.max(0, n));
+    this.scenes[to].node.scrollIntoView({ behavior: this.still ? "auto" : "smooth", block: "start" });
+  }
+
+  /** The scene that fills most of the window is the one whose keys count. */
+  settle() {
+    this.here = this.scenes.reduce((best, { seen }, i) => (seen > this.scenes[best].seen ? i : best), 0);
+    this.dots.forEach((dot, i) => {
+      if (i === this.here) dot.setAttribute("aria-current", "step"); else dot.removeAttribute("aria-current");
+    });
+    this.run();
+  }
+
+  /** Draws frames while a scene that moves is in view. The browser stops them in a tab that is hidden. */
+  run() {
+    if (this.frame || this.closed) return;
+    let last = null;
+    const draw = (at) => {
+      const passed = last === null ? 0 : Math.min(JUMP, (at - last) / 1000);
+      last = at;
+      const moving = this.scenes.filter(({ seen }) => seen > 0.2);
+      for (const { scene } of moving) scene.tick(passed);
+      this.frame = moving.length && !this.closed ? requestAnimationFrame(draw) : 0;
+    };
+    this.frame = requestAnimationFrame(draw);
+  }
+
+  /** Speaks a sentence about scene ``n`` once nothing has changed for a moment, if it is the one in view. */
+  say(n, sentence) {
+    clearTimeout(this.speaking);
+    this.speaking = setTimeout(() => n === this.here && say(this.aloud, sentence), LATER);
+  }
+
+  resize() {
+    this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
+    const top = this.node.getBoundingClientRect().top + (scrollerOf(this.node)?.scrollTop ?? window.scrollY);
+    this.node.style.setProperty("--bar", `${Math.max(0, Math.round(top))}px`);
+    for (const { scene } of this.scenes) scene.resize?.();
+  }
+
+  close() {
+    this.closed = true;
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.speaking);
+    this.watch.disconnect();
+    this.forgetKeys();
+    for (const { scene } of this.scenes) scene.close?.();
+  }
+}
+
+/** The element that scrolls the page; null where the window does. */
+function scrollerOf(node) {
+  for (let at = node; at; at = at.parentElement ?? at.getRootNode().host) {
+    if (at !== node && ["auto", "scroll"].includes(getComputedStyle(at).overflowY) && at.tagName !== "HTML" && at.tagName !== "BODY") return at;
+  }
+  return null;
+}
+
+export default mounted((data) => new FrontView(data));

@@ -1,0 +1,189 @@
+// Scene 1: two texts grow from one prompt, on one clock. A tick is a pass of the target.
+
+import { h, say, show } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
+import { listenToKeys } from "../lib/keys.js";
+import { nextMoment, standAt } from "./playback.js";
+
+const RESTS = 7; // seconds at the end before the race runs again by itself, once
+const LONGEST = 4000; // characters of a prompt; the server has its own limit
+
+export class Race {
+  constructor(view, texts) {
+    this.view = view;
+    this.texts = texts;
+    this.now = 0; // seconds on both clocks, as measured
+    this.input = h("input", { type: "text", class: "prompt", "aria-label": texts.field, maxlength: LONGEST, autocomplete: "off", spellcheck: "false", enterkeyhint: "go" });
+    this.start = h("button", { type: "submit", class: "go" });
+    this.form = h("form", { class: "ask" }, this.input, this.start);
+    this.lanes = ["target", "speculative"].map((key) => makeLane(key, texts));
+    this.gain = h("p", { class: "gained" });
+    this.lanes[1].foot.append(this.gain);
+    this.small = h("p", { class: "small" });
+    this.notices = h("p", { class: "refused", role: "alert" });
+    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.small);
+    this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
+    this.input.addEventListener("input", () => this.drawButton());
+    this.forgetKeys = listenToKeys({ ArrowRight: () => this.step(false), ArrowLeft: () => this.step(true) }, { ready: () => view.here === 0 && Boolean(this.data) });
+  }
+
+  /** race: as race_payload.py builds it, null while a run is under way; live: what the server says, null where there is none. */
+  update({ race, live }, ask) {
+    this.live = live;
+    this.sent = ask;
+    say(this.notices, live?.notices?.join(" ") ?? "");
+    show(this.notices, Boolean(live?.notices?.length));
+    this.input.readOnly = !live;
+    this.node.classList.toggle("busy", Boolean(live?.busy));
+    if (race && race.id !== this.data?.id) this.open(race);
+    this.drawButton();
+    this.drawSmall();
+  }
+
+  open(race) {
+    const first = !this.data;
+    this.data = race;
+    if (first || this.input.value.trim() === race.prompt.trim() || document.activeElement === null) this.input.value = race.prompt;
+    this.end = Math.max(...race.lanes.map(({ seconds }) => seconds));
+    race.lanes.forEach((lane, i) => fillLane(this.lanes[i], lane, this.end));
+    this.again = true;
+    this.restart(this.view.still ? this.end : 0);
+  }
+
+  restart(now = 0) {
+    this.now = now;
+    this.rested = 0;
+    this.held = false;
+    this.heard = false;
+    for (const lane of this.lanes) clearLane(lane);
+    this.draw();
+  }
+
+  submit() {
+    const prompt = this.input.value;
+    if (!this.live || prompt.trim() === this.data?.prompt.trim()) {
+      this.again = true;
+      this.restart();
+      return;
+    }
+    this.sent({ prompt });
+  }
+
+  /** One event further or back, by key; the clock stands until the race is run again. */
+  step(back) {
+    const at = nextMoment(this.data.lanes, back || this.now < this.end ? this.now : -1, back);
+    if (!back && this.now >= this.end) this.restart(-1);
+    this.held = true;
+    this.now = at ?? (back ? 0 : this.end);
+    for (const lane of this.lanes) if (back) clearLane(lane);
+    this.draw();
+  }
+
+  /** ``passed``: seconds since the last frame. */
+  tick(passed) {
+    if (!this.data || this.held || this.view.still) return;
+    if (this.now < this.end) {
+      this.now = Math.min(this.end, this.now + passed / this.data.factor);
+      this.draw();
+      return;
+    }
+    this.rested += passed;
+    if (this.again && this.rested > RESTS && !this.live?.busy) {
+      this.again = false; // it rests after the second time
+      this.restart();
+    }
+  }
+
+  draw() {
+    const done = this.now >= this.end;
+    this.data.lanes.forEach((lane, i) => drawLane(this.lanes[i], lane, this.now, this.end, this.texts));
+    this.node.classList.toggle("finished", done);
+    const { gain } = this.data;
+    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), ` ${this.texts.faster}`] : [fill(this.texts.slower, { gain: gain.toFixed(2) })];
+    if (done && this.gain.dataset.id !== this.data.id) {
+      this.gain.dataset.id = this.data.id;
+      this.gain.replaceChildren(...parts);
+    }
+    if (done && !this.heard) {
+      this.heard = true;
+      const [alone, drafted] = this.data.lanes.map(({ rounds }) => rounds.length);
+      this.view.say(0, fill(this.texts.heard, { alone, drafted, gain: gain.toFixed(2) }));
+    }
+  }
+
+  drawButton() {
+    const own = this.live && this.input.value.trim() !== this.data?.prompt.trim();
+    say(this.start, own ? `${this.texts.run} ↵` : `${this.texts.replay} ↻`);
+    this.start.disabled = Boolean(this.live?.busy);
+  }
+
+  drawSmall() {
+    if (!this.data) return;
+    const spaced = fill(this.texts.spaced, { factor: this.data.factor.toFixed(0) });
+    say(this.small, this.live?.busy || `${this.data.origin} ${spaced} ${this.live ? this.texts.live : this.texts.recorded}`);
+  }
+
+  close() { this.forgetKeys(); }
+}
+
+function makeLane(key, texts) {
+  const text = h("p", { class: "text" });
+  const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
+  const count = h("b", { class: "count" });
+  const unit = h("span", {}, texts.passes);
+  const foot = h("div", { class: "foot" }, h("p", { class: "passes" }, count, " ", unit));
+  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key]), text, ticks, foot);
+  return { key, node, text, ticks, count, unit, foot };
+}
+
+function fillLane(lane, data, end) {
+  lane.marks = data.rounds.map((round) => {
+    const mark = h("i", {});
+    mark.style.left = `${(100 * round.end) / end}%`;
+    return mark;
+  });
+  lane.run = h("span", { class: "clock" });
+  lane.run.style.width = `${(100 * data.seconds) / end}%`;
+  lane.ticks.replaceChildren(lane.run, ...lane.marks);
+  lane.data = data;
+}
+
+function clearLane(lane) {
+  lane.text.replaceChildren();
+  lane.passes = 0;
+  lane.drafts = [];
+  for (const mark of lane.marks) mark.classList.remove("on");
+}
+
+function drawLane(lane, data, now, end, texts) {
+  const { passes, drafts } = standAt(data, now);
+  const still = lane.passes === 0 && passes > 1; // drawn at once: no token moves
+  while (lane.passes < passes) endRound(lane, data.rounds[lane.passes], still || passes - lane.passes > 2);
+  const open = data.rounds[passes];
+  while (open && lane.drafts.length < drafts) {
+    const node = h("span", { class: "token draft" }, open.drafts[lane.drafts.length].t);
+    lane.drafts.push(node);
+    lane.text.append(node);
+  }
+  lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
+  say(lane.count, String(passes));
+  say(lane.unit, passes === 1 ? texts.pass : texts.passes);
+  lane.node.classList.toggle("ended", passes === data.rounds.length);
+}
+
+/** The target's pass: draft tokens are accepted, or struck and replaced. */
+function endRound(lane, round, still) {
+  for (const node of lane.drafts) node.remove();
+  const failed = round.drafts.findIndex((one) => one.is === "rejected");
+  for (const [i, one] of round.tokens.entries()) {
+    const node = h("span", { class: "token", "data-is": one.is }, one.t);
+    if (!still) {
+      node.classList.add("fresh");
+      if (i === failed) node.prepend(h("del", { "aria-hidden": "true" }, round.drafts[failed].t));
+    }
+    lane.text.append(node);
+  }
+  lane.drafts = [];
+  lane.marks[lane.passes].classList.add("on");
+  lane.passes += 1;
+}

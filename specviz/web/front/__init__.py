@@ -1,0 +1,1 @@
+"""The front page: three scenes, each understood in a few seconds."""

@@ -1,0 +1,69 @@
+"""JSON of the race: two texts that grow, round by round, with the measured time of each round."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from specviz.glyphs import is_special, read_piece
+from specviz.speed.records.passage import LANES, SPECULATIVE, Lane, Passage, label_origins
+from specviz.trace import Round
+from specviz.web.front.words import describe_origin
+
+TOKENS = 64  # of each text
+LASTS = 9.5  # seconds that the slower text takes on the page
+
+
+def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
+    """What the scene draws: both texts up to the round that completes ``TOKENS`` tokens.
+
+    Args:
+        passage: A complete passage.
+        recorded: Whether it is the recorded one.
+
+    Returns:
+        ``lanes``: per way its rounds, each with begin and end in measured seconds, its draft tokens (``t``: text, ``is``: accepted,
+        rejected or unchecked) and the tokens that it wrote (``t``, ``is``: their origin); ``factor``: how many times slower than
+        measured the clocks run; ``gain``: seconds of the target alone over seconds with a draft, for these tokens.
+    """
+    lanes = {key: _build_lane(getattr(passage, key), key) for key in LANES}
+    alone, drafted = (lanes[key]["seconds"] for key in LANES)
+    longest = max(alone, drafted)
+    return {
+        "id": f"{passage.settings.to_query()} {passage.date if recorded else alone}",
+        "prompt": passage.settings.prompt,
+        "lanes": list(lanes.values()),
+        "factor": LASTS / longest if longest else 1.0,
+        "gain": alone / drafted if drafted else 1.0,
+        "origin": describe_origin(passage, recorded),
+    }
+
+
+def _build_lane(lane: Lane, key: str) -> dict[str, Any]:
+    rounds: list[dict[str, Any]] = []
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be spread over several tokens
+    begin, left = 0.0, TOKENS
+    for round_, end in zip(lane.trace.rounds, lane.clock, strict=True):
+        written = [
+            {"t": _read_text(lane.trace.pieces, token, decoder), "is": origin} for token, origin in label_origins(round_)[:left]
+        ]
+        drafts = list(_build_drafts(lane.trace.pieces, round_)) if key == SPECULATIVE else []
+        rounds.append({"begin": begin, "end": end, "drafts": drafts, "tokens": written})
+        begin, left = end, left - len(written)
+        if left <= 0:
+            break
+    return {"key": key, "seconds": begin, "rounds": rounds}
+
+
+def _build_drafts(pieces: Mapping[int, str], round_: Round) -> Iterator[dict[str, str]]:
+    """Draft tokens of a round in order, and what became of each."""
+    for one in round_.proposals:
+        verdict = {True: "accepted", False: "rejected", None: "unchecked"}[one.accepted]
+        yield {"t": _read_text(pieces, one.token, codecs.getincrementaldecoder("utf-8")("replace")), "is": verdict}
+
+
+def _read_text(pieces: Mapping[int, str], token: int, decoder: codecs.IncrementalDecoder) -> str:
+    """Text of a token; empty for a special one, and for bytes that are no whole character yet."""
+    raw = read_piece(pieces, token)
+    return "" if is_special(raw) else decoder.decode(raw)

@@ -1,0 +1,20 @@
+"""The sentences of the front page that have values in them."""
+
+from __future__ import annotations
+
+from specviz.records import load_toml
+from specviz.speed.records.passage import Passage
+
+TEXTS = load_toml("texts/front")
+
+
+def describe_origin(passage: Passage, recorded: bool) -> str:
+    """Where the race was run, as a sentence."""
+    machine = passage.machine
+    cores = f", {machine['threads']} of {machine['cores']} cores" if "threads" in machine and "cores" in machine else ""
+    where = f"{machine.get('processor', 'this server')}{cores}"
+    settings = passage.settings
+    run = f"temperature {settings.temperature:g}, seed {settings.seed}"
+    if recorded:
+        return f"Recorded {passage.date} on {where}: median of {passage.runs} runs, {run}."
+    return f"Your run on {where}: {run}."
