@@ -290,7 +290,8 @@ class _CollectionRun:
         finally:
             self.counts.seconds += time.monotonic() - began
             if before is not None and (after := self.profile.read_draft_counters(self.endpoint)) is not None:
-                self.counts.add_drafted(after[0] - before[0], after[1] - before[1])
+                drafted = after - before
+                self.counts.add_drafted(drafted.drafted, drafted.accepted)
 
     def fill(self, until: int, report_progress: Callable[[], None]) -> None:
         """Write answers in the order of the requests until there are enough lines."""

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from specviz.errors import MAX_SHOWN, EndpointError, SettingsError
 
 API_PREFIX = "/v1"  # where OpenAI's paths begin
 MAX_ANSWER_BYTES = 8 * 2**20  # bytes of an answer
+MAX_ERROR_BYTES = 2**16  # bytes that are read of an answer that is an error
 CONNECT_TIMEOUT = 10.0  # seconds until a connection stands
 KEEPALIVE_SECONDS = 2.0  # seconds that an unused connection is kept: servers were seen to drop theirs after 4
 MAX_TRIES, FEW_TRIES = 20, 6  # tries of a request: for a sample, and for what the server may refuse
@@ -29,7 +30,7 @@ MAX_TIMEOUTS = 2  # answers that may be late in a row for one question
 FIRST_BACKOFF, MAX_BACKOFF = 0.2, 10.0  # seconds before the second try, doubled with each; and at most
 MAX_RETRY_AFTER = 120.0  # seconds of a Retry-After that are waited
 RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504, 529}
-JSON = "application/json"
+JSON, EVENT_STREAM = "application/json", "text/event-stream"
 
 
 def normalize_url(url: str) -> str:
@@ -230,6 +231,77 @@ class Endpoint:
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return HttpReply(answer.status_code, headers, b"".join(pieces), time.monotonic() - began)
 
+    def stream_events(
+        self, path: str, body: Mapping[str, Any], max_tries: int = FEW_TRIES
+    ) -> Iterator[tuple[float, dict[str, Any]]]:
+        """The server-sent events of a streamed answer, each with the time of its arrival by ``time.monotonic``.
+
+        The request is sent again only before the first event. Events that arrive in one piece have one time.
+
+        Raises EndpointError as ``send``, and where the answer is no stream of JSON objects.
+        """
+        for number in range(max_tries):
+            try:
+                yield from self._stream_once(path, body)
+                return
+            except _RetryError as retry:
+                self._count("retries")
+                if number + 1 == max_tries:
+                    raise EndpointError(
+                        f"{self._format_address(path)} {retry}, {max_tries} times in a row.", retry.status
+                    ) from retry
+                if self.stopped.wait(min(max(FIRST_BACKOFF * 2.0**number, retry.wait), MAX_RETRY_AFTER)):
+                    raise RequestCancelledError("The work was stopped.") from None
+
+    def _stream_once(self, path: str, body: Mapping[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:
+        where, began, size, rest, found = self._format_address(path), time.monotonic(), 0, b"", False
+        content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        patience = httpx2.Timeout(self.timeout, connect=min(CONNECT_TIMEOUT, self.timeout))
+        headers = {"Content-Type": JSON, "Accept": EVENT_STREAM}
+        try:
+            with self._client.stream(
+                "POST", self.build_address(path), content=content, headers=headers, timeout=patience
+            ) as answer:
+                if answer.status_code != 200:
+                    refusal = _read_start(answer)
+                    headers = {name.lower(): value for name, value in answer.headers.items()}
+                    reply = HttpReply(answer.status_code, headers, refusal, time.monotonic() - began)
+                    said = f"answered with status {reply.status}{_read_error_message(reply)}"
+                    if reply.status not in RETRIED_STATUSES:
+                        raise EndpointError(f"{where} {_format_refusal(reply, said)}.", reply.status)
+                    self._count("error_answers")
+                    raise _RetryError(said, reply.status, _read_retry_after(reply))
+                if not answer.headers.get("content-type", "").startswith(EVENT_STREAM):
+                    raise EndpointError(f"{where} does not stream its answers, so nothing can be timed inside them.")
+                for piece in answer.iter_raw():
+                    now = time.monotonic()
+                    size += len(piece)
+                    if self.stopped.is_set():
+                        raise RequestCancelledError("The work was stopped.")
+                    if size > MAX_ANSWER_BYTES:
+                        raise EndpointError(f"{where} answered with more than {MAX_ANSWER_BYTES >> 20} MB.")
+                    if now - began > self.timeout:
+                        raise httpx2.ReadTimeout("the answer does not end")
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+                        if data == b"[DONE]":
+                            return
+                        if data:
+                            found = True
+                            yield now, _parse_event(data, where)
+                if not found:
+                    raise EndpointError(f"{where} closed its stream without an event.")
+        except httpx2.TimeoutException as error:
+            self._count("timeouts")
+            raise EndpointError(f"{where} did not finish an answer within {self.timeout:g} s.") from error
+        except httpx2.HTTPError as error:
+            self._count("connection_errors")
+            said = f"broke the connection ({_sanitize(str(error)) or type(error).__name__})"
+            if found:
+                raise EndpointError(f"{where} {said} in the middle of an answer.") from error
+            raise _RetryError(said, 0, 0.0) from error
+
     def build_address(self, path: str) -> str:
         """The whole address of a path, as ``request_json`` takes it."""
         return self.root + path.removeprefix("root:") if path.startswith("root:") else self.url + path
@@ -240,6 +312,14 @@ class Endpoint:
     def _count(self, what: str) -> None:
         with self._lock:
             setattr(self.counts, what, getattr(self.counts, what) + 1)
+
+
+class _RetryError(Exception):
+    """A stream that did not begin and may be asked for again. wait: seconds, at least."""
+
+    def __init__(self, said: str, status: int, wait: float):
+        super().__init__(said)
+        self.status, self.wait = status, wait
 
 
 class RequestCancelledError(EndpointError):
@@ -280,6 +360,27 @@ def _sanitize(said: str | bytes) -> str:
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * MAX_SHOWN]).split())
     return (line if len(line) <= MAX_SHOWN else line[:MAX_SHOWN] + " …").rstrip(".")
+
+
+def _read_start(answer: httpx2.Response) -> bytes:
+    """The first bytes of an answer that is an error: enough for its message."""
+    found = b""
+    for piece in answer.iter_raw():
+        found += piece
+        if len(found) > MAX_ERROR_BYTES:
+            break
+    return found[:MAX_ERROR_BYTES]
+
+
+def _parse_event(data: bytes, where: str) -> dict[str, Any]:
+    """The JSON object of a server-sent event. Raises EndpointError for anything else."""
+    try:
+        event = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        raise EndpointError(f"{where} streamed something that is no JSON object ({_sanitize(data[:80])!r}).")
+    return event
 
 
 def _refuse_constant(text: str) -> Any:

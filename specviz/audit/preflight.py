@@ -350,8 +350,9 @@ def _count_drafted(probe: ServerProbe, seeds: Sequence[int], sampling: SamplingR
     answers = probe.request_all(sampling, seeds)
     after = probe.profile.read_draft_counters(probe.endpoint)
     if before is not None and after is not None:
-        probe.drafted += int(after[0] - before[0])
-        return int(after[0] - before[0])
+        drafted = int((after - before).drafted)
+        probe.drafted += drafted
+        return drafted
     return sum_counts([answer.drafted for answer in answers])
 
 

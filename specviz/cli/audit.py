@@ -21,7 +21,7 @@ from specviz.cli.common.options import (
     read_pair_name,
     read_settings,
 )
-from specviz.cli.common.output import NO_VERDICT, add_format_option, add_min_tv, print_record
+from specviz.cli.common.output import NO_VERDICT, add_format_option, add_min_tv, list_command_words, print_record
 from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, EvidenceError, SettingsError
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.export.report import write_certificate
 
     settings = read_audit_settings(options)
-    folder = options.out or Path(name_folder(options.url))
+    folder = options.out or Path(name_folder("audit", options.url))
     check_writable(folder / "certificate" if folder.is_dir() else folder)
     pair = load_models(settings) if has_local_reference(options) else None
     targets = build_targets(options, settings, pair)
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         tv=options.min_tv,
         seed=settings.seed,
         drafted=[record.drafted for record in records],
-        command=build_command(options),
+        command=list_command_words("audit", add_arguments, options),
         on_progress=Progress("testing"),
         requests=[target.request for target in targets],
     )
@@ -219,19 +219,6 @@ def _collect_samples(
         raise EndpointError(f"{error} {RESUMABLE.format(folder).replace('what', 'What', 1)}.", error.status) from error
 
 
-def name_folder(url: str) -> str:
-    """A name for the samples of a server."""
-    return "audit-" + re.sub(r"[^A-Za-z0-9.]+", "-", urlsplit(url).netloc).strip("-")
-
-
-def build_command(options: argparse.Namespace) -> list[str]:
-    """The words that repeat this audit."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    plain = vars(parser.parse_args(["URL"]))
-    words = ["specviz", "audit", options.url]
-    for name, value in vars(options).items():
-        if name not in plain or name in ("url", "out", "format") or value == plain[name]:
-            continue
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return words
+def name_folder(command: str, url: str) -> str:
+    """A name for what a command collects of a server."""
+    return f"{command}-" + re.sub(r"[^A-Za-z0-9.]+", "-", urlsplit(url).netloc).strip("-")

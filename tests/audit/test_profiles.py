@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from specviz.audit.endpoint import Endpoint
+from specviz.audit.endpoint import Endpoint, HttpReply
 from specviz.audit.profiles.answers import merge_objects
-from specviz.audit.profiles.base import PROFILES, ServerProfile
+from specviz.audit.profiles.base import PROFILES, DraftCounters, ServerProfile
 from specviz.audit.profiles.llama_cpp import LlamaCppProfile
 from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.profiles.sglang import SglangProfile
@@ -155,13 +155,31 @@ def test_the_drafting_counters_of_each_server_are_read():
         endpoint = Endpoint(server.url)
         profile, before = recognize_server(endpoint).profile, VllmProfile().read_draft_counters(endpoint)
         endpoint.request_json("/completions", profile.build_body(PLAIN, 1))
-        assert before == (0.0, 0.0) and profile.read_draft_counters(endpoint) == (2.0, 1.0)
+        after = profile.read_draft_counters(endpoint)
+        assert (before.drafted, before.accepted) == (0.0, 0.0) and (after.drafted, after.accepted) == (2.0, 1.0)
         endpoint.close()
     for dialect in ("llama.cpp", "sglang"):
         with serving(dialect=dialect, drafts=True) as server:
             assert settle_profile(server)[1].drafted == 2
         with serving(dialect=dialect) as server:
             assert settle_profile(server)[1].drafted == 0
+
+
+def test_counters_by_position_are_summed_over_engines_and_subtracted():
+    lines = (
+        'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 3.0',
+        'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 5.0',
+        'vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",position="0"} 4.0',
+    )
+    kind = "# TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter\n"
+
+    class Fixed:
+        def send(self, *_: object, **__: object) -> HttpReply:
+            return HttpReply(200, {}, (kind + "\n".join(lines) + "\n").encode(), 0.0)
+
+    found = VllmProfile().read_draft_counters(Fixed())
+    assert found.accepted_by_position == (9.0, 3.0)
+    assert (found - DraftCounters(0.0, 0.0, 0.0, (1.0,))).accepted_by_position == (8.0, 3.0)
 
 
 def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():

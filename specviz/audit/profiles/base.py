@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from specviz.audit.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
@@ -44,6 +44,36 @@ class ServerAnswer:
     completion_tokens: int | None = None
     drafted: int | None = None
     accepted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCounters:
+    """What a server has counted since it started, or between two readings (their difference).
+
+    Attributes:
+        drafted: Draft tokens.
+        accepted: Accepted draft tokens.
+        rounds: Rounds in which something was drafted; None where it does not count them.
+        accepted_by_position: Accepted draft tokens by their place in the round; empty where it does not count them.
+    """
+
+    drafted: float
+    accepted: float
+    rounds: float | None = None
+    accepted_by_position: tuple[float, ...] = ()
+
+    def __sub__(self, before: DraftCounters) -> DraftCounters:
+        rounds = None if self.rounds is None or before.rounds is None else self.rounds - before.rounds
+        earlier = before.accepted_by_position + (0.0,) * len(self.accepted_by_position)
+        positions = tuple(now - then for now, then in zip(self.accepted_by_position, earlier, strict=False))
+        return DraftCounters(self.drafted - before.drafted, self.accepted - before.accepted, rounds, positions)
+
+    def to_record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> DraftCounters:
+        return cls(**dict(record) | {"accepted_by_position": tuple(record["accepted_by_position"])})
 
 
 def fetch_optional(endpoint: Endpoint, path: str) -> Any:
@@ -188,8 +218,8 @@ class ServerProfile:
         """The ids of the prompt as the server's model reads it, where an address of its own gives them; else None."""
         return None
 
-    def read_draft_counters(self, endpoint: Endpoint) -> tuple[float, float] | None:
-        """Tokens that the server has drafted and accepted since it started; None where it has no such counters."""
+    def read_draft_counters(self, endpoint: Endpoint) -> DraftCounters | None:
+        """What the server has drafted and accepted since it started; None where it has no such counters."""
         return None
 
     def settle(self, endpoint: Endpoint, sampling: SamplingRequest) -> tuple[ServerProfile, ServerAnswer, list[str]]:

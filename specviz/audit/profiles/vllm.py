@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from specviz.audit.endpoint import FEW_TRIES, Endpoint
-from specviz.audit.profiles.base import OPTIONAL_TIMEOUT, ServerFacts, ServerProfile, register_server_profile
+from specviz.audit.profiles.base import OPTIONAL_TIMEOUT, DraftCounters, ServerFacts, ServerProfile, register_server_profile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError
 
 DRAFT_COUNTERS = "vllm:spec_decode_num_"
+MAX_POSITIONS = 63  # places in a round that are told apart
 
 
 @register_server_profile("vllm")
@@ -38,16 +40,20 @@ class VllmProfile(ServerProfile):
             "return_token_ids": True,
         }
 
-    def read_draft_counters(self, endpoint: Endpoint) -> tuple[float, float] | None:
+    def read_draft_counters(self, endpoint: Endpoint) -> DraftCounters | None:
         try:
             text = endpoint.send("root:/metrics", max_tries=FEW_TRIES, timeout=OPTIONAL_TIMEOUT).content.decode(
                 "utf-8", "replace"
             )
-            sums = {"draft_tokens": 0.0, "accepted_tokens": 0.0}
+            sums, positions = {"draft_tokens": 0.0, "accepted_tokens": 0.0, "drafts": 0.0}, defaultdict[int, float](float)
             for family in text_string_to_metric_families(text):
                 for one in family.samples:
-                    if (name := one.name.removeprefix(DRAFT_COUNTERS).removesuffix("_total")) in sums:
+                    name = one.name.removeprefix(DRAFT_COUNTERS).removesuffix("_total")
+                    if name in sums:
                         sums[name] += one.value
-            return sums["draft_tokens"], sums["accepted_tokens"]
+                    elif name == "accepted_tokens_per_pos" and (place := str(one.labels.get("position"))).isdecimal():
+                        positions[min(int(place), MAX_POSITIONS)] += one.value
         except (EndpointError, ValueError):
             return None
+        by_position = tuple(positions[place] for place in range(max(positions, default=-1) + 1))
+        return DraftCounters(sums["draft_tokens"], sums["accepted_tokens"], sums["drafts"], by_position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,6 +49,26 @@ def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> No
 def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:
     """Print a record in the format of ``--format``."""
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
+
+
+def list_command_words(
+    name: str, add_arguments: Callable[[argparse.ArgumentParser], None], options: argparse.Namespace
+) -> list[str]:
+    """The words that repeat a command on a server: its address, and every option that is not at its default."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    plain = vars(parser.parse_args(["URL"]))
+    words = ["specviz", name, options.url]
+    for key, value in vars(options).items():
+        if key not in plain or key in ("url", "out", "format") or value == plain[key]:
+            continue
+        words += [f"--{key.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
+
+
+def format_command(name: str, add_arguments: Callable[[argparse.ArgumentParser], None], options: argparse.Namespace) -> str:
+    """The same as one line for a shell."""
+    return shlex.join(list_command_words(name, add_arguments, options))
 
 
 def use_color() -> bool:

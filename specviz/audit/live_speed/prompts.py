@@ -1,0 +1,81 @@
+"""The prompts of a load: of a file, or the default set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from specviz.audit.live_speed.streams import Prompt
+from specviz.errors import SettingsError
+from specviz.records import load_toml
+
+MAX_PROMPTS, MAX_CHARACTERS, MAX_BYTES = 4096, 200_000, 64 * 2**20  # of a file; characters of one prompt
+ROLES = ("system", "user", "assistant", "tool", "developer")
+
+
+def load_default_prompts(chat: bool) -> list[Prompt]:
+    """The prompts that come with the project: questions, summaries, code, lists, stories. chat: as messages."""
+    texts: list[str] = load_toml("texts/prompts")["chat" if chat else "completion"]
+    return [_wrap(text) if chat else text for text in texts]
+
+
+def read_prompts(path: Path, chat: bool) -> list[Prompt]:
+    """The prompts of a file: one to a line, or JSON lines with a field ``prompt`` or ``messages``.
+
+    Args:
+        path: Ends in ``.jsonl`` for JSON lines.
+        chat: Whether plain lines are messages of a user.
+
+    Raises:
+        SettingsError: The file cannot be read, holds no prompt or too many, or a line is of another form.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise SettingsError("prompts", str(path), f"a file of at most {MAX_BYTES >> 20} MB")
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SettingsError("prompts", str(path), f"a file that can be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError("prompts", str(path), "a text in UTF-8") from error
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not 1 <= len(lines) <= MAX_PROMPTS:
+        raise SettingsError(
+            "prompts", f"{len(lines):,} prompts in '{path.name}'", f"1 to {MAX_PROMPTS:,}, each on a line of its own"
+        )
+    if path.suffix == ".jsonl":
+        found = [_parse_line(line, number, chat) for number, line in lines]
+    else:
+        found = [_wrap(line) if chat else line for _, line in lines]
+    if len({isinstance(prompt, str) for prompt in found}) > 1:
+        raise SettingsError("prompts", str(path), "texts or messages, not both in one file")
+    return found
+
+
+def _wrap(text: str) -> Prompt:
+    return ({"role": "user", "content": text},)
+
+
+def _parse_line(line: str, number: int, chat: bool) -> Prompt:
+    allowed = 'an object such as {"prompt": "Once upon a time"} or {"messages": [{"role": "user", "content": "Hello"}]}'
+    where = f"line {number}"
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        raise SettingsError("prompts", where, allowed) from None
+    if isinstance(found, dict) and isinstance(found.get("prompt"), str) and found["prompt"]:
+        _check_length(found["prompt"], where)
+        return _wrap(found["prompt"]) if chat else found["prompt"]
+    messages = found.get("messages") if isinstance(found, dict) else None
+    if not isinstance(messages, list) or not messages:
+        raise SettingsError("prompts", where, allowed)
+    for message in messages:
+        if not isinstance(message, dict) or message.get("role") not in ROLES or not isinstance(message.get("content"), str):
+            raise SettingsError("prompts", where, f"{allowed}; a role is one of {', '.join(ROLES)}")
+        _check_length(message["content"], where)
+    return tuple({"role": message["role"], "content": message["content"]} for message in messages)
+
+
+def _check_length(text: str, where: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        raise SettingsError("prompts", f"{len(text):,} characters on {where}", f"at most {MAX_CHARACTERS:,}")

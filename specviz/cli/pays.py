@@ -1,0 +1,166 @@
+"""``pays``: does speculation make a running server faster? Streams prompts to it with speculation and without, in turns."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from specviz.cli.audit import name_folder, read_json_object
+from specviz.cli.common.options import add_declared_counts
+from specviz.cli.common.output import NO_VERDICT, add_format_option, format_command, print_record
+from specviz.cli.common.parser import Number
+from specviz.cli.common.progress import Progress, log_line
+from specviz.errors import EndpointError, SettingsError
+from specviz.settings import check_number
+
+if TYPE_CHECKING:
+    from specviz.audit.live_speed.load import Arm, LoadPlan
+    from specviz.audit.live_speed.streams import Prompt
+
+REPORT, METRICS = "report.json", "metrics.prom"  # files beside the times
+DEFAULT_USERS = "1,2,4,8"
+TIMEOUT = 300.0  # seconds for an answer
+TAKEN = ("prompt", "messages", "stream", "stream_options", "max_tokens", "model")  # fields of a request that options set
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from specviz.audit.live_speed.load import LoadPlan
+
+    add = parser.add_argument
+    add("url", metavar="URL", help="address of an OpenAI-compatible server with speculation on, such as http://HOST:PORT/v1")
+    add("--model", default="", metavar="NAME", help="the model's name on the server (default: not named)")
+    group = parser.add_argument_group("speculation off: a second server, or the same one with other fields").add_argument
+    group("--without", metavar="URL2", help="address of the same server without speculation")
+    group("--without-model", metavar="NAME", help="the model's name there (default: --model)")
+    group("--without-body", metavar="JSON", help="fields that switch speculation off; without --without, at the first address")
+    add(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="your prompts: one to a line, or .jsonl with prompt or messages (default: a set of ours)",
+    )
+    add("--chat", action="store_true", help="send prompts as messages to the chat endpoint")
+    users = "clients at a time, levels in ascending order"
+    add("--concurrency", default=DEFAULT_USERS, metavar="N,N,...", help=f"{users} (default: {DEFAULT_USERS})")
+    add_declared_counts(add, LoadPlan, "turns", "prompts_per_user", "max_new_tokens")
+    add("--temperature", type=float, metavar="T", help="temperature of all requests (default: the server's own)")
+    add("--body", default="", metavar="JSON", help="further fields of every request")
+    timeout = Number("timeout", 3600.0, " seconds")
+    add("--timeout", type=timeout, default=TIMEOUT, metavar="S", help=f"seconds for an answer (default: {TIMEOUT:g})")
+    key_help = "environment variable that holds the server's key; the key is never stored or shown"
+    add("--api-key-variable", default="", metavar="NAME", help=key_help)
+    at_least = "exit code 1 where the server is not so many times as fast at some level"
+    add("--at-least", type=Number("at-least", 100.0), metavar="X", help=f"{at_least} (default: no threshold)")
+    add_format_option(parser, "the report as JSON")
+    out_help = "folder of the times and the report; the same command continues there (default: pays-HOST-PORT)"
+    add("--out", type=Path, metavar="DIR", help=out_help)
+
+
+def run(options: argparse.Namespace) -> int:
+    from specviz.audit.live_speed.block_log import BlockLog
+    from specviz.audit.live_speed.load import LoadPlan, run_load
+    from specviz.audit.live_speed.report import SCHEMA, build_report, choose_exit_code, format_prometheus, format_report
+    from specviz.audit.profiles.recognition import recognize_server
+
+    plan = LoadPlan(_read_users(options.concurrency), options.turns, options.prompts_per_user, options.max_new_tokens)
+    prompts, described = _read_prompts(options)
+    folder = options.out or Path(name_folder("pays", options.url))
+    arms = _build_arms(options, plan)
+    try:
+        servers: dict[str, Any] = {}
+        for number, arm in enumerate(arms):
+            server = recognize_server(arm.endpoint)
+            arms[number] = replace(arm, profile=server.profile)
+            servers[arm.name] = {"url": arm.endpoint.url, "name": server.name, "about": server.about}
+            log_line(f"speculation {arm.name}: {server.name} at {arm.endpoint.url}")
+        log = BlockLog(folder, arms, prompts, plan)
+        if log.blocks:
+            log_line(f"{len(log.blocks)} blocks are there already.")
+        try:
+            blocks = run_load(arms, prompts, plan, log.blocks, log.append, Progress("load"))
+        except EndpointError as error:
+            if not log.blocks:
+                raise
+            log_line(f"{error} The report covers what was measured before; the same command goes on from there.")
+            blocks = log.blocks
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(f"what was measured is kept in '{folder}'; the same command goes on from there") from stop
+    finally:
+        for arm in arms:
+            arm.endpoint.close()
+    extra = {name: value for arm in arms for name, value in dict(arm.request.extra or {}).items()}
+    report = build_report(
+        blocks,
+        plan,
+        servers,
+        described,
+        extra,
+        format_command("pays", add_arguments, options),
+        datetime.now(UTC).strftime("%Y-%m-%d"),
+    )
+    (folder / REPORT).write_text(SCHEMA.text(report, indent=1) + "\n")
+    (folder / METRICS).write_text(format_prometheus(report))
+    print_record(report, options, format_report)
+    log_line(f"times, the report, and lines for Prometheus: {folder}")
+    return choose_exit_code(report, options.at_least, NO_VERDICT)
+
+
+def _read_users(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise SettingsError("concurrency", text, "whole numbers in ascending order, such as 1,2,4,8") from None
+
+
+def _read_prompts(options: argparse.Namespace) -> tuple[list[Prompt], str]:
+    """The prompts and what they are, in a few words."""
+    from specviz.audit.live_speed.prompts import load_default_prompts, read_prompts
+
+    if options.prompts is None:
+        prompts = load_default_prompts(options.chat)
+        return prompts, f"the default set of {len(prompts)}"
+    prompts = read_prompts(options.prompts, options.chat)
+    return prompts, f"{len(prompts)} of '{options.prompts.name}'"
+
+
+def _build_arms(options: argparse.Namespace, plan: LoadPlan) -> list[Arm]:
+    """The arms, the one that speculates first. Raises SettingsError before the first request."""
+    from specviz.audit.endpoint import Endpoint, normalize_url, read_key
+    from specviz.audit.live_speed.load import OFF, ON, Arm
+    from specviz.audit.live_speed.streams import StreamRequest
+    from specviz.audit.profiles.base import ServerProfile
+
+    if options.temperature is not None:
+        check_number("temperature", options.temperature, 0.0, 2.0, "a number from 0 (greedy) to 2")
+    body, url = _read_body(options.body, "body"), normalize_url(options.url)
+    places = [(ON, url, options.model, body)]
+    if options.without is not None or options.without_body is not None:
+        model = options.model if options.without_model is None else options.without_model
+        second = (
+            normalize_url(options.without or options.url),
+            model,
+            body | _read_body(options.without_body or "", "without-body"),
+        )
+        if second == places[0][1:]:
+            raise SettingsError("without", options.without, "another server, or the same one with other fields (--without-body)")
+        places.append((OFF, *second))
+    elif options.without_model is not None:
+        raise SettingsError("without-model", options.without_model, "given with --without or --without-body")
+    key, arms = read_key(options.api_key_variable), []
+    for name, address, model, extra in places:
+        # The key is the first server's; a second one elsewhere must not learn it.
+        own = key if urlsplit(address).netloc == urlsplit(url).netloc else ""
+        request = StreamRequest(model, plan.max_new_tokens, options.temperature, extra)
+        arms.append(Arm(name, Endpoint(address, own, max(plan.users), options.timeout), ServerProfile(), request))
+    return arms
+
+
+def _read_body(text: str, name: str) -> dict[str, Any]:
+    found = read_json_object(text, name)
+    if taken := sorted(set(TAKEN) & found.keys()):
+        raise SettingsError(name, taken[0], "without what other options set")
+    return found

@@ -1,0 +1,152 @@
+"""``pays`` from end to end: its sentence, its exit codes, what it leaves behind, and what it refuses. No claim here is about a duration."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.audit.live_speed.report import SCHEMA
+from specviz.records import read_json
+from tests.audit.live_speed.stream_server import ROUND, streaming
+
+SMALL = ("--concurrency", "1,2", "--turns", "2", "--prompts-per-user", "1", "--max-new-tokens", "24")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "times"
+
+
+def run(capsys, *words):
+    code = main(["pays", *map(str, words)])
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(capsys, folder, tmp_path):
+    prompts = tmp_path / "mine.jsonl"
+    prompts.write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
+    with streaming(rounds=ROUND, drafts=True) as on, streaming() as off:
+        words = (on.url, "--without", off.url, *SMALL, "--prompts", prompts, "--out", folder)
+        code, out, _ = run(capsys, *words)
+        assert code == 0 and "Speculation" in out.splitlines()[0]
+        asked = len(on.seen.bodies), len(off.seen.bodies)
+        assert asked[0] > 0 and asked[0] >= asked[1] > 0 and {body["prompt"] for body in on.seen.bodies} == {"Once", "Twice"}
+        lines = (folder / "blocks.jsonl").read_text().splitlines()
+        assert len(lines) == 1 + 2 * 2 * 2
+        # Stopped in the middle of a line: the blocks before it are not measured again.
+        (folder / "blocks.jsonl").write_text("\n".join([*lines[:7], lines[7][:40]]))
+        code, again, errors = run(capsys, *words, "--format", "json")
+        assert code == 0 and "6 blocks are there already" in errors
+        assert (folder / "blocks.jsonl").read_text().splitlines()[:7] == lines[:7]
+        assert len(off.seen.bodies) + len(on.seen.bodies) < 2 * sum(asked)
+    report = json.loads(again)
+    assert [level["users"] for level in report["levels"]] == [1, 2] and report["unit"] == "tokens/s"
+    assert report["rounds"][0]["source"] == "counters"  # 11 rounds after the prompt's pass
+    assert report["rounds"][0]["tokens_per_round"]["value"] == pytest.approx(23 / 11)
+    assert read_json(folder / "report.json", "report")["schema"] == SCHEMA.tag
+    assert 'specviz_speculation_speedup{users="2",bound="low"}' in (folder / "metrics.prom").read_text()
+    assert run(capsys, *words[:-1], folder, "--temperature", "0")[0] == 2  # another measurement
+
+
+def test_one_server_with_a_field_that_switches_speculation_off(capsys, folder):
+    with streaming(rounds=ROUND, off_by_field="n_max") as server:
+        code, out, _ = run(capsys, server.url, "--without-body", '{"n_max": 0}', *SMALL, "--out", folder)
+        assert code == 0 and {body.get("n_max") for body in server.seen.bodies} == {None, 0}
+    assert "the default set of 16" in out
+
+
+def test_a_threshold_decides_the_exit_code():
+    from specviz.audit.live_speed.report import choose_exit_code
+
+    def report(*bounds):
+        return {"levels": [{"speedup": dict(zip(("low", "high"), pair, strict=True)) if pair else None} for pair in bounds]}
+
+    assert choose_exit_code(report((1.2, 1.4), (1.1, 1.2)), 1.1, 3) == 0
+    assert choose_exit_code(report((1.2, 1.4), (0.9, 1.05)), 1.1, 3) == 1
+    assert choose_exit_code(report((1.2, 1.4), (1.0, 1.2)), 1.1, 3) == 3
+    assert choose_exit_code(report(None), 1.1, 3) == 3
+    assert choose_exit_code(report((0.5, 0.6)), None, 3) == 0
+
+
+def test_one_server_alone_gives_rounds_and_no_verdict(capsys, folder):
+    with streaming(rounds=(3,), one_piece=True) as server:
+        code, out, _ = run(capsys, server.url, *SMALL[2:], "--concurrency", "1", "--at-least", "1.1", "--out", folder)
+    assert code == 3 and "Only one server was measured: a round writes" in out
+
+
+def test_what_limits_the_numbers_is_said(capsys, folder):
+    """No counts, answers that repeat, a prompt that fails, end tokens that are ignored."""
+    fails = {4: 400}
+    with (
+        streaming(counts=False, text=lambda number, place: f" word{place}", fails=lambda n: fails.get(n, 0)) as on,
+        streaming() as off,
+    ):
+        words = (on.url, "--without", off.url, "--turns", "5", "--concurrency", "1", "--max-new-tokens", "24", "--out", folder)
+        code, out, _ = run(capsys, *words, "--body", '{"ignore_eos": true}')
+    assert code == 0
+    for sentence in (
+        "rates are in characters",
+        "1 prompt got no answer",
+        "The requests set ignore_eos",
+        "repeat another one word for word",
+        "Whether the server drafted anything is not known",
+        "characters long with speculation",
+    ):
+        assert sentence in out, sentence
+
+
+def test_a_server_that_stops_answering_leaves_what_was_measured(capsys, folder):
+    with streaming(fails=lambda number: 400 if number > 9 else 0) as on, streaming() as off:
+        words = (on.url, "--without", off.url, "--turns", "6", "--concurrency", "1", "--max-new-tokens", "8", "--out", folder)
+        code, out, errors = run(capsys, *words)
+    assert code == 0 and "The report covers what was measured before" in errors and "times as fast" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    (
+        (("--concurrency", "2,1"), "ascending"),
+        (("--concurrency", "1,x"), "whole numbers"),
+        (("--concurrency", "0"), "1 to 256"),
+        (("--body", '{"stream": false}'), "other options"),
+        (("--body", "[]"), "a JSON object"),
+        (("--without-body", "{}"), "another server"),
+        (("--without-model", "m"), "given with --without"),
+        (("--temperature", "3"), "from 0"),
+        (("--prompts", "nowhere.txt"), "can be read"),
+        (("--at-least", "0"), "above 0"),
+        (("--turns", "1"), "2 to 200"),
+    ),
+)
+def test_bad_input_is_a_sentence_before_the_first_request(capsys, words, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, errors = run(capsys, "http://127.0.0.1:9/v1", *words)
+    assert code == 2 and sentence in errors and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    (
+        ("", "0 prompts"),
+        ('{"prompt": 3}', "line 1"),
+        ('{"messages": [{"role": "king", "content": "x"}]}', "a role is one of"),
+        ('{"prompt": "a"}\n{"messages": [{"role": "user", "content": "x"}]}', "not both"),
+        (b"\xff\xfe", "UTF-8"),
+    ),
+)
+def test_a_file_of_prompts_that_cannot_be_used_is_a_sentence(capsys, content, sentence, tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, _, errors = run(capsys, "http://127.0.0.1:9/v1", "--prompts", path)
+    assert code == 2 and sentence in errors
+
+
+def test_the_key_goes_to_the_first_server_alone(capsys, folder, monkeypatch):
+    monkeypatch.setenv("KEY_OF_TESTS", "secret")
+    with streaming() as on, streaming() as off:
+        run(capsys, on.url, "--without", off.url, "--api-key-variable", "KEY_OF_TESTS", *SMALL, "--out", folder)
+    assert set(on.seen.keys) == {"Bearer secret"} and set(off.seen.keys) == {""}
+    assert not any("secret" in path.read_text() for path in folder.iterdir())

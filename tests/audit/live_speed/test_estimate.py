@@ -1,0 +1,117 @@
+"""Speed-ups, loads and rounds are recovered from what a client sees of a server whose costs and acceptance are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from specviz.audit.live_speed.estimate import (
+    estimate_levels,
+    estimate_rounds,
+    estimate_token_seconds,
+    find_break_even,
+    find_burst_gap,
+    forecast_gammas,
+)
+from specviz.audit.live_speed.load import OFF, ON, Block, LoadPlan
+from specviz.audit.live_speed.streams import StreamedAnswer
+from specviz.audit.profiles.base import DraftCounters
+from tests.audit.live_speed.simulation import SimulatedServer
+
+RUNS = 100
+PLAN = LoadPlan((1, 4))
+
+
+def test_intervals_cover_the_true_speedup_in_95_of_100_runs():
+    """Nominal coverage is 0.979 with ten turns (order statistics 2 and 9); with it, 95 or more of 100 are seen at
+    both levels with probability 0.958."""
+    server = SimulatedServer(round_growth=0.0015, token_growth=0.0004, prompt_seconds=0.1)
+    covered, truth = {1: 0, 4: 0}, {users: server.measure_speedup(users) for users in (1, 4)}
+    for run in range(RUNS):
+        for level in estimate_levels(server.simulate(PLAN, run)):
+            assert level.speedup is not None
+            covered[level.users] += level.speedup.low <= truth[level.users] <= level.speedup.high
+    assert min(covered.values()) >= 0.95 * RUNS, covered
+
+
+def test_a_slow_server_is_not_said_to_pay_and_the_load_that_hurts_is_found():
+    """True speed-ups: 1.95 for one user, 0.93 for eight; 1 is crossed between four and eight users."""
+    server = SimulatedServer(round_growth=0.0020, token_growth=0.0)
+    levels = estimate_levels(server.simulate(LoadPlan((1, 2, 4, 8, 16)), 5))
+    assert [level.verdict for level in levels] == ["pays", "pays", "pays", "hurts", "hurts"]
+    truth = 1 + (server.tokens_per_round * server.token_seconds - server.round_seconds(1)) / server.round_growth
+    break_even = find_break_even(levels)
+    assert break_even is not None and abs(math.log(break_even / truth)) < 0.1
+    slow = estimate_levels(SimulatedServer(acceptance=0.05, draft_seconds=0.004).simulate(PLAN, 5))
+    assert slow[0].verdict == "hurts" and find_break_even(slow) == 1.0
+    assert find_break_even(estimate_levels(SimulatedServer().simulate(PLAN, 5))) is None
+
+
+def test_a_rate_is_that_of_all_users_from_request_to_last_piece():
+    """Two users: answers of 20 tokens in 2 s and of 10 tokens in 4 s are 2 x 30 tokens in 6 s."""
+    quick = StreamedAnswer(0.0, (1.0, 2.0), 80, 20)
+    slow = StreamedAnswer(0.5, (1.0, 4.5), 40, 10)
+    block = Block(ON, 2, 0, 0.0, (quick, slow))
+    assert block.compute_rate(in_tokens=True) == pytest.approx(10.0)
+    assert block.compute_rate(in_tokens=False) == pytest.approx(40.0)
+
+
+def test_characters_take_the_place_of_tokens_that_are_not_counted():
+    counted, uncounted = (estimate_levels(SimulatedServer(counts_tokens=counts).simulate(PLAN, 3)) for counts in (True, False))
+    assert (counted[0].on_rate.unit, uncounted[0].on_rate.unit) == ("tokens/s", "characters/s")
+    assert [one.speedup for one in uncounted] == [one.speedup for one in counted]  # four characters a token here
+
+
+@pytest.mark.parametrize("noise", (0.02, 0.3))
+@pytest.mark.parametrize("acceptance", (0.2, 0.7, 0.95))
+def test_rounds_are_read_from_bursts(acceptance, noise):
+    """2,000 rounds and more: standard errors of a share are below 0.012, so 0.05 is four of them."""
+    server = SimulatedServer(acceptance=acceptance, noise=noise, drift=0.0)
+    blocks = server.simulate(LoadPlan((1,), turns=20), 11, length=200)
+    (found,) = estimate_rounds(blocks)
+    assert found.source == "bursts"
+    assert found.tokens_per_round.value == pytest.approx(server.tokens_per_round, abs=0.08)
+    assert found.seconds_per_round.value == pytest.approx(server.round_seconds(1), rel=0.03)
+    assert found.accepted_by_position == pytest.approx([acceptance**place for place in (1, 2, 3)], abs=0.05)
+    assert estimate_token_seconds(blocks).value == pytest.approx(server.token_seconds, rel=0.03)
+
+
+def test_no_rounds_are_seen_where_there_are_none():
+    """A server without speculation, however uneven its tokens are, has one kind of gap."""
+    for noise in (0.0, 0.05, 0.3):
+        blocks = SimulatedServer(noise=noise).simulate(PLAN, 2)
+        plain = [Block(ON, one.users, one.turn, 0.0, one.answers) for one in blocks if one.arm == OFF]
+        assert estimate_rounds(plain) == []
+    assert find_burst_gap([]) is None
+
+
+def test_counters_and_pieces_of_several_tokens_tell_of_rounds_too():
+    counters = DraftCounters(300.0, 150.0, 100.0, (80.0, 50.0, 20.0))
+    answers = tuple(StreamedAnswer(0.0, tuple(0.1 * n for n in range(41)), 400, 101) for _ in range(4))
+    by_counters, by_pieces = estimate_rounds([Block(ON, 1, 0, 0.0, answers, (), counters)])
+    assert (by_counters.source, by_counters.tokens_per_round.value) == ("counters", 2.5)
+    assert by_counters.accepted_by_position == (0.8, 0.5, 0.2)
+    assert (by_pieces.source, by_pieces.tokens_per_round.value) == ("pieces", 2.5)
+    assert by_pieces.seconds_per_round.value == pytest.approx(0.1)
+    timings = tuple(StreamedAnswer(0.0, (0.1, 0.2), 40, 101, "length", 90, 60) for _ in range(4))
+    assert estimate_rounds([Block(ON, 1, 0, 0.0, timings)])[0].tokens_per_round.value == 2.5
+
+
+def test_forecast_of_draft_lengths_agrees_with_the_servers_that_have_them():
+    """From a server with gamma 4 the speed-up of every shorter one is computed, and that of 8 within a tenth."""
+    server = SimulatedServer(gamma=4, drift=0.0)
+    blocks = server.simulate(LoadPlan((1,), turns=20), 4, length=200)
+    found = {one.gamma: one for one in forecast_gammas(estimate_rounds(blocks), estimate_token_seconds(blocks))}
+    assert list(found) == list(range(1, 9)) and [one.is_extrapolated for one in found.values()] == [False] * 4 + [True] * 4
+    for gamma, one in found.items():
+        assert one.speedup == pytest.approx(SimulatedServer(gamma=gamma).true_speedup(1), rel=0.04 if gamma <= 4 else 0.1)
+    assert forecast_gammas([], estimate_token_seconds(blocks)) == []
+
+
+def test_both_arms_of_a_turn_get_the_same_prompts_and_alternate():
+    plan = LoadPlan((2,), turns=3, prompts_per_user=2)
+    prompts = [f"prompt {number}" for number in range(7)]
+    assert plan.pick_prompts(prompts, 2, 1) == ["prompt 4", "prompt 5", "prompt 6", "prompt 0"]
+    assert np.unique([len(plan.pick_prompts(prompts, 2, turn)) for turn in range(3)]).tolist() == [4]
