@@ -21,6 +21,7 @@ from specviz.decoding.run import record_run
 from specviz.decoding.samples import Coverage
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
+from specviz.evidence.sampling_effort import DEFAULT_SAMPLING, SAMPLE_TOKENS
 from specviz.evidence.sequential import SamplingPlan
 from specviz.evidence.session import Session
 from specviz.export.report import write_certificate
@@ -44,7 +45,6 @@ from specviz.trace import Trace
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-VERIFIED = 3  # tokens of a sample
 PLANNED = 96  # tokens of a continuation
 BARS = 12  # largest tokens of a distribution that a trace keeps
 
@@ -292,10 +292,10 @@ class Pair:
         prompt: str = "",
         settings: Settings | None = None,
         *,
-        samples: int = SamplingPlan().samples,
-        min_tv: float = SamplingPlan().tv,
+        samples: int = DEFAULT_SAMPLING.samples,
+        min_tv: float = DEFAULT_SAMPLING.min_tv,
         mode: Literal["both", "shared-distributions", "engine"] = "both",
-        seconds: float = SamplingPlan().seconds,
+        seconds: float = DEFAULT_SAMPLING.seconds,
         decoder: str = "speculative",
         on_progress: ProgressCallback = ignore_progress,
         **options: Unpack[Options],
@@ -319,18 +319,12 @@ class Pair:
             SettingsError: A value is out of range.
             EvidenceError: Nothing can be tested.
         """
-        check_whole("samples", samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
-        if not 0.0 < min_tv <= 1.0:
-            raise SettingsError("min-tv", min_tv, "above 0 and at most 1")
-        if not seconds > 0:
-            raise SettingsError("seconds", seconds, "above 0")
-        if mode not in ("both", "shared-distributions", "engine"):
-            raise SettingsError("mode", mode, "both, shared-distributions or engine")
-        settings = self._build_settings(prompt, settings, options, VERIFIED)
-        check_whole("max-new-tokens", settings.max_new_tokens, 1, 4)
+        plan = SamplingPlan(mode, samples, min_tv, seconds)
+        settings = self._build_settings(prompt, settings, options, SAMPLE_TOKENS.default)
+        SAMPLE_TOKENS.check(settings.max_new_tokens)
         name = resolve_name(decoder)
         made = build_decoder(name, self._pair, with_bug(name, settings))
-        session = Session(made, SamplingPlan(mode, samples, min_tv, seconds))
+        session = Session(made, plan)
         begun: list[str] = []
 
         def begin_stage(doing: str) -> ProgressCallback:

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from typing import Any, Literal, TypeGuard, TypeVar
 
 from specviz.errors import SettingsError
@@ -36,13 +37,13 @@ _WARPER = re.compile(r"(?P<name>[A-Za-z][\w-]*)(=(?P<value>[-+.\deE]+))?", re.AS
 _TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
-Group = Literal["models", "run", "draft length", "sampling", "drafting"]
+Group = Literal["models", "run", "draft length", "sampling", "drafting", "effort"]
 Setter = Literal["anyone", "host", "command"]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Declaration of one field of ``Settings``."""
+    """Declaration of one field of ``Settings``, or of another record (``declare_count`` and the like)."""
 
     name: str  # ``option`` and ``label`` are its names on the command line and in sentences
     kind: type  # int, float or str
@@ -60,6 +61,7 @@ class Setting:
     setter: Setter = "anyone"  # who may set it by a link; "command": nobody, because it names a folder or code
     old: str = ""  # its name before version 0.2.0, in links and records
     read_by: tuple[str, ...] = ()  # drafting methods or rules of this project that read it; empty: all do
+    zero: str = ""  # what 0 stands for, where it is allowed below ``low``
 
     def __post_init__(self) -> None:
         allowed = f"one of {', '.join(self.choices)}" if self.choices else _RANGES[self.kind].format(low=self.low, high=self.high)
@@ -102,7 +104,7 @@ class Setting:
 
     def check(self, value: object) -> None:
         """Raise SettingsError, with the value and what is allowed, for one that the field cannot have."""
-        if value is None and self.optional:
+        if (value is None and self.optional) or (self.zero and value == 0):
             return
         if self.kind is int:
             fits = isinstance(value, int) and not isinstance(value, bool)
@@ -111,41 +113,50 @@ class Setting:
         if fits and self.kind is not str:
             fits = self.low <= value <= self.high and not (self.above and value == self.low)  # type: ignore[operator]
         if not fits or (self.choices and value not in self.choices):
-            raise SettingsError(self.label, value, self.allowed)
+            near = get_close_matches(str(value), self.choices, n=1)
+            raise SettingsError(self.label, value, f"{self.allowed}{f' (did you mean {near[0]}?)' if near else ''}")
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Declaration of a whole number that says how much is done: a field of the record that a command and ``Pair`` share."""
-
-    low: int
-    high: int
-    help: str  # what it counts, without range and default
-    option: str = ""  # its name on the command line, where that is not the field's
-    zero: str = ""  # what 0 stands for, where it is allowed below ``low``
-
-    @property
-    def range(self) -> str:
-        """``2 to 4096``."""
-        return f"{self.low} to {self.high:,}" if self.high > 9999 else f"{self.low} to {self.high}"
-
-    def check(self, name: str, value: object) -> None:
-        """Raise SettingsError for a number out of range."""
-        if not (self.zero and value == 0):
-            zero = f", or 0 {self.zero}" if self.zero else ""
-            check_whole(name, value, self.low, self.high, f"a whole number from {self.range}{zero}")
+# Fields of other records that a command and a method of ``Pair`` share, such as the number of samples. Each is declared where it stands.
 
 
 def declare_count(default: int, low: int, high: int, help: str, option: str = "", zero: str = "") -> Any:
-    """A field of a dataclass with its declaration, which ``check_counts`` and the options of a command read."""
-    return field(default=default, metadata={"count": Count(low, high, help, option, zero)})
+    """A field of a dataclass: a whole number. option: its name on the command line, where that is not the field's."""
+    span = f"{low} to {high:,}" if high > 9999 else f"{low} to {high}"
+    allowed = f"a whole number from {span}{f', or 0 {zero}' if zero else ''}"
+    help = help if allowed == _RANGES[int].format(low=low, high=high) else f"{help}, {span}"  # else the range is added to it
+    declared = Setting(
+        option, int, False, default, help, "effort", low, high, allowed=allowed, shown=f"{default:,}", metavar="N", zero=zero
+    )
+    return field(default=default, metadata={"setting": declared})
 
 
-def check_counts(record: Any) -> None:
+def declare_number(default: float | None, high: float, help: str, metavar: str, unit: str = "", shown: str | None = None) -> Any:
+    """A field of a dataclass: a number above 0 and at most ``high``. unit: what follows the bound, such as " seconds"."""
+    allowed = f"above 0 and at most {high:g}{unit}" if high < math.inf else f"above 0{unit}"
+    shown = f"{default:g}" if shown is None else shown
+    declared = Setting(
+        "", float, default is None, default, help, "effort", 0.0, high, above=True, allowed=allowed, shown=shown, metavar=metavar
+    )
+    return field(default=default, metadata={"setting": declared})
+
+
+def declare_choice(choices: tuple[str, ...], help: str) -> Any:
+    """A field of a dataclass: one of several words, by default the first."""
+    declared = Setting("", str, False, choices[0], help, "effort", choices=choices, shown="", metavar=",".join(choices))
+    return field(default=choices[0], metadata={"setting": declared})
+
+
+def list_declared(record: Any) -> dict[str, Setting]:
+    """The declarations of a dataclass, or of one of its objects, by the names of its fields."""
+    declared = {one.name: one.metadata["setting"] for one in fields(record) if "setting" in one.metadata}
+    return {name: replace(one, name=one.name or name) for name, one in declared.items()}
+
+
+def check_declared(record: Any) -> None:
     """Raise SettingsError for a declared field of a dataclass that is out of range."""
-    for one in fields(record):
-        if "count" in one.metadata:
-            one.metadata["count"].check(one.name.replace("_", "-"), getattr(record, one.name))
+    for name, declared in list_declared(record).items():
+        replace(declared, name=name).check(getattr(record, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
-"""How many samples are collected from a server, with which seeds, and how long an answer may take."""
+"""How many samples are collected from a server, with which seeds, and how often it is asked: declarations of options of ``audit``."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 
-from specviz.settings import check_counts, declare_count
+from specviz.settings import check_declared, declare_count, declare_number
 
 SEED_REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBE_REGION = 2  # the region of the probes
-ANSWER_TIMEOUT, MAX_ANSWER_TIMEOUT = 120.0, 3600.0  # seconds for a whole answer: usual, and at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +27,24 @@ class CollectionSize:
     arm: int = 0
 
     def __post_init__(self) -> None:
-        check_counts(self)
+        check_declared(self)
 
     @property
     def first_seed(self) -> int:
         return compute_first_seed(self.seed, self.arm)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How long an answer may take, and how often a server is asked. rate: None: as often as it answers."""
+
+    timeout: float = declare_number(120.0, 3600.0, "seconds for an answer", "S", " seconds")
+    rate: float | None = declare_number(
+        None, 1e6, "most requests per second", "R", " requests per second", "as many as the server answers"
+    )
+
+    def __post_init__(self) -> None:
+        check_declared(self)
 
 
 def compute_first_seed(seed: int, region: int) -> int:

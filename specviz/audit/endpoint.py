@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from specviz.audit.collection_size import ANSWER_TIMEOUT
+from specviz.audit.collection_size import RequestLimits
 from specviz.errors import MAX_SHOWN, EndpointError, SettingsError
 
 API_PREFIX = "/v1"  # where OpenAI's paths begin
@@ -104,10 +104,10 @@ class Endpoint:
         stopped: Set by whoever wants nothing more: waiting ends, and ``RequestCancelledError`` is raised.
     """
 
-    def __init__(self, url: str, key: str = "", concurrency: int = 8, timeout: float = ANSWER_TIMEOUT, rate: float | None = None):
-        if rate is not None and not 0.0 < rate <= 1e6:
-            raise SettingsError("rate", rate, "above 0 requests per second")
-        self.url, self.timeout, self.rate, self._next = normalize_url(url), timeout, rate, 0.0
+    def __init__(
+        self, url: str, key: str = "", concurrency: int = 8, timeout: float = RequestLimits().timeout, rate: float | None = None
+    ):
+        self.url, self.limits, self._next = normalize_url(url), RequestLimits(timeout, rate), 0.0
         self.root = self.url.removesuffix(API_PREFIX)
         self.stopped, self.counts, self._lock = threading.Event(), RequestCounts(), threading.Lock()
         headers = {"Accept": JSON, "Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
@@ -153,7 +153,7 @@ class Endpoint:
         self, path: str, body: Mapping[str, Any] | None = None, max_tries: int = MAX_TRIES, timeout: float | None = None
     ) -> HttpReply:
         """An answer whose status is 200. Raises EndpointError as ``request_json``."""
-        where, said, late, timeout = self._format_address(path), "", 0, min(self.timeout, timeout or self.timeout)
+        where, said, late, timeout = self._format_address(path), "", 0, min(self.limits.timeout, timeout or self.limits.timeout)
         for number in range(max_tries):
             wait = min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF)
             status = 0
@@ -196,12 +196,12 @@ class Endpoint:
 
     def _wait_turn(self) -> None:
         """Keep to the rate: each question has a moment of its own."""
-        if self.rate is None:
+        if self.limits.rate is None:
             return
         with self._lock:
             now = time.monotonic()
             mine = max(now, self._next)
-            self._next = mine + 1.0 / self.rate
+            self._next = mine + 1.0 / self.limits.rate
         if self.stopped.wait(max(0.0, mine - now)):
             raise RequestCancelledError("The work was stopped.")
 

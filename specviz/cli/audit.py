@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from specviz.audit.collection_size import ANSWER_TIMEOUT, MAX_ANSWER_TIMEOUT, CollectionSize
+from specviz.audit.collection_size import CollectionSize, RequestLimits
 from specviz.audit.sampling_request import MAX_TOKENS, SamplingRequest
 from specviz.cli.common.options import (
     add_count,
-    add_declared_counts,
+    add_declared,
     add_sampling_options,
     add_seed_option,
     add_setting,
@@ -21,10 +21,10 @@ from specviz.cli.common.options import (
     read_pair_name,
     read_settings,
 )
-from specviz.cli.common.output import NO_VERDICT, add_format_option, add_min_tv, list_command_words, print_record
-from specviz.cli.common.parser import Number
+from specviz.cli.common.output import NO_VERDICT, add_format_option, list_command_words, print_record
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, EvidenceError, SettingsError
+from specviz.evidence.sampling_effort import SAMPLE_TOKENS, SamplingEffort
 from specviz.settings import DEFAULTS, SETTINGS, Settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 EXIT_CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
 DEFAULT_MIN_TV = 0.02  # default of --min-tv
 RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
-MAX_TESTED = 4  # tokens of a sample that are tested
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_setting(add, "prompt", help="text to continue; with --chat the message of the user", shown="empty")
     chat_help = "ask the chat endpoint; with --target the tokenizer's chat template is what the model reads"
     add("--chat", action="store_true", help=chat_help)
-    add_setting(add, "max_new_tokens", default=MAX_TESTED, high=MAX_TESTED, help="tokens of a sample that are tested")
+    add_setting(add, SAMPLE_TOKENS, default=int(SAMPLE_TOKENS.high), help="tokens of a sample that are tested")
     longer = "tokens to ask for, where a server drafts only in longer requests (default: --max-new-tokens)"
     add_count(add, "max-tokens", 1, MAX_TOKENS, longer)
-    add_declared_counts(add, CollectionSize, "samples")
-    add_min_tv(add, DEFAULT_MIN_TV)
+    add_declared(add, CollectionSize, "samples")
+    add_declared(add, SamplingEffort, "min_tv", default=DEFAULT_MIN_TV)
     group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
     group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
     group("--target", metavar="T", help="folder or hub name of the model that the server runs")
@@ -61,16 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group("--against-body", metavar="JSON", help="fields of the second server's requests; without --against, of the same server")
     add_sampling_options(parser)
     add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
-    add_declared_counts(add, CollectionSize, "concurrency", "choices")
-    add("--rate", type=Number("rate"), metavar="R", help="most requests per second (default: as many as the server answers)")
-    timeout = Number("timeout", MAX_ANSWER_TIMEOUT, " seconds")
-    add(
-        "--timeout",
-        type=timeout,
-        default=ANSWER_TIMEOUT,
-        metavar="S",
-        help=f"seconds for an answer (default: {ANSWER_TIMEOUT:g})",
-    )
+    add_declared(add, CollectionSize, "concurrency", "choices")
+    add_declared(add, RequestLimits, "rate", "timeout")
     key_help = "environment variable that holds the server's key; the key is never stored or shown"
     add("--api-key-variable", default="", metavar="NAME", help=key_help)
     add("--ignore-checks", action="store_true", help="collect even where a check finds that the samples will show nothing")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from specviz.cli.common.options import add_seed_option
-from specviz.cli.common.output import add_min_tv, add_report_options, print_record, write_report
+from specviz.cli.common.options import add_declared, add_seed_option
+from specviz.cli.common.output import add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
-from specviz.cli.verify import DEFAULT_MIN_TV, EXIT_CODES, format_report
+from specviz.cli.verify import EXIT_CODES, format_report
+from specviz.evidence.sampling_effort import SamplingEffort
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             name, type=Path, metavar=name.upper(), help="samples as JSON lines (docs/how-to/checking-your-server.md)"
         )
-    add_min_tv(parser.add_argument, DEFAULT_MIN_TV)
+    add_declared(parser.add_argument, SamplingEffort, "min_tv")
     add_seed_option(parser)
     add_report_options(parser)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from specviz.cli.common.options import (
     add_cluster_option,
+    add_declared,
     add_pair_options,
     add_seed_option,
     add_setting,
@@ -16,9 +17,9 @@ from specviz.cli.common.options import (
     load_models,
     read_settings,
 )
-from specviz.cli.common.output import add_format_option, add_min_tv, print_record, use_color
+from specviz.cli.common.output import add_format_option, print_record, use_color
 from specviz.cli.common.progress import Progress
-from specviz.errors import SettingsError
+from specviz.evidence.sampling_effort import SamplingEffort
 
 DEFAULT_MIN_TV = 0.02  # default of --min-tv: total variation that exact cells must detect
 SMALLEST_MIN_TV = 0.005  # a smaller one takes hours
@@ -54,14 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_setting(add, name)
     add_setting(add, "prompt", default=PROMPT, shown="a text that repeats itself")
     add_seed_option(parser)
-    add_min_tv(add, DEFAULT_MIN_TV)
+    add_declared(add, SamplingEffort, "min_tv", default=DEFAULT_MIN_TV, low=SMALLEST_MIN_TV, above=False)
     add_cluster_option(parser)
     add_format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.min_tv < SMALLEST_MIN_TV:
-        raise SettingsError("min-tv", options.min_tv, f"from {SMALLEST_MIN_TV} to 1")
     check_cluster(options)
     settings = read_settings(options, prompt=options.prompt or PROMPT)
     from specviz.evidence.matrix import choose_lines_and_rules, evaluate_matrix

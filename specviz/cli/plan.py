@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from specviz.cli.common.options import (
-    add_declared_counts,
+    add_declared,
     add_pair_options,
     add_sampling_options,
     add_seed_option,
@@ -60,14 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A-B",
         help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {DEFAULT_GAMMAS})",
     )
-    add_declared_counts(add, PlanEffort, "continuations", "opening")
+    add_declared(add, PlanEffort, "continuations", "opening")
     add_setting(add, "max_new_tokens", default=96, low=8, high=1024, help="tokens of each continuation")
     add_seed_option(parser)
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     costs = f"take what passes cost from another machine instead of timing them here: {', '.join(load_cost_models())}, or a file"
     add("--costs", metavar="NAME_OR_FILE", help=costs)
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
-    add_declared_counts(add, PlanEffort, "probes", "runs")
+    add_declared(add, PlanEffort, "probes", "runs")
     add_format_option(parser)
 
 

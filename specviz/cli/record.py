@@ -206,7 +206,7 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of the question and of the mistake that the pages open with, under the text and the seed of the opening run."""
-    from specviz.cli.record_samples import record_bug, record_decoder
+    from specviz.evidence.page_samples import record_bug, record_decoder
     from specviz.evidence.recorded_samples import RecordedSamples
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.options import (
     add_cluster_option,
+    add_declared,
     add_decoding_options,
     add_drafting_options,
     add_pair_options,
@@ -22,10 +23,10 @@ from specviz.cli.common.options import (
     read_settings,
     refuse_drafting_options,
 )
-from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_min_tv, add_report_options, print_record, write_report
-from specviz.cli.common.parser import Choice, Number, WholeNumber
+from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
+from specviz.evidence.sampling_effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, SamplingEffort
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import Settings
 
@@ -33,11 +34,7 @@ if TYPE_CHECKING:
     from specviz.evidence.saved_samples import SavedSamples
     from specviz.models.pairs.loading import LoadedPair
 
-MODES = ("both", "shared-distributions", "engine")
-DEFAULT_SAMPLES = 200_000
 EXIT_CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing tested": NOTHING_TESTED}
-DEFAULT_MIN_TV = 0.01  # default of --min-tv
-ENGINE_SECONDS = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
 TESTS_WITH_NOTES = ("chi-square", "permutation of two files")  # tests whose notes are printed
 
 
@@ -54,30 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the id of a published mistake, such as R5, which brings its own settings",
     )
     add_setting(add, "prompt")
-    add_setting(add, "max_new_tokens", default=3, high=4, help="tokens per sample; their joint distribution is tested")
-    add(
-        "--samples",
-        type=WholeNumber("samples", 1, 20_000_000, "a whole number from 1 to 20,000,000"),
-        default=DEFAULT_SAMPLES,
-        metavar="N",
-        help=f"number of samples on shared distributions, and most samples from the engine (default: {DEFAULT_SAMPLES})",
-    )
+    add_setting(add, SAMPLE_TOKENS)
+    add_declared(add, SamplingEffort, "samples")
     add_seed_option(parser)
-    add(
-        "--mode",
-        type=lambda text: Choice("mode", MODES)(text.replace(" ", "-")),
-        default="both",
-        metavar=",".join(MODES),
-        help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
-    )
-    add_min_tv(add, DEFAULT_MIN_TV)
-    add(
-        "--seconds",
-        type=Number("seconds"),
-        default=ENGINE_SECONDS,
-        metavar="S",
-        help="time for samples from the engine, in seconds (default: 60)",
-    )
+    add_declared(add, SamplingEffort, "mode", "min_tv", "seconds")
     sample_file = "draw nothing; test the samples of any server from a JSON lines file (docs/how-to/checking-your-server.md)"
     add("--sample-file", type=Path, metavar="FILE", help=sample_file)
     add_cluster_option(parser)
@@ -105,7 +82,7 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
     if options.decoder.lower() != "speculative":
         refuse_drafting_options(options, f"--decoder {options.decoder}")
     if options.sample_file:
-        usual = {"resume": None, "cluster": None, "decoder": "speculative", "samples": DEFAULT_SAMPLES, "mode": "both"}
+        usual = {"resume": None, "cluster": None, "decoder": "speculative", "samples": DEFAULT_SAMPLING.samples, "mode": "both"}
         for name, default in usual.items():
             if (value := getattr(options, name)) != default:
                 raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")

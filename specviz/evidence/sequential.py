@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.evidence.partition import NextTokens, Partition, build_partition
+from specviz.evidence.sampling_effort import SamplingEffort
 from specviz.evidence.tests import TestPlan
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
@@ -22,19 +23,15 @@ SCHEDULE = InterimSchedule(first=100, looks=5, tests=2, factor=10)  # two tests 
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingPlan:
+class SamplingPlan(SamplingEffort):
     """How a decoder is sampled and tested."""
 
-    mode: str = "both"  # both, shared-distributions or engine
-    samples: int = 200_000  # number on shared distributions, and most from the engine
-    tv: float = 0.01  # total variation that the tests must detect, above 0 and at most 1
-    seconds: float = 60.0  # time for samples from the engine
     reference: int | None = None  # target-only samples for the test that needs no distribution; None: as usual; 0: no such test
     looks: InterimSchedule | None = None  # when accumulating samples are tested; None: once, when all are drawn
 
     def plan_single_test(self, n: int, length: int) -> TestPlan:
-        """The plan for testing ``n`` samples once; ``tv`` is what they detect, where that is more than the plan's."""
-        return TestPlan.for_samples(n, length, self.tv)
+        """The plan for testing ``n`` samples once; ``min_tv`` is replaced by what they detect, where that is more than the plan's."""
+        return TestPlan.for_samples(n, length, self.min_tv)
 
     def plan_look(self, look: int, length: int) -> TestPlan:
         """The plan of a look: the cells of a single test of its samples, at the look's part of the false-alarm rate."""

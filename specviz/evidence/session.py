@@ -293,7 +293,7 @@ class Session:
         (target, draft), reference = self._open()
         if plan is None:
             make_plan = TestPlan.for_samples if self.reports else TestPlan.for_distance
-            plan = make_plan(len(samples), samples.tokens.shape[1], self.plan.tv)
+            plan = make_plan(len(samples), samples.tokens.shape[1], self.plan.min_tv)
         report = run_tests(
             plan, target, draft, decoder.prompt, samples, mode, decoder.eos_token_ids, reference, on_progress, partition,
             self.coverage[mode], decoder.is_control, extra,

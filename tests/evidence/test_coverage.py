@@ -106,7 +106,9 @@ def test_a_draft_whose_context_is_shorter_than_the_prompt_tests_nothing(pair):
     short = build_pair(pair.target, build_tiny_model(300, layers=1, seed=3, context=32).eval(), pair.tokenizer, "short")
     prompt = tuple(3 + place % 200 for place in range(40))
     for mode in (SHARED, ENGINE):
-        session = Session(build_decoder("speculative", short, SETTINGS, prompt), SamplingPlan(samples=64, tv=0.9, seconds=1e6))
+        session = Session(
+            build_decoder("speculative", short, SETTINGS, prompt), SamplingPlan(samples=64, min_tv=0.9, seconds=1e6)
+        )
         session.draw(mode)
         found = session.test(mode)
         assert (found.verdict, found.coverage.proposed) == ("nothing tested", 0) and found.coverage.target_only > 0
@@ -129,7 +131,7 @@ def test_a_draft_that_is_never_rejected_is_said_in_the_verdict(pair):
 def test_a_bug_that_is_rejected_is_rejected_whatever_it_exercised(pair):
     """R18 accepts every draft token that the target can write: nothing is ever rejected, and samples still show it."""
     settings = build_decoder("R18", pair, SETTINGS).settings
-    found = Session(build_decoder("R18", pair, replace(settings, gamma=2)), SamplingPlan(samples=1000, tv=0.9, reference=0))
+    found = Session(build_decoder("R18", pair, replace(settings, gamma=2)), SamplingPlan(samples=1000, min_tv=0.9, reference=0))
     found.draw(SHARED)
     result = found.test(SHARED)
     assert result.verdict == "rejected" and result.coverage.rejected == 0 < result.coverage.accepted

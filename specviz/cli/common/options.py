@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.parser import Choice, WholeNumber
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import PairPlaces
 from specviz.proposers.registry import PROPOSERS
-from specviz.settings import DEFAULTS, DRAFTING_FIELDS, SAMPLING_FIELDS, SETTINGS, Count, Setting, Settings, read_uniform
+from specviz.settings import DEFAULTS, DRAFTING_FIELDS, SAMPLING_FIELDS, SETTINGS, Setting, Settings, list_declared, read_uniform
 from specviz.verification.registry import RULES
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 AddArgument = Callable[..., argparse.Action]
 
 
-def add_setting(add: AddArgument, name: str, **changes: Any) -> None:
+def add_setting(add: AddArgument, setting: str | Setting, **changes: Any) -> None:
     """Add the option of a setting. changes: what differs for this command, as for ``Setting.with_changes``."""
-    declared = SETTINGS[name].with_changes(**changes) if changes else SETTINGS[name]
+    declared = SETTINGS[setting] if isinstance(setting, str) else setting
+    declared = declared.with_changes(**changes) if changes else declared
     metavar = {"metavar": declared.metavar} if declared.metavar else {}
     add(declared.option, type=declared.parse, default=declared.default, help=_describe(declared), **metavar)
 
@@ -42,21 +44,11 @@ def add_count(add: AddArgument, name: str, low: int, high: int, help: str, defau
     add(f"--{name}", type=WholeNumber(name, low, high), **more)
 
 
-def add_declared_counts(add: AddArgument, record: type[Any], *names: str) -> None:
-    """Add the options of fields that ``declare_count`` declares, in this order."""
-    declared = {one.name: one for one in fields(record)}
+def add_declared(add: AddArgument, record: type[Any], *names: str, **changes: Any) -> None:
+    """Add the options of fields that are declared in a record, in this order. changes: as for ``add_setting``, of all of them."""
+    declared = list_declared(record)
     for name in names:
-        count: Count = declared[name].metadata["count"]
-        option, default = count.option or name.replace("_", "-"), declared[name].default
-        kind = WholeNumber(option, count.low, count.high, f"a whole number from {count.range}")
-        add(
-            f"--{option}",
-            dest=name,
-            type=kind,
-            default=default,
-            metavar="N",
-            help=f"{count.help}, {count.range} (default: {default:,})",
-        )
+        add_setting(partial(add, dest=name), declared[name], **changes)
 
 
 def add_pair_options(parser: argparse.ArgumentParser) -> None:

@@ -11,17 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from specviz.cli.common.parser import Choice, Number
+from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import log_line
 
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
 NOTHING_TESTED = 5  # exit code: no draft token was proposed, so the samples say nothing of the decoder
-
-
-def add_min_tv(add: Any, default: float) -> None:
-    """Add the distance that the tests must detect."""
-    words = f"total variation that the tests must detect (default: {default:g})"
-    add("--min-tv", type=Number("min-tv", 1.0), default=default, metavar="TV", help=words)
 
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specviz.settings import check_counts, declare_count
+from specviz.settings import check_declared, declare_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PlanEffort:
     timed: int = 64
 
     def __post_init__(self) -> None:
-        check_counts(self)
+        check_declared(self)
 
 
 DEFAULT_EFFORT = PlanEffort()

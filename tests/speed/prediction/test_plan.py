@@ -177,7 +177,7 @@ def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
         (("--gammas", "0-2"), "within 1 to 16"),
         (("--gammas", "two"), "a range such as 1-8"),
         (("--texts", "1"), "from 2 to 4096"),
-        (("--probes", "1"), "probes must be a whole number from 2 to 1000, got 1"),
+        (("--probes", "1"), "probes must be a whole number from 2 to 1000, or 0 for a plan without speed, got 1"),
         (("--opening", "100", "--max-new-tokens", "60"), "at most 128 tokens together"),
         (("--proposer", "tree"), "counts chains"),
         (("--proposer", "nobody"), "one of"),

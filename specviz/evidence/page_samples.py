@@ -1,4 +1,4 @@
-"""What ``record samples`` draws: the samples of the pages, as the pages draw them, but without a visitor."""
+"""Draws the samples that *Is it exact?* and *Break it* open with, as the pages draw them: ``specviz record samples``."""
 
 from __future__ import annotations
 
