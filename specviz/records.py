@@ -161,7 +161,7 @@ def _read_umask() -> int:
     return mask
 
 
-def decimal_places(count: int) -> dict[str, int]:
+def declare_decimal_places(count: int) -> dict[str, int]:
     """Metadata of a dataclass field: how many decimal places a record keeps of its numbers."""
     return {"digits": count}
 
@@ -227,9 +227,9 @@ def build(kind: Any, value: Any, where: str = "it") -> Any:
     if origin in (dict, Mapping):
         key, one = inside
         if set(map(type, _require_type(dict, value, where).values())) <= PLAIN.get(one, set()):
-            return {_key(key, name, where): item for name, item in value.items()}
+            return {_parse_key(key, name, where): item for name, item in value.items()}
         return {
-            _key(key, name, where): build(one, item, f"{where}.{name}")
+            _parse_key(key, name, where): build(one, item, f"{where}.{name}")
             for name, item in _require_type(dict, value, where).items()
         }
     if hasattr(kind, "from_record"):
@@ -256,7 +256,7 @@ def _list_hints(kind: Any) -> dict[str, tuple[str, Any]]:
     return {f.metadata.get("key", f.name): (f.name, known[f.name]) for f in fields(kind)}
 
 
-def _key(kind: type, name: str, where: str) -> Any:
+def _parse_key(kind: type, name: str, where: str) -> Any:
     try:
         return kind(name)
     except ValueError as error:

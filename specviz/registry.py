@@ -57,13 +57,13 @@ class Registry(MutableMapping[str, T]):
             found |= dict.fromkeys(pattern.findall(path.read_text(encoding="utf-8")), module)
         return found
 
-    def _plugins(self) -> dict[str, EntryPoint]:
+    def _list_plugins(self) -> dict[str, EntryPoint]:
         """Name -> entry point, of other packages. A name of this project cannot be replaced."""
         return {one.name: one for one in _read_entry_points(tuple(sys.path), self.group) if one.name not in self._modules}
 
     def names(self) -> tuple[str, ...]:
         """All names, without importing what they stand for."""
-        found = {*self._modules, *self._entries, *self._plugins()}
+        found = {*self._modules, *self._entries, *self._list_plugins()}
         return tuple(sorted(found, key=lambda name: (name != self.default, name)))
 
     def find(self, name: str) -> T:
@@ -90,7 +90,7 @@ class Registry(MutableMapping[str, T]):
             return self._entries[name]
         if name in self._modules:
             import_module(self._modules[name])
-        elif (plugin := self._plugins().get(name)) is not None:
+        elif (plugin := self._list_plugins().get(name)) is not None:
             self._load(plugin)
         return self._entries[name]
 
@@ -98,11 +98,11 @@ class Registry(MutableMapping[str, T]):
         try:
             plugin.load()
         except Exception as error:  # another package's code may raise anything
-            raise PluginError(self._sentence(plugin, f"{type(error).__name__}: {str(error)[:MAX_SHOWN]}")) from error
+            raise PluginError(self._explain_failure(plugin, f"{type(error).__name__}: {str(error)[:MAX_SHOWN]}")) from error
         if plugin.name not in self._entries:
-            raise PluginError(self._sentence(plugin, f"{plugin.value} does not call @{self.decorator}({plugin.name!r})"))
+            raise PluginError(self._explain_failure(plugin, f"{plugin.value} does not call @{self.decorator}({plugin.name!r})"))
 
-    def _sentence(self, plugin: EntryPoint, reason: str) -> str:
+    def _explain_failure(self, plugin: EntryPoint, reason: str) -> str:
         package = plugin.dist.name if plugin.dist is not None else "unknown"
         return f"The {self.kind} {plugin.name!r} of the package {package!r} could not be loaded ({reason})."
 
@@ -116,7 +116,7 @@ class Registry(MutableMapping[str, T]):
         return iter(self.names())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries or name in self._modules or name in self._plugins()
+        return name in self._entries or name in self._modules or name in self._list_plugins()
 
     def __len__(self) -> int:
         return len(self.names())

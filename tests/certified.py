@@ -45,7 +45,7 @@ def remembered_permutations() -> Iterator[None]:
 
     The test is a function of what is in the key, so that every redraw finds what it would have found.
     """
-    tested = tests.permutation_test
+    tested = tests.compute_permutation_test
 
     def remembered(first, second, *, on_progress=None, **options):
         key = (tuple(first), tuple(second), tuple(sorted(options.items())))
@@ -53,11 +53,11 @@ def remembered_permutations() -> Iterator[None]:
             _PERMUTED[key] = tested(first, second, **options)
         return _PERMUTED[key]
 
-    tests.permutation_test = remembered
+    tests.compute_permutation_test = remembered
     try:
         yield
     finally:
-        tests.permutation_test = tested
+        tests.compute_permutation_test = tested
 
 
 def states(record: Record) -> dict[str, str]:

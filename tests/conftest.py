@@ -65,7 +65,7 @@ def pytest_sessionfinish():
     """Pages may have begun work or an import of torch in the background: a process that ends in the middle of that is aborted."""
     module = sys.modules.get("specviz.web.jobs.server_queue")
     if module is not None:
-        for ticket in [*module.server_queue()._waiting, *module.server_queue()._working]:
+        for ticket in [*module.get_server_queue()._waiting, *module.get_server_queue()._working]:
             ticket.discard()
     for thread in threading.enumerate():
         if thread.name in ("heavy-imports", "queued job", "models"):

@@ -12,7 +12,7 @@ import pytest
 
 from specviz import records
 from specviz.errors import SettingsError, SpecvizError, TraceError
-from specviz.records import Schema, build, decimal_places, read_json, to_json_value, write
+from specviz.records import Schema, build, declare_decimal_places, read_json, to_json_value, write
 from specviz.settings import Settings
 
 
@@ -32,7 +32,7 @@ class Whole:
     pair: tuple[str, float]
     leaves: Mapping[int, tuple[Leaf, ...]]
     settings: Settings
-    seconds: tuple[tuple[float, ...], ...] = field(default=(), metadata=decimal_places(3))
+    seconds: tuple[tuple[float, ...], ...] = field(default=(), metadata=declare_decimal_places(3))
     best: Leaf | None = None
 
     def __post_init__(self) -> None:

@@ -176,7 +176,7 @@ def test_workers_and_the_jobs_of_the_app_have_their_share(machine, monkeypatch):
     TaskRunner().start(os.getcwd(), 2)
     gc.unfreeze()
     assert machine.count == count_max_threads() == 2
-    monkeypatch.setattr(warmup, "threads_per_job", lambda: 4)
+    monkeypatch.setattr(warmup, "count_threads_per_job", lambda: 4)
     warmup.share_cores()
     assert machine.count == count_max_threads() == 4
 

@@ -14,7 +14,7 @@ from specviz.evidence.scores import group_by_prefix
 from specviz.statistics.finding import ALPHA, format_p_value
 from specviz.statistics.goodness import compute_chi_square
 from specviz.statistics.power import adjust_p_values
-from specviz.statistics.twosample import homogeneity_test
+from specviz.statistics.twosample import compute_homogeneity_test
 
 NO_IDS = (
     "Where they part, and which known mistake they look like, can only be told from token ids, which this server does not give."
@@ -107,7 +107,7 @@ def find_first_difference_of_two(first: Sequence[Sample], second: Sequence[Sampl
             continue
         tokens = sorted(counts[0] | counts[1])
         try:
-            found = homogeneity_test(*([one[token] for token in tokens] for one in counts))
+            found = compute_homogeneity_test(*([one[token] for token in tokens] for one in counts))
         except EvidenceError:  # nothing that could be tested
             continue
         tested.append(_PrefixTest(prefix, found.p_value, found.statistic))

@@ -103,7 +103,7 @@ class ServerProbe:
         self.on_answer: Callable[[], None] = lambda: None
         self.hot_sampling = sampling.with_temperature(profile.max_temperature, HOT_TOKENS)
 
-    def next_seed(self) -> int:
+    def take_seed(self) -> int:
         self.seeds += 1
         return self.seeds
 
@@ -173,7 +173,7 @@ def _build_check(check: str, state: str, outcome: str, **values: Any) -> Preflig
 
 def _check_prompt(probe: ServerProbe) -> PreflightCheck:
     """Whether the server reads the tokens that the local tokenizer makes of the text."""
-    answer, wanted = probe.request(replace(probe.hot_sampling, max_tokens=1), probe.next_seed()), probe.prompt_ids
+    answer, wanted = probe.request(replace(probe.hot_sampling, max_tokens=1), probe.take_seed()), probe.prompt_ids
     count = answer.prompt_tokens
     if wanted is None:
         if not count:
@@ -192,10 +192,10 @@ def _check_prompt(probe: ServerProbe) -> PreflightCheck:
 def _check_temperature(probe: ServerProbe) -> PreflightCheck:
     """Whether the server is greedy at any temperature, or gives one answer to all requests."""
     values = {"temperature": probe.profile.max_temperature, "requests": HOT_REQUESTS}
-    texts = probe.sample_contents(probe.hot_sampling, [probe.next_seed() for _ in range(HOT_REQUESTS)])
+    texts = probe.sample_contents(probe.hot_sampling, [probe.take_seed() for _ in range(HOT_REQUESTS)])
     if len(set(texts)) > 1:
         return _build_check("temperature", "safe", "different", texts=format_count(len(set(texts)), "text"), **values)
-    cold = probe.sample_contents(replace(probe.hot_sampling, temperature=0.0), [probe.next_seed()])[0]
+    cold = probe.sample_contents(replace(probe.hot_sampling, temperature=0.0), [probe.take_seed()])[0]
     return _build_check("temperature", "blocking", "greedy" if cold == texts[0] else "one_text", **values)
 
 
@@ -212,7 +212,7 @@ def _check_filters(probe: ServerProbe) -> PreflightCheck:
         tokens = [get_content(sample) for answer in answers for sample in answer.samples][:HOT_DRAWS]
         if len(tokens) == HOT_DRAWS and (found := _judge_hot_draws(probe, tokens)).state == "safe":
             return found
-    return _judge_hot_draws(probe, probe.sample_contents(sampling, [probe.next_seed() for _ in range(HOT_DRAWS)]))
+    return _judge_hot_draws(probe, probe.sample_contents(sampling, [probe.take_seed() for _ in range(HOT_DRAWS)]))
 
 
 def _judge_hot_draws(probe: ServerProbe, tokens: Sequence[tuple[int, ...] | str]) -> PreflightCheck:
@@ -238,7 +238,7 @@ def _check_penalties(probe: ServerProbe) -> PreflightCheck:
 
     def write_text(profile: ServerProfile, **extra: float) -> tuple[int, ...] | str:
         sampling = replace(cold, extra=dict(cold.extra) | extra)
-        return get_content(profile.request(probe.endpoint, sampling, probe.next_seed()).samples[0])
+        return get_content(profile.request(probe.endpoint, sampling, probe.take_seed()).samples[0])
 
     def write_or_usual(profile: ServerProfile, **extra: float) -> tuple[int, ...] | str:
         try:
@@ -258,7 +258,7 @@ def _check_penalties(probe: ServerProbe) -> PreflightCheck:
 
 def _check_seeds(probe: ServerProbe) -> PreflightCheck:
     """Whether a seed fixes a text. It need not: it only makes samples repeatable."""
-    seeds = [probe.next_seed() for _ in range(3)]
+    seeds = [probe.take_seed() for _ in range(3)]
     first, second = ([probe.sample_content(probe.hot_sampling, seed) for seed in seeds] for _ in range(2))
     same = sum(map(eq, first, second))
     return _build_check(
@@ -272,7 +272,7 @@ def _check_concurrent_seeds(probe: ServerProbe, are_seeds_honored: bool) -> Pref
         return _build_check("concurrent_seeds", "safe", "sequential")
     if not are_seeds_honored:
         return _build_check("concurrent_seeds", "unknown", "ignored")
-    seeds = [probe.next_seed() for _ in range(HOT_REQUESTS)]
+    seeds = [probe.take_seed() for _ in range(HOT_REQUESTS)]
     alone = [probe.sample_content(probe.hot_sampling, seed) for seed in seeds]
     together = probe.sample_contents(probe.hot_sampling, [*seeds, *seeds])
     same = sum(map(eq, [*alone, *alone], together))
@@ -315,7 +315,7 @@ def _check_prompt_list(probe: ServerProbe) -> PreflightCheck:
     if probe.sampling.chat:
         return _build_check("prompt_list", "safe", "chat")
     plain = ServerProfile(probe.profile.refused_fields | OPENAI_PENALTIES)
-    body = plain.build_body(probe.hot_sampling, probe.next_seed()) | {"prompt": [probe.sampling.prompt] * 2}
+    body = plain.build_body(probe.hot_sampling, probe.take_seed()) | {"prompt": [probe.sampling.prompt] * 2}
     try:
         texts = [get_content(one) for one in plain.read_answer(probe.endpoint.request_json("/completions", body, 1)).samples]
     except EndpointError:
@@ -329,7 +329,7 @@ def _check_length(probe: ServerProbe) -> PreflightCheck:
     evidence, length = probe.profile.drafting_evidence, probe.sampling.max_tokens
     if not evidence:
         return _build_check("length", "unknown", "hidden")
-    drafted = _count_drafted(probe, [probe.next_seed() for _ in range(DRAFTING_REQUESTS)], probe.sampling)
+    drafted = _count_drafted(probe, [probe.take_seed() for _ in range(DRAFTING_REQUESTS)], probe.sampling)
     if drafted is None:
         return _build_check("length", "unknown", "unreadable", evidence=f"{evidence[0].upper()}{evidence[1:]}")
     if drafted:
@@ -337,7 +337,7 @@ def _check_length(probe: ServerProbe) -> PreflightCheck:
             "length", "safe", "drafted", tokens=format_count(drafted, "token"), requests=DRAFTING_REQUESTS, length=length
         )
     if drafted := _count_drafted(
-        probe, [probe.next_seed() for _ in range(2)], replace(probe.sampling, max_tokens=DRAFTING_TOKENS)
+        probe, [probe.take_seed() for _ in range(2)], replace(probe.sampling, max_tokens=DRAFTING_TOKENS)
     ):
         short = format_count(length, "token")
         return _build_check("length", "blocking", "too_short", short=short, drafted=drafted, long=DRAFTING_TOKENS)

@@ -29,7 +29,7 @@ from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import format_count
-from specviz.statistics.twosample import MOST, permutation_test
+from specviz.statistics.twosample import MOST, compute_permutation_test
 
 TEXT_MODE = "texts"
 MIN_EXPECTED = 5.0  # samples that a cell expects at least
@@ -296,7 +296,7 @@ def run_text_tests(
     arm = [
         tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()
     ]
-    two = permutation_test(
+    two = compute_permutation_test(
         texts[:MOST],
         arm,
         permutations=int(1.5 / plan.level),

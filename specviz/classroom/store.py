@@ -125,7 +125,7 @@ class RoomStore:
         if isinstance(error, sqlite3.Error):
             raise StoreError(error) from error
 
-    def _rows(self, query: str, *values: Any) -> list[tuple]:
+    def _fetch_rows(self, query: str, *values: Any) -> list[tuple]:
         try:
             with self._lock, closing(self._db.execute(query, values)) as cursor:
                 return cursor.fetchall()
@@ -168,7 +168,7 @@ class RoomStore:
     def _find_room(self, column: str, value: str) -> Room | None:
         if len(value) > codes.MAX_LENGTH:
             return None
-        rows = self._rows(
+        rows = self._fetch_rows(
             "SELECT code, steer, seed, settings, created, ended, CASE WHEN shown > ? THEN short ELSE '' END, shut,"
             f" (SELECT COUNT(*) FROM students WHERE room = code), version FROM rooms WHERE {column} = ? AND created > ?",
             self.clock() - 60.0 * CODE_MINUTES, value, self.clock() - 3600.0 * ROOM_HOURS,
@@ -201,20 +201,20 @@ class RoomStore:
     def delete_room(self, code: str) -> None:
         """Delete the room with everything in it, now."""
         self._change("DELETE FROM rooms WHERE code = ?", code)
-        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def delete_expired(self) -> int:
         """Delete the rooms whose time is over. Returns how many."""
         deleted = self._change("DELETE FROM rooms WHERE created <= ?", self.clock() - 3600.0 * ROOM_HOURS)
         if deleted:
-            self._rows("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted rows are not in the log either
+            self._fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted rows are not in the log either
         return deleted
 
     # Students --------------------------------------------------------------------------------------------------------------
 
     def find_student(self, room: Room, ticket: str) -> int | None:
         """The number of the student with this ticket; None for a newcomer."""
-        rows = self._rows("SELECT number FROM students WHERE room = ? AND ticket = ?", room.code, ticket)
+        rows = self._fetch_rows("SELECT number FROM students WHERE room = ? AND ticket = ?", room.code, ticket)
         return rows[0][0] if rows else None
 
     def add_student(self, room: Room, ticket: str, most: int = 0, numbers: int = 0) -> int:
@@ -248,12 +248,14 @@ class RoomStore:
 
     def list_tasks(self, code: str) -> list[Assignment]:
         """All tasks of a room, in their order."""
-        rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number", code)
+        rows = self._fetch_rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number", code)
         return [_read_task(row) for row in rows]
 
     def find_current_task(self, code: str) -> Assignment | None:
         """The latest task; None before the first."""
-        rows = self._rows("SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number DESC LIMIT 1", code)
+        rows = self._fetch_rows(
+            "SELECT number, kind, phase, content FROM tasks WHERE room = ? ORDER BY number DESC LIMIT 1", code
+        )
         return _read_task(rows[0]) if rows else None
 
     def begin_task(self, code: str, task: Assignment) -> None:
@@ -280,12 +282,16 @@ class RoomStore:
 
     def list_answers(self, code: str, task: int) -> list[tuple[str, int, dict[str, Any]]]:
         """All answers to a task: (phase in which it came, student, answer)."""
-        rows = self._rows("SELECT phase, student, sent FROM answers WHERE room = ? AND task = ? ORDER BY student", code, task)
+        rows = self._fetch_rows(
+            "SELECT phase, student, sent FROM answers WHERE room = ? AND task = ? ORDER BY student", code, task
+        )
         return [(phase, student, json.loads(answer)) for phase, student, answer in rows]
 
     def find_answers(self, code: str, task: int, student: int) -> dict[str, dict[str, Any]]:
         """One student's answers to a task, by phase."""
-        rows = self._rows("SELECT phase, sent FROM answers WHERE room = ? AND task = ? AND student = ?", code, task, student)
+        rows = self._fetch_rows(
+            "SELECT phase, sent FROM answers WHERE room = ? AND task = ? AND student = ?", code, task, student
+        )
         return {phase: json.loads(answer) for phase, answer in rows}
 
     def replace_answers(self, code: str, task: int, phase: str, answers: Mapping[int, Mapping[str, Any]]) -> None:
@@ -305,12 +311,12 @@ class RoomStore:
     def list_samples(self, code: str, task: int) -> list[SampleBlock]:
         """All samples of a task, in the order in which they came."""
         query = "SELECT student, first, count, cells FROM draws WHERE room = ? AND task = ? ORDER BY place"
-        rows = self._rows(query, code, task)
+        rows = self._fetch_rows(query, code, task)
         return [SampleBlock(student, first, count, json.loads(cells)) for student, first, count, cells in rows]
 
     def list_test_results(self, code: str, task: int) -> list[dict[str, Any]]:
         """Results of the tests of a task, in their order."""
-        rows = self._rows("SELECT found FROM looks WHERE room = ? AND task = ? ORDER BY look", code, task)
+        rows = self._fetch_rows("SELECT found FROM looks WHERE room = ? AND task = ? ORDER BY look", code, task)
         return [json.loads(result) for (result,) in rows]
 
 

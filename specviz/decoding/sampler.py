@@ -270,7 +270,7 @@ class SharedSampler:
         randomness: dict[Purpose, np.ndarray],
         drafting: np.ndarray,
     ) -> None:
-        tokens, closed = next_tokens(self.rule, distributions, rows, randomness, drafting)
+        tokens, closed = draw_next_tokens(self.rule, distributions, rows, randomness, drafting)
         self._count(place, which, drafting, closed)
         self.tokens[which, place] = tokens
         self.start[which[closed]] = place + 1
@@ -290,7 +290,7 @@ class SharedSampler:
             self.events[which[happened], COLUMNS[name]] += 1
 
 
-def next_tokens(
+def draw_next_tokens(
     rule: TokenRule, distributions: Distributions, rows: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The next token of n samples, (n,) int64, and for which of them it ends the round, (n,) bool.
@@ -317,7 +317,7 @@ def next_tokens(
 def _apply_token_rule(
     distributions: Distributions, rows: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``next_tokens`` under the token rule, for all texts together, on the device of the distributions."""
+    """``draw_next_tokens`` under the token rule, for all texts together, on the device of the distributions."""
     p, drawn, q = distributions
     where = torch.from_numpy(rows).to(p.device)
     u = dict(zip(randomness, torch.from_numpy(np.stack([*randomness.values()])).to(p.device), strict=True))
@@ -357,7 +357,7 @@ def _apply_token_rule(
 def _apply_rule(
     rule: TokenRule, distributions: Distributions, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``next_tokens`` of any rule that judges token by token, for samples of one text; distributions (V,)."""
+    """``draw_next_tokens`` of any rule that judges token by token, for samples of one text; distributions (V,)."""
     p, drawn, q = distributions
     tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting
 

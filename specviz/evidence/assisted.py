@@ -46,7 +46,7 @@ def sample_assisted(
     context = getattr(pair.target.config.get_text_config(), "max_position_embeddings", None)
     remaining = build_first_prefix(ids, settings, context).remaining
     draft, log = make_assistant(pair, settings.gamma)
-    options = generation_options(settings) | {"max_new_tokens": remaining, "assistant_model": draft, "pad_token_id": 0}
+    options = build_generation_options(settings) | {"max_new_tokens": remaining, "assistant_model": draft, "pad_token_id": 0}
     tokens, events = np.full((count, remaining), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int32)
     read = pair.encode_for_encoder(settings.prompt)
     prompt = build_model_inputs(pair.target, ids, read)
@@ -61,7 +61,7 @@ def sample_assisted(
     return Samples(tokens, settings.to_record(), f"assisted generation of transformers {transformers.__version__}", first, events)
 
 
-def generation_options(settings: Settings) -> dict[str, object]:
+def build_generation_options(settings: Settings) -> dict[str, object]:
     """The sampling settings as arguments of ``generate``.
 
     Raises SettingsError for warpers of other packages, which transformers does not apply.

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from specviz.decoding.sampler import Distributions, Shard, SharedSampler, next_tokens
+from specviz.decoding.sampler import Distributions, Shard, SharedSampler, draw_next_tokens
 from specviz.progress import ignore_progress
 from specviz.randomness import Purpose
 from specviz.verification.overlap import compute_overlap
@@ -64,7 +64,7 @@ class _NearEdges(SharedSampler):
         near |= {Purpose.RESIDUAL: compute_residual_window(distributions)[rows]}
         for sign in (-1.0, 1.0):
             moved = {purpose: np.clip(u + sign * near[purpose], 0.0, 1.0) for purpose, u in randomness.items()}
-            others, ended = next_tokens(self.rule, distributions, rows, moved, drafting)
+            others, ended = draw_next_tokens(self.rule, distributions, rows, moved, drafting)
             changed = (others != tokens) & (matters | np.isin(rows * vocabulary + others, named))
             self.near[which[changed | (matters & (ended != closed))]] = True
         self.open[which[~matters]] = False  # whatever follows, the sample stays in the cell of its beginning

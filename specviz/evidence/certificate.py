@@ -18,7 +18,7 @@ import torch
 from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import Coverage
 from specviz.errors import EvidenceError, SettingsError, SpecvizError, TraceError
-from specviz.evidence.decoder import ENGINE, SHARED, TARGET, build_decoder, resolve_name, sampling_modes
+from specviz.evidence.decoder import ENGINE, SHARED, TARGET, build_decoder, list_sampling_modes, resolve_name
 from specviz.evidence.partition import EMPTY, Beginning, Partition
 from specviz.evidence.report import (
     SCHEMA,
@@ -384,7 +384,7 @@ def redraw_report(
     mode, n = stored_report.mode, stored_report.plan.n
     try:
         name = resolve_name(decoder)
-        is_known = mode in sampling_modes(name, settings)
+        is_known = mode in list_sampling_modes(name, settings)
         made = build_decoder(name, pair, settings) if is_known else None  # a text or heads may be missing here
     except SpecvizError as error:
         raise ModelsUnavailableError(str(error)) from error

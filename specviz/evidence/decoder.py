@@ -65,7 +65,7 @@ def explain_engine_only(name: str, settings: Settings) -> str:
     return ""
 
 
-def sampling_modes(name: str, settings: Settings, mode: str = "both") -> tuple[str, ...]:
+def list_sampling_modes(name: str, settings: Settings, mode: str = "both") -> tuple[str, ...]:
     """Modes of sampling a decoder: on shared distributions, through the engine, or both. Assisted generation has its own mode.
 
     wanted  both, shared-distributions or engine
@@ -106,7 +106,7 @@ class Decoder:
     @property
     def modes(self) -> tuple[str, ...]:
         """The modes in which it can be sampled."""
-        return sampling_modes(self.name, self.settings)
+        return list_sampling_modes(self.name, self.settings)
 
     @property
     def is_control(self) -> bool:

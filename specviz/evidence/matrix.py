@@ -419,21 +419,21 @@ class CellEvaluator:
         """
         name, line, rule = job
         if self.column is None or self.column.name != name:
-            self.column = self._column(name)
+            self.column = self._compute_column(name)
         remembering = self.column.remembering
         remembering.forget()
         if line == INTERSECTION:
             try:
-                remembering = self._remembering(self.foreign)
+                remembering = self._memoize_pair(self.foreign)
             except ModelError as why:
                 return MatrixCell(line, rule, name, "blank", True, str(why))
         return evaluate_cell(self.column, line, list_lines()[line], rule, remembering, self.ids)
 
-    def _remembering(self, pair: LoadedPair) -> MemoizedPair:
+    def _memoize_pair(self, pair: LoadedPair) -> MemoizedPair:
         """No distribution after the second token affects a sample."""
         return MemoizedPair(pair, longest=len(self.ids) + LENGTH - 1)
 
-    def _column(self, name: str) -> MatrixColumn:
+    def _compute_column(self, name: str) -> MatrixColumn:
         """The target's distribution in cells, from other passes than those of the samples.
 
         Target and draft read the possible first tokens, as far as their memory allows: almost every sample needs them.
@@ -443,7 +443,7 @@ class CellEvaluator:
         cells = build_partition(uncached, self.ids, LENGTH, plan.cells, plan.min_mass, eos_token_ids)
         likely = int(cells.masses.argmax())
         sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
-        remembering, ids = self._remembering(self.pair), tuple(self.ids)
+        remembering, ids = self._memoize_pair(self.pair), tuple(self.ids)
         target = remembering.open(settings)[0]
         probs = target.compute_distributions_after([ids])[0]
         likely_first = probs.argsort(descending=True, stable=True)[: min(int(probs.count_nonzero()), target.capacity // 2)]

@@ -120,15 +120,18 @@ SEALS = ("digest", "digests")
 def seal(record: dict[str, Any]) -> dict[str, Any]:
     """The record with ``digest`` (of everything) and ``digests`` (of each part by name). Earlier ones are replaced."""
     plain = {key: value for key, value in record.items() if key not in SEALS}
-    return plain | {"digest": digest(plain), "digests": {name: digest(value) for name, value in split_fields(plain).items()}}
+    return plain | {
+        "digest": compute_digest(plain),
+        "digests": {name: compute_digest(value) for name, value in split_fields(plain).items()},
+    }
 
 
 def find_changes(record: dict[str, Any]) -> set[str]:
     """Names of the parts that differ from what was sealed; ``digest`` if only the whole differs; empty if nothing does."""
     plain = {key: value for key, value in record.items() if key not in SEALS}
-    here, stored = {name: digest(value) for name, value in split_fields(plain).items()}, record["digests"]
+    here, stored = {name: compute_digest(value) for name, value in split_fields(plain).items()}, record["digests"]
     found = {name for name in {*here, *stored} if here.get(name) != stored.get(name)}
-    return found | ({"digest"} if digest(plain) != record["digest"] and not found else set())
+    return found | ({"digest"} if compute_digest(plain) != record["digest"] and not found else set())
 
 
 def split_fields(record: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +145,6 @@ def split_fields(record: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def digest(value: Any) -> str:
+def compute_digest(value: Any) -> str:
     """SHA-256 of the canonical JSON."""
     return hashlib.sha256(format_canonical_json(value).encode("ascii")).hexdigest()

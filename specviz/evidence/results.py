@@ -136,15 +136,15 @@ class CellShares:
         if len(others) == 1:
             low, high = self.low[others[0]], self.high[others[0]]
         else:  # the bands of all bars together keep their level
-            low, high = compute_frequency_range(self._mass(others), self.n, (1.0 - LEVEL) * len(others) / len(self.probs))
+            low, high = compute_frequency_range(self._sum_mass(others), self.n, (1.0 - LEVEL) * len(others) / len(self.probs))
         count = sum(self.counts[place] for place in others)
-        return self._with_rows([*shown, (REST, False, self._mass(others), count, low, high)])
+        return self._with_rows([*shown, (REST, False, self._sum_mass(others), count, low, high)])
 
     @property
     def undrawn_mass(self) -> float:
         """Probability of all cells without a bar in the picture."""
         named, others = self._split()
-        mass = self._mass(others)
+        mass = self._sum_mass(others)
         return mass if len(named) >= FEW - 1 and mass > DWARF * self.probs[named[0]] else 0.0
 
     def _split(self) -> tuple[list[int], list[int]]:
@@ -152,7 +152,7 @@ class CellShares:
         named = [place for place in self.order if self.labels[place] != REST][:ROWS] or self.order
         return named, sorted(set(range(len(self.probs))) - set(named))
 
-    def _mass(self, places: Sequence[int]) -> float:
+    def _sum_mass(self, places: Sequence[int]) -> float:
         return sum(self.probs[place] for place in places)
 
     @property

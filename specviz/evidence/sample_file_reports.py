@@ -22,7 +22,7 @@ from specviz.records import list_versions
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_count, format_p_value
 from specviz.statistics.power import adjust_p_values, correct_level, count_draws_needed
-from specviz.statistics.twosample import MOST, homogeneity_test, permutation_test
+from specviz.statistics.twosample import MOST, compute_homogeneity_test, compute_permutation_test
 
 FILE, TWO_FILES = "file", "two files"  # modes of the reports
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)  # lengths of the counted prefixes, in tokens or characters
@@ -80,7 +80,11 @@ def compare_files(
     level = correct_level(ALPHA, 2 if larger else 1)
     left, right = first.samples[:MOST], second.samples[:MOST]
     name, permutations = "permutation of two files", int(1.5 / level)
-    tests = [permutation_test(left, right, permutations=permutations, seed=seed, alpha=level, name=name, on_progress=on_progress)]
+    tests = [
+        compute_permutation_test(
+            left, right, permutations=permutations, seed=seed, alpha=level, name=name, on_progress=on_progress
+        )
+    ]
     if larger:
         tests += compare_prefixes(first.samples, second.samples, level)
     n, m = len(first.samples), len(second.samples)
@@ -154,7 +158,7 @@ def compare_prefixes(first: Sequence[Sample], second: Sequence[Sample], level: f
     tables = [np.bincount([place[sample[:cut]] for sample in arm], minlength=len(place)) for arm in (first, second)]
     unit = format_count(cut, "character" if isinstance(first[0], str) else "token")
     try:
-        return [homogeneity_test(*tables, alpha=level, name=f"homogeneity of the first {unit}")]
+        return [compute_homogeneity_test(*tables, alpha=level, name=f"homogeneity of the first {unit}")]
     except EvidenceError:  # only one prefix
         return []
 

@@ -18,7 +18,7 @@ from specviz.decoding.sampler import ShardState
 from specviz.decoding.samples import Coverage, Samples, join_samples
 from specviz.errors import SpecvizError
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
-from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, build_decoder, sample_together, sampling_modes
+from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, build_decoder, list_sampling_modes, sample_together
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
 from specviz.evidence.results import CELLS, LEAST, CellShares, InterimTest
@@ -160,7 +160,7 @@ class Session:
     @property
     def modes(self) -> tuple[str, ...]:
         """The modes in which the plan has the decoder sampled. Raises SettingsError where it cannot be."""
-        return sampling_modes(self.decoder.name, self.decoder.settings, self.plan.mode)
+        return list_sampling_modes(self.decoder.name, self.decoder.settings, self.plan.mode)
 
     def run(self, on_stage: Callable[[str], ProgressCallback]) -> dict[str, Any]:
         """Draw and test in every mode, and report.

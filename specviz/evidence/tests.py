@@ -20,8 +20,8 @@ from specviz.evidence.scores import Scores, score_samples
 from specviz.models.base import LanguageModel
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value
-from specviz.statistics.goodness import compute_chi_square, compute_conditional_chi_square, g_test
-from specviz.statistics.positions import rate_test, transform_test
+from specviz.statistics.goodness import compute_chi_square, compute_conditional_chi_square, compute_g_test
+from specviz.statistics.positions import compute_rate_test, compute_transform_test
 from specviz.statistics.power import (
     adjust_p_values,
     compute_affordable_df,
@@ -33,7 +33,7 @@ from specviz.statistics.power import (
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.statistics.registry import load_extra_statistics
 from specviz.statistics.total_variation import NullBand, compute_null_band, compute_total_variation
-from specviz.statistics.twosample import MOST, permutation_test
+from specviz.statistics.twosample import MOST, compute_permutation_test
 
 CELLS = (16, 512)  # fewest and most cells of the joint distribution
 MARGIN = 0.98  # safety margin: light cells make the chi-square test a little weaker than the textbook formula
@@ -288,7 +288,10 @@ def run_joint_tests(
     ``extra``: names of the registered ones to run; None: all.
     """
     probs = partition.masses / partition.masses.sum()
-    tests: tuple[Finding, ...] = compute_chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
+    tests: tuple[Finding, ...] = (
+        compute_chi_square(counts, probs, alpha=plan.level),
+        compute_g_test(counts, probs, alpha=plan.level),
+    )
     if not partition.can_show_difference:
         tests = tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
     others = (one for one in load_extra_statistics() if extra is None or one.name in extra)
@@ -317,12 +320,12 @@ def _run_sample_tests(
             here = written[:, place]
             if here.any():
                 favored, mass = int(scores.favored[here, place].sum()), scores.favored_mass[here, place]
-                yield rate_test(favored, *_group_masses(mass), name=f"{RATE} {place}", alpha=level)
+                yield compute_rate_test(favored, *_group_masses(mass), name=f"{RATE} {place}", alpha=level)
     if scores.ending[written].any():
         ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(eos_token_ids)).sum())
-        yield rate_test(ended, *_group_masses(scores.ending[written]), name=STOPPING, alpha=level)
+        yield compute_rate_test(ended, *_group_masses(scores.ending[written]), name=STOPPING, alpha=level)
     uniform = make_generator(int(samples.settings.get("seed", 0)), RandomUse.TRANSFORM).random(int(written.sum()))
-    yield transform_test(scores.below[written], scores.mass[written], uniform, name=TRANSFORM, alpha=level)
+    yield compute_transform_test(scores.below[written], scores.mass[written], uniform, name=TRANSFORM, alpha=level)
     if compare is not None:
         yield compare()
 
@@ -336,7 +339,9 @@ def _compare_with_reference(
         for arm in (samples, reference)
     )
     permutations = int(1.5 / plan.level)
-    return permutation_test(left, right, permutations=permutations, alpha=plan.level, name=TWO_SAMPLES, on_progress=on_progress)
+    return compute_permutation_test(
+        left, right, permutations=permutations, alpha=plan.level, name=TWO_SAMPLES, on_progress=on_progress
+    )
 
 
 def _start(work: Callable[[], Finding]) -> Callable[[], Finding]:

@@ -24,7 +24,7 @@ def check_writable(folder: Path) -> None:
     try:
         Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.absolute().parent)).rmdir()
     except OSError as error:
-        raise _unwritable_error(folder, error) from error
+        raise _build_unwritable_error(folder, error) from error
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], schema: str = SCHEMA) -> None:
@@ -51,7 +51,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], schema: str = SCHEMA)
         if old is not None and not folder.exists():
             with suppress(OSError):
                 os.replace(old, folder)
-        raise _unwritable_error(folder, error) from error
+        raise _build_unwritable_error(folder, error) from error
     finally:
         for left in (beside, old):
             if left is not None and left != folder:
@@ -69,7 +69,7 @@ def _check_replaceable(folder: Path, schema: str) -> None:
         inside = {path.name for path in folder.iterdir()}
         earlier = read_json(folder / MANIFEST, "The manifest") if MANIFEST in inside else {}
     except OSError as error:
-        raise _unwritable_error(folder, error) from error
+        raise _build_unwritable_error(folder, error) from error
     except TraceError:
         earlier = {}
     ours = set(earlier.get("files", ())) | {MANIFEST, ZIP} if earlier.get("schema") == schema else set()
@@ -77,5 +77,5 @@ def _check_replaceable(folder: Path, schema: str) -> None:
         raise SettingsError("out", str(folder), f"{allowed}, and '{others[0]}' is no part of one")
 
 
-def _unwritable_error(folder: Path, error: OSError) -> SettingsError:
+def _build_unwritable_error(folder: Path, error: OSError) -> SettingsError:
     return SettingsError("out", str(folder), f"a folder that can be written ({error.strerror})")

@@ -190,7 +190,7 @@ class _PrintFigure:
         _check_attributes(trace, SHARED | {"mode", "line", "fill", "fillcolor", "error_x", "error_y"}, "scatter")
         x, y, mode = _to_array(trace["x"]), _to_array(trace["y"]), trace.get("mode")
         if mode not in ("lines", "markers", "lines+markers"):
-            raise _unknown_error(f"scatter of mode {mode!r}")
+            raise _build_unknown_error(f"scatter of mode {mode!r}")
         line, marker, alpha = trace.get("line", {}), trace.get("marker", {}), trace.get("opacity")
         _check_attributes(line, {"color", "dash", "width"}, "scatter.line")
         if fill := trace.get("fill"):
@@ -206,7 +206,7 @@ class _PrintFigure:
                 foot = 10.0 ** axis["range"][0] if axis.get("type") == "log" else 0.0  # a logarithmic axis has no zero
                 where.fill_between(x, foot, y, facecolor=_convert_color(trace["fillcolor"]), linewidth=0.0, zorder=order)
             else:
-                raise _unknown_error(f"scatter.fill {fill!r}")
+                raise _build_unknown_error(f"scatter.fill {fill!r}")
             if not line.get("width", 2):
                 return Patch(facecolor=_convert_color(trace["fillcolor"]))
         look: dict[str, Any] = {"linestyle": "none", "zorder": order, "alpha": alpha}
@@ -226,7 +226,7 @@ class _PrintFigure:
             error = trace[name]
             _check_attributes(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
             if error.get("type") != "data":
-                raise _unknown_error(f"{name}.type {error.get('type')!r}")
+                raise _build_unknown_error(f"{name}.type {error.get('type')!r}")
             less, more = (_to_array(error["array"] if error.get(end) is None else error[end]) for end in ("arrayminus", "array"))
             thick = POINTS * error.get("thickness", 2)
             where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_convert_color(error.get("color", color)),
@@ -239,7 +239,7 @@ class _PrintFigure:
         across, mode, marker = trace.get("orientation") == "h", self.layout.get("barmode", "group"), trace["marker"]
         lengths, places = _to_array(trace["x" if across else "y"]), self._place_bars(where, trace["y" if across else "x"])
         if mode not in ("overlay", "stack") and where in self.barred:
-            raise _unknown_error(f"bars side by side under layout.barmode {mode!r}: give them offsets, and overlay them")
+            raise _build_unknown_error(f"bars side by side under layout.barmode {mode!r}: give them offsets, and overlay them")
         self.barred.append(where)
         thick, start = trace["width"], trace.get("base")
         start = np.zeros(len(lengths)) if start is None else _to_array(start)
@@ -260,7 +260,7 @@ class _PrintFigure:
                 and trace.get("textangle") == 0
             )
             if not inside and (trace.get("textposition") != "outside" or across):
-                raise _unknown_error("bar.text anywhere but outside at the top, or level in the middle of the bar")
+                raise _build_unknown_error("bar.text anywhere but outside at the top, or level in the middle of the bar")
             texts, ink = list(map(_strip_html, trace["text"])), _convert_color(trace.get("textfont", {}).get("color", PRINT_INK))
             put = {"label_type": "center", "clip_on": True} if inside else {"padding": 2}
             for text in where.bar_label(drawn, texts, color=ink, **put):
@@ -280,7 +280,7 @@ class _PrintFigure:
     def _draw_heatmap(self, where: Any, trace: Mapping[str, Any], order: float) -> None:
         _check_attributes(trace, SHARED | {"z", "zmin", "zmax", "zsmooth", "colorscale", "showscale"}, "heatmap")
         if trace.get("showscale", True):
-            raise _unknown_error("heatmap.showscale: a bar of colors beside the picture")
+            raise _build_unknown_error("heatmap.showscale: a bar of colors beside the picture")
         shades = LinearSegmentedColormap.from_list(
             "shades", [(place, _convert_color(color)) for place, color in trace["colorscale"]]
         )
@@ -295,7 +295,7 @@ class _PrintFigure:
         _check_attributes(shape, {"type", "x0", "x1", "y0", "y1", "xref", "yref", "line", "fillcolor", "layer"}, "shape")
         upright = shape["yref"].endswith(" domain")
         if upright == shape["xref"].endswith(" domain") or (kind := shape["type"]) not in ("line", "rect"):
-            raise _unknown_error(f"a shape of type {shape['type']!r} from {shape['xref']} to {shape['yref']}")
+            raise _build_unknown_error(f"a shape of type {shape['type']!r} from {shape['xref']} to {shape['yref']}")
         where = self._find_axes(shape["xref"], shape["yref"])
         order = 0.6 if shape.get("layer") == "below" else 2.9
         ends = [shape[f"{'x' if upright else 'y'}{end}"] for end in (0, 1)]
@@ -318,7 +318,7 @@ class _PrintFigure:
                      "showgrid", "zeroline", "fixedrange", "automargin", "rangemode", "exponentformat", "anchor", "domain"}, f"{which}axis")  # fmt: skip
         found, log = getattr(where, f"{which}axis"), axis.get("type") == "log"
         if axis.get("type", "linear") not in ("log", "linear"):
-            raise _unknown_error(f"an axis of type {axis['type']!r}")
+            raise _build_unknown_error(f"an axis of type {axis['type']!r}")
         named = which == "x" and where in self.named  # its ticks are names of bars
         if log:
             getattr(where, f"set_{which}scale")("log")
@@ -369,7 +369,7 @@ class _PrintFigure:
                 if abs(x - (left + right) / 2) < 1e-6 and abs(y - top) < 1e-6:
                     self.titles.append((one, one.set_title(text, loc="left", fontsize=8.5, color=PRINT_INK, parse_math=False)))
                     return
-            raise _unknown_error(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
+            raise _build_unknown_error(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
         where, places, systems = self._find_axes(xref, yref), [], []
         for value, ref in ((x, xref), (y, yref)):
             inside = ref != "paper" and not ref.endswith(" domain")
@@ -383,7 +383,7 @@ class _PrintFigure:
             look["bbox"] = back | {"linewidth": 0.0, "pad": 1.0}
         if note.get("showarrow", True):
             if (note.get("axref"), note.get("ayref"), note.get("arrowhead")) != ("x", "y", 0):
-                raise _unknown_error("an annotation's arrow that has a head, or that does not begin at a place of the axes")
+                raise _build_unknown_error("an annotation's arrow that has a head, or that does not begin at a place of the axes")
             arrow = {"arrowstyle": "-", "color": _convert_color(note["arrowcolor"]), "linewidth": POINTS * note["arrowwidth"],
                      "shrinkA": 0.0, "shrinkB": POINTS * note.get("standoff", 0)}  # fmt: skip
             drawn = where.annotate(text, places, (note["ax"], note["ay"]), tuple(systems), "data", arrow, **look)
@@ -488,7 +488,7 @@ def _style_bars(marker: Mapping[str, Any], many: int, alpha: float | None) -> li
     given = (marker["color"], pattern.get("shape", ""), edge.get("color", ""))
     colors, shapes, rims = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
     if any(shapes) and pattern.get("fillmode") != "overlay":
-        raise _unknown_error(
+        raise _build_unknown_error(
             f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what color the bar has"
         )
     looks = []
@@ -496,7 +496,7 @@ def _style_bars(marker: Mapping[str, Any], many: int, alpha: float | None) -> li
         look = {"facecolor": _convert_color(color), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
         if hatch := _look_up(HATCHES, shape, "marker.pattern.shape"):
             if edge:
-                raise _unknown_error("a bar with both a pattern and an edge")
+                raise _build_unknown_error("a bar with both a pattern and an edge")
             look |= {"hatch": hatch, "edgecolor": _convert_color(pattern.get("fgcolor", "white"))}
         elif edge:
             look |= {"edgecolor": _convert_color(rim), "linewidth": POINTS * edge.get("width", 1)}
@@ -511,7 +511,7 @@ def _build_tick_format(axis: Mapping[str, Any], log: bool) -> Callable[[float], 
         return ticker.EngFormatter(sep="")
     if form is not None:
         if not re.fullmatch(r"\.(\d|[1-9]~)[%f]", form):
-            raise _unknown_error(f"tickformat {form!r}")
+            raise _build_unknown_error(f"tickformat {form!r}")
         if "~" in form:
             return lambda value: re.sub(r"\.?0+(?=%|$)", "", format(value, form.replace("~", "")))
         return lambda value: format(value, form)
@@ -548,23 +548,23 @@ def _strip_html(text: str) -> str:
     """Plotly's HTML as text: line breaks stay, emphasis is left out."""
     text = re.sub(r"</?b>", "", str(text).replace("<br>", "\n"))
     if found := re.search(r"<[^>]*>", text):
-        raise _unknown_error(f"{found[0]} in a text")
+        raise _build_unknown_error(f"{found[0]} in a text")
     return unescape(text)
 
 
 def _check_attributes(attributes: Any, allowed: set[str], where: str) -> None:
     """Raises NotImplementedError for the first attribute that is not known."""
     if others := sorted(set(attributes) - allowed):
-        raise _unknown_error(f"{where}.{others[0]}")
+        raise _build_unknown_error(f"{where}.{others[0]}")
 
 
 def _look_up(values: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in values:
-        raise _unknown_error(f"{what} {name!r}")
+        raise _build_unknown_error(f"{what} {name!r}")
     return values[name]
 
 
-def _unknown_error(what: str) -> NotImplementedError:
+def _build_unknown_error(what: str) -> NotImplementedError:
     return NotImplementedError(
         f"Print does not know {what}: add it to specviz/export/matplotlib_adapter.py, or draw the figure without."
     )

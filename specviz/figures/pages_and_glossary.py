@@ -32,7 +32,7 @@ ALL = read_pages()
 PAGES = {page.path: page for page in ALL}
 
 
-def next_page(path: str, among: tuple[Page, ...] = ALL) -> Page:
+def find_next_page(path: str, among: tuple[Page, ...] = ALL) -> Page:
     """Return the page after that of ``path`` among these; after the last one the first. Raises ValueError for an unknown path."""
     paths = [page.path for page in among]
     return among[(paths.index(path) + 1) % len(among)]

@@ -293,7 +293,9 @@ class FairQueue:
 
     def _fill(self) -> None:
         """Start or wake the next job for every free place."""
-        while (ticket := self._next()) is not None and len(self._working) < self.places + self.extra * self._goes_first(ticket):
+        while (ticket := self._find_next()) is not None and len(self._working) < self.places + self.extra * self._goes_first(
+            ticket
+        ):
             if ticket.is_unwanted:
                 self._remove(ticket)
                 continue
@@ -316,7 +318,7 @@ class FairQueue:
                     self._end(ticket, "failed", MEMORY_FULL)
             ticket._called.set()
 
-    def _next(self) -> Ticket | None:
+    def _find_next(self) -> Ticket | None:
         """The first waiting job that may start or continue, and whose visitor may hold one more place."""
         held = Counter(ticket.visitor for ticket in self._working)
         return next((ticket for ticket in self._order() if held[ticket.visitor] < self.each and self._may_start(ticket)), None)

@@ -62,7 +62,7 @@ class MemoizedModel:
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; one array for all rows with the same contexts."""
-        return self._gather_distributions([self._contexts(row, tree, index) for index, row in enumerate(rows)])
+        return self._gather_distributions([self._list_contexts(row, tree, index) for index, row in enumerate(rows)])
 
     def _gather_distributions(self, wanted: list[list[Context]]) -> Tensor:
         """(B, N, V): the distributions after the contexts of each row; entries beyond a row's own contexts are unspecified."""
@@ -106,7 +106,7 @@ class MemoizedModel:
         """(n, V) float64: the distribution after each text."""
         return self._gather_distributions([[self._cap_length(ids) for ids in contexts]])[0]
 
-    def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
+    def _list_contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
         """Token ids before each distribution that a row asks for: its prefix, then the prefix and the path to each node."""
         return [self._cap_length(ids) for ids in list_node_texts(row.ids, tree, index)]
 
@@ -177,7 +177,7 @@ class MemoizedHeadDraft(MemoizedModel):
     A context is a prefix and a path below it, (ids, path).
     """
 
-    def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
+    def _list_contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
         found = [(row.ids, path) for path in list_node_texts((), tree, index)]
         return [() if self.longest is not None and len(ids) + len(path) > self.longest else (ids, path) for ids, path in found]
 
@@ -212,9 +212,9 @@ class MemoizedPair:
 
     def open_head(self, head: DraftHead, target: MemoizedModel, settings: Settings) -> MemoizedHeadDraft:
         """A draft head over a target of this pair, with its memory."""
-        return self._open_once(settings, lambda: self._head(head, settings), head)[0]
+        return self._open_once(settings, lambda: self._open_memoized_head(head, settings), head)[0]
 
-    def _head(self, head: DraftHead, settings: Settings) -> tuple[MemoizedHeadDraft]:
+    def _open_memoized_head(self, head: DraftHead, settings: Settings) -> tuple[MemoizedHeadDraft]:
         """The head over the pair's own target, whose states come in batches."""
         made = self._pair.open_head(head, self._pair.open(settings)[0], settings)
         return (MemoizedHeadDraft(made, self._longest),)

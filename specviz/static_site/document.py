@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from specviz.figures.components import link_modules, read_styles
-from specviz.figures.pages_and_glossary import ALL, next_page
+from specviz.figures.pages_and_glossary import ALL, find_next_page
 from specviz.records import HERE
 
 FONT = "inter-latin.woff2"
@@ -144,7 +144,7 @@ def _link_next_page(name: str) -> str:
     """The link to the next page and the reason to read it; empty after the last."""
     if name not in OF_THE_APP or name == SHARED[-1].path:
         return ""
-    after = next_page(name, SHARED)
+    after = find_next_page(name, SHARED)
     return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.why)}</p>\n'
 
 

@@ -56,7 +56,7 @@ def compute_chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, pow
 
 
 @register_statistic("G", title="cells that occur too rarely")
-def g_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+def compute_g_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
     """The likelihood-ratio test: G = 2 sum count * log(count / expected). Arguments and cells as in ``compute_chi_square``.
 
     More sensitive than Pearson's to cells that occur too rarely. Null mean and variance are those of Poisson counts.

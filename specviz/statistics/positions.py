@@ -21,7 +21,7 @@ NORMAL_FROM = 100.0  # variance below which a normal distribution is not accurat
 Array: TypeAlias = Sequence[float] | np.ndarray
 
 
-def rate_test(
+def compute_rate_test(
     successes: int,
     probabilities: Array,
     trials: Array | None = None,
@@ -95,7 +95,7 @@ def transform_to_uniform(below: Array, mass: Array, uniform: Array) -> np.ndarra
     return np.asarray(below, dtype=np.float64) + np.asarray(uniform, dtype=np.float64) * np.asarray(mass, dtype=np.float64)
 
 
-def transform_test(
+def compute_transform_test(
     below: Array, mass: Array, uniform: Array, *, alpha: float = ALPHA, power: float = POWER, name: str = "probability transform"
 ) -> Finding:
     """Kolmogorov-Smirnov test that the transformed draws are uniform. Arguments as in ``transform``; N at least 1.

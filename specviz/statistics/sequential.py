@@ -39,9 +39,9 @@ class InterimSchedule:
 
     def level(self, look: int) -> float:
         """Level of each test at a look: the look's false-alarm rate, shared equally."""
-        return correct_level(self.alpha_at(look), self.tests)
+        return correct_level(self.compute_alpha_at(look), self.tests)
 
-    def alpha_at(self, look: int) -> float:
+    def compute_alpha_at(self, look: int) -> float:
         """False-alarm rate of a look. All of them sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
         assert 0 <= look < self.looks
         return self.alpha * (1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2)))

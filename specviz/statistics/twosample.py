@@ -25,7 +25,7 @@ AT_ONCE = 256  # permutations worked on together
 Continuation = tuple[int, ...] | str
 
 
-def permutation_test(
+def compute_permutation_test(
     first: Sequence[Continuation],
     second: Sequence[Continuation],
     *,
@@ -84,7 +84,7 @@ def permutation_test(
     return Finding(name, total, observed, None, p_value, detectable, alpha, power, note)
 
 
-def homogeneity_test(
+def compute_homogeneity_test(
     first: Sequence[int] | np.ndarray,
     second: Sequence[int] | np.ndarray,
     *,

@@ -81,9 +81,9 @@ class DistillationLoss:
         """Mean loss over the positions of rows of ids (B, T + 1)."""
         with torch.no_grad():
             taught = _find_states(self.teacher, ids)
-        return self.mean_loss(taught, self._find_states(student, ids), student.lm_head.weight)
+        return self.compute_mean_loss(taught, self._find_states(student, ids), student.lm_head.weight)
 
-    def mean_loss(self, taught: Tensor, learned: Tensor, student_head: Tensor | None = None) -> Tensor:
+    def compute_mean_loss(self, taught: Tensor, learned: Tensor, student_head: Tensor | None = None) -> Tensor:
         """Mean loss of states (B, T, width), computed in chunks. ``student_head`` is the teacher's output matrix unless given."""
         table = self.teacher.lm_head.weight
         head = table if student_head is None else student_head
@@ -98,7 +98,7 @@ class ExitLoss(DistillationLoss):
     def __call__(self, student: TrainableExit, ids: Tensor) -> Tensor:
         with torch.no_grad():
             states = self.teacher.model(input_ids=ids[:, :-1], use_cache=False, output_hidden_states=True).hidden_states
-        return self.mean_loss(states[-1], student(states[student.layer]))
+        return self.compute_mean_loss(states[-1], student(states[student.layer]))
 
 
 class HeadsLoss(DistillationLoss):
@@ -111,7 +111,7 @@ class HeadsLoss(DistillationLoss):
         with torch.no_grad():
             states = self.teacher.model(input_ids=ids, use_cache=False).last_hidden_state
         weights = [FADE**k for k in range(len(student.heads))]
-        losses = [self.mean_loss(states[:, k + 1 :], student(states[:, : -k - 1], k)) for k in range(len(weights))]
+        losses = [self.compute_mean_loss(states[:, k + 1 :], student(states[:, : -k - 1], k)) for k in range(len(weights))]
         return sum((weight * loss for weight, loss in zip(weights, losses, strict=True)), torch.zeros(())) / sum(weights)
 
 
@@ -127,7 +127,7 @@ class EagleLoss(DistillationLoss):
             states = self.teacher.model(input_ids=ids, use_cache=False).last_hidden_state
             embedded = self.teacher.model.embed_tokens(ids[:, 1:])
         first, second = self._unroll(student, embedded, states[:, :-1])
-        return (self.mean_loss(states[:, 1:], first) + self.mean_loss(states[:, 1:], second)) / 2
+        return (self.compute_mean_loss(states[:, 1:], first) + self.compute_mean_loss(states[:, 1:], second)) / 2
 
 
 def unroll_two_steps(head: TrainableEagle, embedded: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:

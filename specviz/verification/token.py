@@ -213,10 +213,10 @@ class TreeWalk:
 
     def build_outcome(self, token: int, u: float) -> Outcome:
         """The record of the walk, with its last token and the number that drew it."""
-        decisions = tuple(self._decision(node) for node in range(len(self.tokens)))
+        decisions = tuple(self._build_decision(node) for node in range(len(self.tokens)))
         return Outcome(decisions, tuple(self.path), Ending("bonus" if self.rejected is None else "residual", token, u))
 
-    def _decision(self, node: int) -> Decision:
+    def _build_decision(self, node: int) -> Decision:
         p, u, threshold, accepted = self.checked.get(node, (self.p_token[node], None, None, None))
         return Decision(
             token=self.tokens[node],

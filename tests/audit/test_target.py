@@ -48,7 +48,7 @@ def test_probes_keep_to_a_limited_rate():
             endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 4, compute_first_seed(7, PROBE_REGION)
         )
         began = time.monotonic()
-        probe.sample_contents(probe.hot_sampling, [probe.next_seed() for _ in range(8)])
+        probe.sample_contents(probe.hot_sampling, [probe.take_seed() for _ in range(8)])
         spent, found = time.monotonic() - began, measure_rate(probe)
         endpoint.close()
     assert spent > 0.17 and 0 < found < 50.0

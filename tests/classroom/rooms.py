@@ -16,7 +16,7 @@ from specviz.evidence import tests
 from specviz.evidence.sequential import make_cells
 from specviz.settings import Settings
 from specviz.statistics.finding import Finding
-from specviz.statistics.twosample import permutation_test
+from specviz.statistics.twosample import compute_permutation_test
 
 SETTINGS = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=2)
 
@@ -26,9 +26,9 @@ def limit_permutations(most: int = 200) -> Iterator[None]:
     """Fewer permutations than the level of a class's test asks for, some 30,000: certificates are then built and checked in less time."""
 
     def permute(*samples: object, permutations: int, **more: object) -> Finding:
-        return permutation_test(*samples, permutations=min(permutations, most), **more)
+        return compute_permutation_test(*samples, permutations=min(permutations, most), **more)
 
-    with mock.patch.object(tests, "permutation_test", permute):
+    with mock.patch.object(tests, "compute_permutation_test", permute):
         yield
 
 

@@ -98,7 +98,7 @@ def test_a_room_is_gone_after_its_day_with_everything_in_it(tmp_path):
     assert store.find_by_short_code("ABC234")
     clock.now += 1
     assert not (store.find_room(room.code) or store.find_by_teacher_code(room.teacher_code) or store.find_by_short_code("ABC234"))
-    assert store.delete_expired() == 1 and store._rows("SELECT * FROM students") == []
+    assert store.delete_expired() == 1 and store._fetch_rows("SELECT * FROM students") == []
     store.close()
     left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"the ticket of somebody" not in left and room.code.encode() not in left
@@ -302,13 +302,13 @@ def test_the_first_samples_are_cut_in_the_order_in_which_they_came():
 def test_a_disk_that_is_full_changes_nothing_and_says_so_and_goes_on_when_there_is_room_again(tmp_path):
     store = open_store(tmp_path)
     room = store.open_room(SETTINGS)
-    (pages,), *_ = store._rows("PRAGMA page_count")
-    store._rows(f"PRAGMA max_page_count = {pages}")  # what SQLite then says is what it says of a full disk
+    (pages,), *_ = store._fetch_rows("PRAGMA page_count")
+    store._fetch_rows(f"PRAGMA max_page_count = {pages}")  # what SQLite then says is what it says of a full disk
     drawn = [SampleBlock(1, 0, 1, {"shown": {str(cell): 1 for cell in range(5000)}})]
     with pytest.raises(StoreError, match="full"):
         store.add_samples(room.code, 1, drawn, {})
     assert store.list_samples(room.code, 1) == []
-    store._rows("PRAGMA max_page_count = 100000")
+    store._fetch_rows("PRAGMA max_page_count = 100000")
     store.add_samples(room.code, 1, drawn, {})
     assert store.list_samples(room.code, 1) == drawn
 

@@ -97,7 +97,7 @@ def test_ctrl_c_leaves_a_download_that_goes_on_and_says_so(check, hub, monkeypat
     hub.piece = 4096
     code, _, err = check("--no-probe", command="download")
     assert code == 130 and err.endswith("interrupted: what has arrived is kept, and the same command goes on from there\n")
-    size = found.store.partial_path(found.weights[0]).stat().st_size
+    size = found.store.locate_partial(found.weights[0]).stat().st_size
     assert 0 < size < found.weights[0].size
     monkeypatch.setattr(downloads, "fetch_file", real)
     code, _, _ = check("--no-probe", command="download")

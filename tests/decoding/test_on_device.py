@@ -23,7 +23,7 @@ from specviz.errors import UnsupportedModelError
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.certificate import redraw_certificate
-from specviz.evidence.decoder import SHARED, build_decoder, sampling_modes
+from specviz.evidence.decoder import SHARED, build_decoder, list_sampling_modes
 from specviz.evidence.matrix import evaluate_matrix, list_lines
 from specviz.evidence.partition import build_partition
 from specviz.evidence.serving_setups.targets import ban_tokens
@@ -205,7 +205,7 @@ def test_every_mistake_is_drawn_alike(both, mutant):
     def work(pair):
         settings, ids = BUGS[mutant].apply_settings(replace(BASE, seed=4)), pair.encode(PROMPT)
         drawn = []
-        for mode in sampling_modes(mutant, settings, "both"):
+        for mode in list_sampling_modes(mutant, settings, "both"):
             drawn.append(build_decoder(mutant, pair, settings, ids).sample(mode, 0, 40).tokens.tolist())
         return drawn
 

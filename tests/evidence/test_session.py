@@ -41,7 +41,7 @@ def test_page_and_command_give_the_same_cells_and_statistics(pair, name):
         assert (mine.name, mine.statistic, mine.p_value, mine.df) == (other.name, other.statistic, other.p_value, other.df)
     assert len(look.tests) == SCHEDULE.tests and look.plan.max_cells == once.plan.max_cells
     # what differs is the correction, and the plan states it: the look's part of the false-alarm rate, shared by its tests
-    assert once.plan.alpha == ALPHA and look.plan.alpha == SCHEDULE.alpha_at(1) == pytest.approx(ALPHA / 6)
+    assert once.plan.alpha == ALPHA and look.plan.alpha == SCHEDULE.compute_alpha_at(1) == pytest.approx(ALPHA / 6)
     assert {test.alpha for test in look.tests} == {look.plan.level} == {SCHEDULE.level(1)}
     assert INTERIM.tabulate_looks(3)[1]["level"] == look.plan.level
 
@@ -50,7 +50,7 @@ def test_a_certificate_of_a_look_has_the_cells_of_a_single_test_and_all_its_test
     once = INTERIM.plan_single_test(1000, 3)
     certified = INTERIM.plan_certificate(1, 3)
     assert (certified.n, certified.length, certified.cells) == (once.n, once.length, once.cells)
-    assert certified.alpha == SCHEDULE.alpha_at(1)
+    assert certified.alpha == SCHEDULE.compute_alpha_at(1)
     assert certified.alpha / certified.level == pytest.approx(once.alpha / once.level)
     assert type(once).for_distance(1000, 3, certified.tv, certified.alpha) == certified, "check plans it again from its distance"
 

@@ -88,7 +88,7 @@ def test_a_long_row_is_summed_in_groups_so_that_its_rounding_does_not_grow(width
     torch.manual_seed(width)
     weights, tokens = torch.randn(64, width).half().float(), torch.randn(8, width)
     exact = tokens.double() @ weights.double().T
-    assert (HalfWeights.convert_matrix(weights).product(tokens) - exact).norm() < 7e-7 * exact.norm()
+    assert (HalfWeights.convert_matrix(weights).multiply(tokens) - exact).norm() < 7e-7 * exact.norm()
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))

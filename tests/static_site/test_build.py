@@ -17,7 +17,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
-from specviz.figures.pages_and_glossary import GLOSSARY, next_page
+from specviz.figures.pages_and_glossary import GLOSSARY, find_next_page
 from specviz.figures.pages_and_glossary import PAGES as APP
 from specviz.records import ASSETS
 from specviz.static_site import build as building
@@ -73,7 +73,7 @@ def test_pages_that_the_app_has_too_have_its_names_and_addresses():
 def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(site):
     for name, after in pairwise(OF_THE_APP):
         (said,) = re.findall(r'<p class="onward">(.*?)</p>', site[f"{name}.html"].decode())
-        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {next_page(name, SHARED).why}'
+        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {find_next_page(name, SHARED).why}'
     assert b'class="onward"' not in site["drafting_methods.html"] and b'class="onward"' not in site["glossary.html"]
 
 

@@ -13,8 +13,8 @@ from specviz.statistics.goodness import (
     compute_chi_square,
     compute_conditional_chi_square,
 )
-from specviz.statistics.positions import transform_test
-from specviz.statistics.twosample import homogeneity_test
+from specviz.statistics.positions import compute_transform_test
+from specviz.statistics.twosample import compute_homogeneity_test
 
 
 def compute_p_values(test, counts, probs):
@@ -45,18 +45,18 @@ def compute_conditional_p_values(counts, probs):
 
 
 def compute_transform_p_values(rng, probs, drawn_from, n, repeats):
-    """What ``transform_test`` gives for n tokens from one distribution, judged by another, ``repeats`` times; the first is compared with it."""
+    """What ``compute_transform_test`` gives for n tokens from one distribution, judged by another, ``repeats`` times; the first is compared with it."""
     tokens = rng.choice(len(probs), size=(repeats, n), p=drawn_from)
     drawn = (np.cumsum(probs) - probs)[tokens], probs[tokens], rng.random((repeats, n))
     values, steps = np.sort(drawn[0] + drawn[1] * drawn[2], axis=1), np.arange(n) / n
     distances = np.maximum(values - steps, steps + 1 / n - values).max(axis=1)
     found = stats.kstwo.sf(distances, n)
-    assert found[0] == pytest.approx(transform_test(*(one[0] for one in drawn)).p_value)
+    assert found[0] == pytest.approx(compute_transform_test(*(one[0] for one in drawn)).p_value)
     return found
 
 
 def compute_homogeneity_p_values(first, second):
-    """What ``homogeneity_test`` gives for each row of counts of the same two totals, all of whose cells expect enough."""
+    """What ``compute_homogeneity_test`` gives for each row of counts of the same two totals, all of whose cells expect enough."""
     n, m = first[0].sum(), second[0].sum()
     both = first + second
     statistics = sum(
@@ -65,5 +65,5 @@ def compute_homogeneity_p_values(first, second):
     )
     found = stats.chi2.sf(statistics, first.shape[1] - 1)
     for row in (0, -1):
-        assert found[row] == pytest.approx(homogeneity_test(first[row], second[row]).p_value)
+        assert found[row] == pytest.approx(compute_homogeneity_test(first[row], second[row]).p_value)
     return found

@@ -17,8 +17,8 @@ from specviz.evidence.scores import score_samples
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.statistics.goodness import compute_chi_square, compute_conditional_chi_square, g_test
-from specviz.statistics.positions import rate_test, transform_test
+from specviz.statistics.goodness import compute_chi_square, compute_conditional_chi_square, compute_g_test
+from specviz.statistics.positions import compute_rate_test, compute_transform_test
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.verification.token import TokenRule
 from tests.tables import model, pair
@@ -41,11 +41,11 @@ def p_values(request) -> dict[str, list[float]]:
         )
         counts, scores = partition.count_samples(samples), score_samples(target, draft, (0,), samples)
         found["chi-square"].append(compute_chi_square(counts, probs).p_value)
-        found["G"].append(g_test(counts, probs).p_value)
+        found["G"].append(compute_g_test(counts, probs).p_value)
         found["conditional"].append(compute_conditional_chi_square([g for place in scores.groups for g in place]).p_value)
-        found["q > p"].append(rate_test(int(scores.favored.sum()), scores.favored_mass.ravel()).p_value)
+        found["q > p"].append(compute_rate_test(int(scores.favored.sum()), scores.favored_mass.ravel()).p_value)
         uniform = make_generator(seed, RandomUse.TRANSFORM).random(scores.mass.size)
-        found["transform"].append(transform_test(scores.below.ravel(), scores.mass.ravel(), uniform).p_value)
+        found["transform"].append(compute_transform_test(scores.below.ravel(), scores.mass.ravel(), uniform).p_value)
     return found
 
 

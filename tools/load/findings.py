@@ -121,11 +121,11 @@ def run_link(link: str, rounds: int) -> TraceContent:
     from specviz.settings import Settings
     from specviz.threads import limit_threads
     from specviz.web.jobs import cache
-    from specviz.web.jobs.server_queue import threads_per_job
+    from specviz.web.jobs.server_queue import count_threads_per_job
     from specviz.web.one_round.payload import build_round_payload
     from specviz.web.one_round.state import AHEAD
 
-    limit_threads(threads_per_job())
+    limit_threads(count_threads_per_job())
     settings, _ = Settings.from_query(dict(parse_qsl(link)))
     pair = cache.load_weights(settings.pair, settings.device, settings.dtype)
     trace = record_run(pair, settings, min(rounds, AHEAD))

@@ -45,10 +45,10 @@ def _describe_pair(pair: Any, dtype: str, free: float) -> dict[str, Any]:
         "tokenizer": pair.family,
         "millions": list(pair.millions),
         "vocabulary": list(pair.vocabulary),
-        "gb": {name: round(pair.gigabytes(name), 2) for name in ("float32", "bfloat16")},
+        "gb": {name: round(pair.compute_gigabytes(name), 2) for name in ("float32", "bfloat16")},
         "license": pair.license,
         "kind": pair.kind,
-        "fits": pair.gigabytes(dtype) <= free,
+        "fits": pair.compute_gigabytes(dtype) <= free,
         "note": pair.note,
     }
 

@@ -104,7 +104,7 @@ def choose_engine(
             return EngineChoice(REFERENCE, reference.steps, note=f"{str(error).rstrip('.')}. The reference runs instead.")
     if refusal is not None:
         raise SettingsError("engine", engine, f"reference or auto here: {refusal}")
-    compiler = _compiler_options(target) if engine == COMPILED else None
+    compiler = _choose_compiler_options(target) if engine == COMPILED else None
     return EngineChoice(engine, DeviceSteps(*arguments, rows, columns, compiler, on_gpu, bars))
 
 
@@ -160,7 +160,7 @@ def _time_rounds(steps: Steps, rows: int) -> float:
     return median(times[PROBE_WARM_UPS:])
 
 
-def _compiler_options(target: Any) -> dict[str, Any]:
+def _choose_compiler_options(target: Any) -> dict[str, Any]:
     if target.device.type == "cpu" and not any(map(shutil.which, ("g++", "clang++", "c++"))):
         raise SettingsError("engine", COMPILED, "device or reference here: compiling for the CPU needs a C++ compiler")
     if target.device.type == "cuda" and not has_triton():

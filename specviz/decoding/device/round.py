@@ -158,7 +158,7 @@ class DeviceSteps:
         Raises ModelError where logits are not finite.
         """
         began = time.perf_counter()
-        places = self._places(rows)
+        places = self._assign_slots(rows)
         packet, uniforms = self._build_packet(rows, places)
         record = self.program.run(packet, (lambda: self._draw_ahead(rows[0])) if len(rows) == 1 else None)
         found = [_Record(record[place], self.shape) for place in places]
@@ -203,7 +203,7 @@ class DeviceSteps:
             levels = min(levels, draft.context - len(row.ids) + 1)
         return max(0, levels)
 
-    def _places(self, rows: Sequence[Prefix]) -> list[int]:
+    def _assign_slots(self, rows: Sequence[Prefix]) -> list[int]:
         """The slot of each row; what a slot lacks of the row's text is read."""
         held = {slot.draw: place for place, slot in enumerate(self._slots) if slot.draw >= 0}
         wanted = [row.draw for row in rows]
@@ -393,8 +393,8 @@ class RoundKernel:
         for model in filter(None, (self.draft, self.target)):
             if isinstance(model, FixedModel):
                 model.compile(compiler)
-        self._children, self._decide = (  # type: ignore[method-assign]
-            torch.compile(part, fullgraph=True, dynamic=False, **compiler) for part in (self._children, self._decide)
+        self._draft_children, self._decide = (  # type: ignore[method-assign]
+            torch.compile(part, fullgraph=True, dynamic=False, **compiler) for part in (self._draft_children, self._decide)
         )
 
     def round(self, packet: Tensor) -> Tensor:
@@ -465,7 +465,7 @@ class RoundKernel:
         for level, width in enumerate(self.widths):
             first = self.shape.levels[level][0]
             uniforms = u[:, first : first + here.shape[1] * width].unflatten(1, (width, -1)) if self.drawn else None
-            found, distributions, mass = self._children(here, width, uniforms)
+            found, distributions, mass = self._draft_children(here, width, uniforms)
             tokens.append(found)
             q.append(distributions)
             masses.append(mass)
@@ -476,7 +476,7 @@ class RoundKernel:
         irregular = ((torch.cat(masses, 1) <= 0.0) & (levels[:, None] > self.depths)).any(1)
         return torch.cat(tokens, 1), torch.cat(q, 1), finite, irregular
 
-    def _children(self, here: Tensor, width: int, u: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _draft_children(self, here: Tensor, width: int, u: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Children of the nodes of one level: tokens (B, n), the distributions they come from (B, n, V), what mass was left (B, n).
 
         here  (B, ends, V): the draft's distributions

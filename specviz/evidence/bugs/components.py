@@ -104,9 +104,9 @@ class DroppingProposer(DraftModel):
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         tree = super().propose(rows, randomness)
-        return select_nodes(tree, [range(self._until_dropped(tree, index)) for index in range(len(rows))], self.name)
+        return select_nodes(tree, [range(self._count_until_dropped(tree, index)) for index in range(len(rows))], self.name)
 
-    def _until_dropped(self, tree: DraftTree, index: int) -> int:
+    def _count_until_dropped(self, tree: DraftTree, index: int) -> int:
         unsure = (node for node, token in enumerate(tree.tokens[index]) if float(tree.q[index][node, token]) < self.least)
         return next(unsure, len(tree.tokens[index]))
 
@@ -122,9 +122,9 @@ class BestOfDrawnProposer(FixedTree):
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         tree = super().propose(rows, randomness)
-        return select_nodes(tree, [self._best(tree, index) for index in range(len(rows))], self.name)
+        return select_nodes(tree, [self._select_best(tree, index) for index in range(len(rows))], self.name)
 
-    def _best(self, tree: DraftTree, index: int) -> list[int]:
+    def _select_best(self, tree: DraftTree, index: int) -> list[int]:
         """In the order they were drawn. The first sibling's distribution is the draft's own."""
         tokens, q = tree.tokens[index], tree.q[index]
         return sorted(sorted(range(len(tokens)), key=lambda node: -float(q[0, tokens[node]]))[: self.nodes])
@@ -176,11 +176,11 @@ def _draft_again(purpose: Purpose, start: int, node: int) -> Address:
     return (Purpose.DRAFT if purpose is Purpose.RESIDUAL else purpose), start, node
 
 
-def _same_at_every_position(purpose: Purpose, start: int, node: int) -> Address:
+def _share_accept_address(purpose: Purpose, start: int, node: int) -> Address:
     return (purpose, 0, 0) if purpose is Purpose.ACCEPT else (purpose, start, node)
 
 
-def _by_position_alone(purpose: Purpose, start: int, node: int) -> Address:
+def _address_by_position(purpose: Purpose, start: int, node: int) -> Address:
     return purpose, start + node, 0
 
 
@@ -188,6 +188,6 @@ reuse_draft_numbers = partial(
     ReaddressedRandomness, _draft_again
 )  # the number that drew the rejected draft token also draws its replacement
 reuse_acceptance_numbers = partial(
-    ReaddressedRandomness, _same_at_every_position
+    ReaddressedRandomness, _share_accept_address
 )  # the generator is seeded again before each comparison
-address_by_position = partial(ReaddressedRandomness, _by_position_alone)  # of chains: the start of the round is left out
+address_by_position = partial(ReaddressedRandomness, _address_by_position)  # of chains: the start of the round is left out

@@ -133,25 +133,25 @@ class CachedModel:
 
         Every row holds at least two tokens. After a round the states are left over from its target pass; otherwise a pass is run.
         """
-        return self.features_along(rows, [1] * len(rows))[:, 0]
+        return self.compute_features_along(rows, [1] * len(rows))[:, 0]
 
-    def features_along(self, rows: Sequence[Prefix], last: Sequence[int]) -> Tensor:
+    def compute_features_along(self, rows: Sequence[Prefix], last: Sequence[int]) -> Tensor:
         """(B, T, width): the states from which each of a row's last tokens was predicted, right-aligned, T = max(last).
 
         ``last``: for each row how many, fewer than it has tokens; what stands before them is unspecified.
         """
         before = [replace(row, ids=row.ids[:-1]) for row in rows]
         known, self._pass.keeps_features = self._pass.keeps_features, True
-        places = self._features_at(before, last) if known and self._rows else None
+        places = self._gather_features(before, last) if known and self._rows else None
         if places is None:
             self._forget(min(len(row.ids) - count for row, count in zip(before, last, strict=True)), len(rows))
             self.logits(before, build_empty_tree(len(rows)))
-            places = self._features_at(before, last)
+            places = self._gather_features(before, last)
         assert places is not None, "the pass has just read these tokens"
         index, columns = (torch.tensor(part, device=self.device) for part in places)
         return self._pass.features[index[:, None], columns]
 
-    def _features_at(self, before: Sequence[Prefix], last: Sequence[int]) -> tuple[list[int], list[list[int]]] | None:
+    def _gather_features(self, before: Sequence[Prefix], last: Sequence[int]) -> tuple[list[int], list[list[int]]] | None:
         """Lines and columns of these states in the last pass; None: not all of them are there."""
         held, longest = {row.draw: index for index, row in enumerate(self._rows)}, max(last)
         lines = [held.get(row.draw, 0) for row in before]  # any row will do that holds the same text

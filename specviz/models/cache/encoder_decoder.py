@@ -51,7 +51,7 @@ class ConditionedPass:
         self.scale = model.config.d_model**-0.5 if getattr(model.config, "scale_decoder_outputs", False) else 1.0
         self.table = _collect_distances(model.decoder.block[0].layer[0].SelfAttention)
         self.states = model.encoder(input_ids=torch.tensor([list(prompt)], device=model.device)).last_hidden_state
-        self.crossed = [_attend_to_encoder(block.layer[1].EncDecAttention, self.states) for block in model.decoder.block]
+        self.crossed = [_compute_encoder_keys(block.layer[1].EncDecAttention, self.states) for block in model.decoder.block]
         self.cross = DynamicCache()
         for layer, (keys, values) in enumerate(self.crossed):
             self.cross.update(keys, values, layer)
@@ -61,7 +61,7 @@ class ConditionedPass:
         if mask is None:
             where = torch.arange(width + ids.shape[1], device=ids.device)[None]
             mask = self.add_bias(where[:, None, :] <= positions[:1, :, None], where, positions[:1])
-        nothing, both = mask.new_zeros(1, 1, 1, 1), EncoderDecoderCache(cache, self._cross(len(ids)))
+        nothing, both = mask.new_zeros(1, 1, 1, 1), EncoderDecoderCache(cache, self._expand_crossed(len(ids)))
         for block in self.decoder.block:
             hidden, _, across = block(
                 hidden,
@@ -88,7 +88,7 @@ class ConditionedPass:
             .masked_fill(~seen[:, None].to(device), find_lowest_value(self.table.dtype))
         )
 
-    def _cross(self, rows: int) -> Cache:
+    def _expand_crossed(self, rows: int) -> Cache:
         """The prompt's keys and values, expanded to ``rows`` rows without copying."""
         for layer, (keys, values) in zip(self.cross.layers, self.crossed, strict=True):
             layer.keys, layer.values = keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1)
@@ -101,7 +101,7 @@ def _collect_distances(attention: torch.nn.Module) -> Tensor:
     return attention.compute_bias(1, farthest + 1, past_seen_tokens=farthest)[0, :, 0].flip(-1).contiguous()
 
 
-def _attend_to_encoder(attention: torch.nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
+def _compute_encoder_keys(attention: torch.nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
     """Keys and values of the prompt, each (1, heads, S, size)."""
     return tuple(
         part(states).view(1, states.shape[1], -1, attention.key_value_proj_dim).transpose(1, 2)

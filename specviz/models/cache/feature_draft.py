@@ -78,7 +78,7 @@ class FeatureDraft(CachedModel):
 
     def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
         """(B, T, width): each token's embedding and the state before it, through the projection."""
-        known, lead = self._known_states([len(fresh) for fresh in fed]), max(map(len, fed))
+        known, lead = self._list_known_states([len(fresh) for fresh in fed]), max(map(len, fed))
         states = known.new_zeros(*ids.shape, known.shape[2])
         states[:, :lead] = known[:, known.shape[1] - lead :]
         for index, row in enumerate(self._asked):
@@ -87,13 +87,13 @@ class FeatureDraft(CachedModel):
                 states[index, lead + node] = self._predicted[row.ids][paths[parent + 1]]
         return self.head.embed_inputs(super()._embed_inputs(ids, rows, fed, tree), states)
 
-    def _known_states(self, last: Sequence[int]) -> Tensor:
+    def _list_known_states(self, last: Sequence[int]) -> Tensor:
         """(B, T, width): the target's states before the last tokens of each row, right-aligned; each text is read once."""
         most: dict[tuple[int, ...], int] = {}
         for row, count in zip(self._asked, last, strict=True):
             most[row.ids] = max(count, most.get(row.ids, 0))
         first = _find_first_places([row.ids for row in self._asked])
-        found = self.target.features_along([self._asked[first[ids]] for ids in most], [*most.values()])
+        found = self.target.compute_features_along([self._asked[first[ids]] for ids in most], [*most.values()])
         number = {ids: index for index, ids in enumerate(most)}
         return found[[number[row.ids] for row in self._asked]]
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
-from specviz.models.fast_llama.layers import apply_rotary, are_joinable, group_projections, rms_norm
+from specviz.models.fast_llama.layers import apply_rms_norm, apply_rotary, are_joinable, group_projections
 from specviz.models.fast_llama.products import Weights
 
 COVERED = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
@@ -170,7 +170,7 @@ def _add_product(hidden: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None)
 def _normalize(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """RMS norm over the last dimension; in float64 as the library computes it, in float32."""
     if x.dtype is not torch.float64:
-        return rms_norm(x, weight, epsilon)
+        return apply_rms_norm(x, weight, epsilon)
     single = x.float()
     return weight * (single * torch.rsqrt(single.pow(2).mean(-1, keepdim=True) + epsilon)).to(x.dtype)
 

@@ -56,7 +56,7 @@ def is_covered(model: LlamaForCausalLM) -> bool:
 
 
 def join_matrices(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:
-    """What ``product`` multiplies by, for layers that read the same input. A single layer in an unknown form is returned as it is."""
+    """What ``multiply`` takes, for layers that read the same input. A single layer in an unknown form is returned as it is."""
     if all(isinstance(part, Int8Linear) for part in parts):
         return Int8Linear.join_layers(parts)
     return Weights.join_layers(*parts, packs=packs) if are_joinable(*parts) else parts[0]
@@ -121,13 +121,13 @@ class FastLayer:
         """
         rows, fresh, _ = hidden.shape
         if every is None:
-            every = multiply(rms_norm(hidden, self.first, self.epsilon), self.all)
+            every = multiply(apply_rms_norm(hidden, self.first, self.epsilon), self.all)
         every = every.view(rows, fresh, -1, self.size)
         turned = apply_rotary(every[:, :, : self.rotated_heads], cos, signed).transpose(1, 2)
         append_columns(held, turned[:, self.heads :], every[:, :, self.rotated_heads :].transpose(1, 2))
         mixed = self._attend(turned[:, : self.heads], held.keys, held.values, mask)
         hidden = hidden + multiply_unordered(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
-        gate, up = multiply_unordered(rms_norm(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
+        gate, up = multiply_unordered(apply_rms_norm(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
         return hidden + multiply_unordered(
             torch.sigmoid(gate).mul_(gate).mul_(up), self.down
         )  # SiLU; torch's own takes twice as long
@@ -171,7 +171,7 @@ def apply_rotary(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed)
 
 
-def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+def apply_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """RMS norm (Zhang & Sennrich 2019), x (..., width). On a CPU ``F.rms_norm`` does the same in slower steps."""
     if x.device.type != "cpu":
         return F.rms_norm(x, weight.shape, weight, epsilon)

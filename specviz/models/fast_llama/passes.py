@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.cache.masks import build_causal_mask, count_self_seen
-from specviz.models.fast_llama.layers import FastLayer, find_fast_weights, rms_norm
+from specviz.models.fast_llama.layers import FastLayer, apply_rms_norm, find_fast_weights
 from specviz.models.fast_llama.products import multiply
 
 SPLIT_MIN = 96  # tokens that only they themselves see, from which on attention to themselves is computed apart
@@ -82,7 +82,7 @@ class LlamaPass:
         """States (B, T, width) before the layers -> after them."""
         if mask is None and hidden.shape[1] > 1:
             mask = build_causal_mask(hidden.shape[1], width, hidden)
-        cos, sin, signed = self._angles(hidden, positions, width)
+        cos, sin, signed = self._compute_angles(hidden, positions, width)
         if self.written:
             if width == 0:
                 _begin(cache, self.written, hidden, self.first)
@@ -109,9 +109,9 @@ class LlamaPass:
 
     def _normalize(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm
-        return rms_norm(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
+        return apply_rms_norm(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
 
-    def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _compute_angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
         """Cosines and sines of the rotary angles, and the sines as layers.rotated takes them, each (B, T, D) in the model's dtype."""
         if not self.tabled:
             return _add_signs(*self.body.rotary_emb(hidden, position_ids=positions))

@@ -67,10 +67,10 @@ class HalfWeights:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a later torch may drop this product; the others then take its place
             made = cls(plain)
-            made.product(plain[:1])
+            made.multiply(plain[:1])
         return made
 
-    def product(self, tokens: Tensor) -> Tensor:
+    def multiply(self, tokens: Tensor) -> Tensor:
         """The product with tokens, (N, in) -> (N, out), float32."""
         first, *others = (
             torch.fbgemm_linear_fp16_weight_fp32_activation(part.contiguous(), group, self.zeros)
@@ -169,7 +169,7 @@ def multiply_unordered(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tens
     if known.rounded is not None:
         found = torch._weight_int8pack_mm(tokens.bfloat16(), *known.rounded).float()
     elif count <= HALVED and (halves := known.halves):
-        found = halves.product(tokens)
+        found = halves.multiply(tokens)
     elif count == 1:
         found = torch.mm(known.plain, tokens.expand(2, -1).contiguous().t()).t()[:1]
     elif count <= (FEW if known.packs and known.plain.numel() > SMALL else SOME):

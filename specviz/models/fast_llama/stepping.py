@@ -20,7 +20,7 @@ from transformers.cache_utils import Cache
 
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.masks import build_causal_mask
-from specviz.models.fast_llama.layers import FastLayer, rms_norm
+from specviz.models.fast_llama.layers import FastLayer, apply_rms_norm
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.models.fast_llama.products import multiply
 from specviz.randomness import Prefix
@@ -101,7 +101,7 @@ class StepPass(LlamaPass):
         )
         hidden, every = (read, None) if self.table is None else (read[..., : self.width], read[..., self.width :])
         if width + count > len(self.angles):
-            self._angles(hidden, torch.arange(width, width + count, device=hidden.device)[None], width)
+            self._compute_angles(hidden, torch.arange(width, width + count, device=hidden.device)[None], width)
         if count > 1:
             mask = build_causal_mask(count, width, hidden)
         cos, _, signed = self.angles[width : width + count].view(1, count, 3, 1, -1).unbind(2)
@@ -115,7 +115,7 @@ def _find_table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
     with _making:
         if model not in _tables:
             first, embedding = way.written[0], way.embedding.detach()
-            probe = multiply(rms_norm(embedding[:1], first.first, first.epsilon)[None], first.all)
+            probe = multiply(apply_rms_norm(embedding[:1], first.first, first.epsilon)[None], first.all)
             wide = embedding.shape[1] + probe.shape[-1]
             _tables[model] = (
                 _join_embedding(embedding, first) if len(embedding) * wide * embedding.element_size() <= TABLE_MAX else None
@@ -125,5 +125,7 @@ def _find_table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
 
 @torch.inference_mode()
 def _join_embedding(embedding: Tensor, layer: FastLayer) -> Tensor:
-    pieces = [multiply(rms_norm(piece, layer.first, layer.epsilon)[None], layer.all)[0] for piece in embedding.split(_PIECE)]
+    pieces = [
+        multiply(apply_rms_norm(piece, layer.first, layer.epsilon)[None], layer.all)[0] for piece in embedding.split(_PIECE)
+    ]
     return torch.cat([embedding, torch.cat(pieces)], 1)

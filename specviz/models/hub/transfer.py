@@ -57,22 +57,22 @@ class ModelCache:
         """The folder with the files of this commit; what a library reads."""
         return self.folder / "snapshots" / self.commit
 
-    def content_path(self, file: ModelFile) -> Path:
+    def locate_content(self, file: ModelFile) -> Path:
         return self.folder / "blobs" / file.digest
 
     def has_file(self, file: ModelFile) -> bool:
         """Whether a file's content has been downloaded, by this program or by another client of the hub."""
-        return self.content_path(file).is_file() or (self.snapshot / file.name).is_file()
+        return self.locate_content(file).is_file() or (self.snapshot / file.name).is_file()
 
     def count_arrived(self, file: ModelFile) -> int:
         """Bytes of a file that are here, of a download that ended early too."""
         if self.has_file(file):
             return file.size
-        partial = self.partial_path(file)
+        partial = self.locate_partial(file)
         return min(partial.stat().st_size, file.size) if partial.is_file() else 0
 
-    def partial_path(self, file: ModelFile) -> Path:
-        return self.content_path(file).with_suffix(".partial")
+    def locate_partial(self, file: ModelFile) -> Path:
+        return self.locate_content(file).with_suffix(".partial")
 
 
 def is_commit(text: object) -> bool:
@@ -92,7 +92,7 @@ def fetch_file(
     ``is_cancelled`` is true before a piece, DamagedModelError if another content arrives than was announced (it is removed), and
     ModelError as ``call_hub``.
     """
-    pointer, content = store.snapshot / file.name, store.content_path(file)
+    pointer, content = store.snapshot / file.name, store.locate_content(file)
     if pointer.is_file():
         return pointer
     content.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def fetch_file(
 
 
 def _download(store: ModelCache, file: ModelFile, on_bytes: Callable[[int], None], is_cancelled: Callable[[], bool]) -> None:
-    partial, name = store.partial_path(file), HubName(store.repo, store.commit)
+    partial, name = store.locate_partial(file), HubName(store.repo, store.commit)
     size = partial.stat().st_size if partial.is_file() else 0
     if size > file.size:
         partial.unlink()
@@ -151,7 +151,7 @@ def _download(store: ModelCache, file: ModelFile, on_bytes: Callable[[int], None
             f"'{file.name}' of '{store.repo}' arrived with another content than {find_hub()} announced, and was removed. "
             "Try again; if it happens again, the hub or what lies between is at fault."
         )
-    os.replace(partial, store.content_path(file))
+    os.replace(partial, store.locate_content(file))
 
 
 def _has_digest(path: Path, store: ModelCache, file: ModelFile, is_cancelled: Callable[[], bool]) -> bool:

@@ -27,19 +27,19 @@ _FOLDERS = {"heads": "heads", "early_exit": "exit", "eagle": "eagle"}
 _OWN = {kind: str(_STORYBOOK / folder) for kind, folder in _FOLDERS.items() if (_STORYBOOK / folder).is_dir()}
 
 
-def _storybook(name: str, title: str, draft: str, note: str) -> PairEntry:
+def _build_storybook_entry(name: str, title: str, draft: str, note: str) -> PairEntry:
     target, folder = str(_STORYBOOK / "target"), str(_STORYBOOK / draft)
     return PairEntry(name, title, target, folder, is_shipped=True, note=note, **_OWN)
 
 
 _ENTRIES = (
-    _storybook(
+    _build_storybook_entry(
         "storybook",
         "Storybook: children's books from 1870 to 1930",
         "distilled",
         "Target of 12 layers, width 256, vocabulary 4096; runs on two cores. The draft of 1 layer was distilled from the target.",
     ),
-    _storybook(
+    _build_storybook_entry(
         "storybook-plain",
         "Storybook, plain draft",
         "draft",
@@ -67,7 +67,7 @@ class PublicPair:
     kind: str = "causal"  # or encoder-decoder
     note: str = ""
 
-    def gigabytes(self, dtype: str) -> float:
+    def compute_gigabytes(self, dtype: str) -> float:
         """Memory for weights and ordinary use, in GB (10**9 bytes)."""
         return sum(self.millions) * 1e6 * BYTES[dtype] * OVERHEAD / 1e9
 

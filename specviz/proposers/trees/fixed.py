@@ -45,10 +45,10 @@ class FixedTree:
             ends = [(tree, node) for tree, node in ends if level < tree.levels]
             if not ends:
                 break
-            ends = self._children(find_places(self.draft, ends), width, randomness, level)
+            ends = self._grow_level(find_places(self.draft, ends), width, randomness, level)
         return assemble_tree(trees, self.name, counts_fixed=True)
 
-    def _children(self, places: list[Place], width: int, randomness: Randomness, level: int) -> list[tuple[TreeGrowth, int]]:
+    def _grow_level(self, places: list[Place], width: int, randomness: Randomness, level: int) -> list[tuple[TreeGrowth, int]]:
         """Grow one level. Returns the nodes to grow further: of siblings with the same token only the first."""
         if self.siblings == "top":
             return [

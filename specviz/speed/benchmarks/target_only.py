@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from specviz.decoding.device.choice import COMPILED
 from specviz.evidence.analytic.fresh import build_model_inputs
-from specviz.evidence.assisted import generation_options
+from specviz.evidence.assisted import build_generation_options
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.shared_weights import silence_transformers
 from specviz.settings import SAMPLING_FIELDS, Settings
@@ -40,7 +40,7 @@ def generate_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **
     model, read = copy(pair.target), pair.encode_for_encoder(settings.prompt)
     model.generation_config = deepcopy(pair.target.generation_config)  # others decode with the same model meanwhile
     model.generation_config.eos_token_id = None
-    options = generation_options(settings) | {"max_new_tokens": settings.max_new_tokens} | more
+    options = build_generation_options(settings) | {"max_new_tokens": settings.max_new_tokens} | more
     PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**build_model_inputs(pair.target, ids[:FEW], read)))
     with silence_transformers():
         return model.generate(**build_model_inputs(pair.target, ids, read), **options)

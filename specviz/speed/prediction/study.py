@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from specviz.errors import TraceError
-from specviz.evidence.report import digest
+from specviz.evidence.report import compute_digest
 from specviz.jobs.tasks import Executor, PairRef
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
@@ -81,7 +81,7 @@ class StudyCheckpoint:
         self.cells |= {(cell.kind, cell.temperature, cell.top_p, cell.draft): cell for cell in cells}
         if self.path is not None:
             body = {"asked": self.asked, "cells": [json.loads(json.dumps(asdict(cell))) for cell in self.cells.values()]}
-            write(self.path, CHECKPOINT_SCHEMA.text(body | {"digest": digest(body)}), over=True, name="resume")
+            write(self.path, CHECKPOINT_SCHEMA.text(body | {"digest": compute_digest(body)}), over=True, name="resume")
 
 
 def _read_cells(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
@@ -96,7 +96,7 @@ def _read_cells(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
 
 
 def _check_digest(record: dict[str, Any]) -> tuple[dict[str, Any], list[StudyCell]]:
-    if record.pop("digest") != digest(record):
+    if record.pop("digest") != compute_digest(record):
         raise ValueError("its cells are not those that were written; remove it to begin anew")
     return record["asked"], [build(StudyCell, cell) for cell in record["cells"]]
 

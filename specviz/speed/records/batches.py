@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, decimal_places, record_key, to_json_value
+from specviz.records import Schema, build, declare_decimal_places, record_key, to_json_value
 from specviz.settings import Settings
 from specviz.speed.records.estimate import MIN_RUNS, Estimate
 from specviz.speed.records.spread import compute_relative_iqr, explain_spread
@@ -43,9 +43,9 @@ class BatchSpeeds:
     settings: Settings
     rows: tuple[int, ...]
     gammas: tuple[int, ...]
-    passes: Runs = field(metadata=decimal_places(7))
-    drafting: Runs = field(metadata=decimal_places(7))
-    rule: Runs = field(metadata=decimal_places(7))
+    passes: Runs = field(metadata=declare_decimal_places(7))
+    drafting: Runs = field(metadata=declare_decimal_places(7))
+    rule: Runs = field(metadata=declare_decimal_places(7))
     rounds: Mapping[str, tuple[tuple[int, ...], ...]]
     length: int
     cached_tokens: int = field(metadata=record_key("held"))

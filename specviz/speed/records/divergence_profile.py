@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from specviz.records import decimal_places
+from specviz.records import declare_decimal_places
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.word_kinds import KINDS
 from specviz.statistics.random_streams import RandomUse, make_generator
@@ -41,9 +41,9 @@ class ScoredText:
     """
 
     tokens: tuple[int, ...]
-    p: tuple[float, ...] = field(metadata=decimal_places(6))
-    q: tuple[float, ...] = field(metadata=decimal_places(6))
-    beta: tuple[float, ...] = field(metadata=decimal_places(6))
+    p: tuple[float, ...] = field(metadata=declare_decimal_places(6))
+    q: tuple[float, ...] = field(metadata=declare_decimal_places(6))
+    beta: tuple[float, ...] = field(metadata=declare_decimal_places(6))
     kinds: tuple[str, ...]
     forks: Mapping[int, Distribution] = field(default_factory=dict, hash=False)
     pieces: Mapping[int, str] = field(default_factory=dict, hash=False)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.records import Schema, build, build_fields, decimal_places, to_json_fields, to_json_value
+from specviz.records import Schema, build, build_fields, declare_decimal_places, to_json_fields, to_json_value
 from specviz.settings import CUT_FIELDS, Settings
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.divergence_profile import ScoredText
@@ -69,7 +69,7 @@ class Lane:
     """
 
     trace: Trace
-    clock: tuple[float, ...] = field(compare=False, metadata=decimal_places(6))
+    clock: tuple[float, ...] = field(compare=False, metadata=declare_decimal_places(6))
     rates: tuple[float, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -131,7 +131,7 @@ class Passage:
     target: Lane
     speculative: Lane
     read: ScoredText | None = None
-    warm: float = field(default=0.0, compare=False, metadata=decimal_places(4))
+    warm: float = field(default=0.0, compare=False, metadata=declare_decimal_places(4))
     survey: tuple[ScoredText, ...] = ()
     machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
     models: Mapping[str, Any] = field(default_factory=dict, compare=False)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, decimal_places, load_toml, to_json_value
+from specviz.records import Schema, build, declare_decimal_places, load_toml, to_json_value
 from specviz.speed.records.estimate import Estimate
 
 SCHEMA = Schema("study", 2, "The study")
@@ -49,7 +49,7 @@ class StudyCell:
     kind: str
     temperature: float
     draft: str
-    statistics: Mapping[str, float] = field(default_factory=dict, metadata=decimal_places(6))
+    statistics: Mapping[str, float] = field(default_factory=dict, metadata=declare_decimal_places(6))
     predicted: float = 0.0
     checked: int = 0
     accepted: int = 0
@@ -58,7 +58,7 @@ class StudyCell:
     per_pass: float = 0.0
     reason: str = ""
     top_p: float | None = None
-    bins: tuple[tuple[int, float, int], ...] = field(default=(), metadata=decimal_places(4))
+    bins: tuple[tuple[int, float, int], ...] = field(default=(), metadata=declare_decimal_places(4))
 
     @property
     def share(self) -> float:

@@ -29,7 +29,7 @@ from specviz.web.classroom.results import PredictionResult, RaceResult, Sampling
 from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.options import load_options
 from specviz.web.jobs import model_loading, server_workers
-from specviz.web.jobs.server_queue import server_queue
+from specviz.web.jobs.server_queue import get_server_queue
 
 if TYPE_CHECKING:
     from specviz.evidence.session import Session
@@ -257,7 +257,7 @@ class RoomSession:
             future = self._pending.setdefault(request, Future())
             if self._ticket is None or not self._ticket.is_open:
                 try:
-                    self._ticket = server_queue().submit(self._run_batches, ("room", self.code), PAGE, is_brief=True)
+                    self._ticket = get_server_queue().submit(self._run_batches, ("room", self.code), PAGE, is_brief=True)
                 except SpecvizError:
                     del self._pending[request]
                     raise

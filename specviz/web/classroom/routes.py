@@ -29,7 +29,7 @@ from specviz.web.classroom import payload, student_page
 from specviz.web.classroom.host import NO_TASK, PAGE, ClassroomHost, RoomSession, SampleRequest, open_host
 from specviz.web.classroom.work import prepare_task
 from specviz.web.hosting.limits import ActionRateLimiter
-from specviz.web.jobs.server_queue import server_queue
+from specviz.web.jobs.server_queue import get_server_queue
 
 FOLDER = "room"
 MAX_BYTES = 4_000  # of a request
@@ -263,7 +263,7 @@ def steer_room(host: ClassroomHost, request: Request, body: dict[str, Any]) -> A
         number = read_whole_number("task", body.get("task"), 1, 10_000)
         if number != session.find_next_number():
             return {"task": session.find_next_number() - 1}
-        ticket = server_queue().submit(
+        ticket = get_server_queue().submit(
             lambda ticket: prepare_task(ticket, session, room, kind, number), ("room", room.code), PAGE
         )
         return TASK_THREADS.submit(_wait_for_end, ticket), lambda: {"task": number}

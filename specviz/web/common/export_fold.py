@@ -16,7 +16,7 @@ from specviz.errors import SpecvizError
 from specviz.export.package import ExportOffer
 from specviz.jobs.queue import Ticket
 from specviz.web.common import session
-from specviz.web.jobs.server_queue import server_queue
+from specviz.web.jobs.server_queue import get_server_queue
 
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
 STILL_THERE = 10.0  # seconds between two signs to the queue that the file is waited for
@@ -79,7 +79,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
 
 def build_in_queue(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
     """Return ``make(ticket)``, run in the queue as a visitor's job. Raises SpecvizError if it fails or is stopped."""
-    ticket = server_queue().submit(make, visitor, page)
+    ticket = get_server_queue().submit(make, visitor, page)
     while not ticket.ended.wait(STILL_THERE):
         ticket.keep_alive()
     if ticket.state != "done":

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.figures.components import read_styles
-from specviz.figures.pages_and_glossary import ALL, PAGES, next_page
+from specviz.figures.pages_and_glossary import ALL, PAGES, find_next_page
 from specviz.records import ASSETS, load_toml
 from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
@@ -106,7 +106,7 @@ def build_group_style(path: str) -> str:
 
 def show_next_page(path: str, pages: dict[str, Any]) -> None:
     """Show the link to the page that follows, and why to go there."""
-    after = next_page(path)
+    after = find_next_page(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
         st.markdown(after.why)

@@ -15,7 +15,7 @@ from typing import Any
 
 from specviz.errors import CancelledError, SpecvizError
 from specviz.jobs.queue import FairQueue, Ticket
-from specviz.web.jobs.server_queue import server_queue
+from specviz.web.jobs.server_queue import get_server_queue
 
 A_LOOK = 0.01  # seconds between two looks at work that is waited for
 STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick
@@ -42,7 +42,7 @@ class PageState:
     """
 
     def __init__(self, question: Any, queue: FairQueue | None = None):
-        self.question, self.queue = question, queue or server_queue()
+        self.question, self.queue = question, queue or get_server_queue()
         self.ticket: Ticket | None = None
         self.notes: list[str] = []
         self.version = self.turn = 0

@@ -29,7 +29,7 @@ OFFER = (
 )
 
 
-def recent_pairs_path() -> Path:
+def locate_recent_pairs() -> Path:
     """The file of recent pairs, in the folder that the system has for such things."""
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if base else Path.home() / ".local" / "state") / "specviz" / "pairs.json"
@@ -37,7 +37,7 @@ def recent_pairs_path() -> Path:
 
 def load_recent_pairs() -> tuple[str, ...]:
     """Pairs of one's own that were used on this machine, the latest first; empty on a server for others, and where the file is damaged."""
-    if not load_options().own_pairs or not (path := recent_pairs_path()).is_file():
+    if not load_options().own_pairs or not (path := locate_recent_pairs()).is_file():
         return ()
     found: tuple[str, ...] = read_file_or(
         path, lambda text: SCHEMA.read(text, lambda record: build(dict[str, tuple[str, ...]], record)["pairs"]), ()
@@ -51,7 +51,7 @@ def remember_pair(pair: str) -> None:
         return
     names = [pair, *(name for name in load_recent_pairs() if name != pair)][:MOST]
     try:
-        SCHEMA.save(recent_pairs_path(), SCHEMA.text({"pairs": names}, indent=1))
+        SCHEMA.save(locate_recent_pairs(), SCHEMA.text({"pairs": names}, indent=1))
     except SpecvizError as error:
         logging.getLogger(__name__).warning("recent pairs are not kept: %s", error)
 

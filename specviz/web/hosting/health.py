@@ -12,7 +12,7 @@ from specviz.settings import Settings
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import is_loopback, load_options
 from specviz.web.jobs import cache, model_loading, server_workers, warmup
-from specviz.web.jobs.server_queue import server_queue
+from specviz.web.jobs.server_queue import get_server_queue
 
 _state = {"pair": "The pair of models is being loaded."}  # or "" once it is there
 
@@ -42,7 +42,7 @@ def _load_pair() -> None:
 
 def explain_not_ready() -> str:
     """Why this server is not ready for visitors, in a sentence; empty where it is."""
-    if server_queue().is_closed:
+    if get_server_queue().is_closed:
         return "The server is about to stop."
     return _state["pair"]
 
@@ -64,7 +64,7 @@ async def answer_metrics(request: Request) -> Response:
     direct = client is not None and is_loopback(client.host) and not {"x-forwarded-for", "forwarded"} & set(request.headers)
     if who == "off" or (who == "loopback" and not direct):
         return PlainTextResponse("Not Found", status_code=404)
-    metrics.WAITING.set(server_queue().waiting)
-    metrics.WORKING.set(server_queue().working)
+    metrics.WAITING.set(get_server_queue().waiting)
+    metrics.WORKING.set(get_server_queue().working)
     metrics.WORKERS.set(server_workers.count_ready_workers())
     return Response(generate_latest(metrics.REGISTRY), media_type="text/plain; version=0.0.4; charset=utf-8")

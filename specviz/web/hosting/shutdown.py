@@ -12,7 +12,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from specviz.web.jobs.server_queue import server_queue
+from specviz.web.jobs.server_queue import get_server_queue
 
 PATIENCE = 10.0  # seconds that work may take to end
 LAST_LOOK = (
@@ -33,7 +33,7 @@ def install_sigterm_handler() -> None:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if server_queue().is_closed:  # a second signal: at once
+        if get_server_queue().is_closed:  # a second signal: at once
             server.should_exit = True
             return
         threading.Thread(target=_drain_queue, args=(server,), name="drain", daemon=True).start()
@@ -42,8 +42,8 @@ def install_sigterm_handler() -> None:
 
 
 def _drain_queue(server: Any) -> None:
-    asked = server_queue().waiting + server_queue().working
-    left = server_queue().close(PATIENCE, SENTENCE)
+    asked = get_server_queue().waiting + get_server_queue().working
+    left = get_server_queue().close(PATIENCE, SENTENCE)
     if asked:
         time.sleep(LAST_LOOK)
     logging.getLogger(__name__).info("stopping; %d jobs were told to end", left)

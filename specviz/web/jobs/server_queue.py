@@ -13,12 +13,12 @@ EXTRA_PLACES = 2  # places for brief jobs where worker processes compute
 
 
 @lru_cache(maxsize=1)
-def server_queue() -> FairQueue:
+def get_server_queue() -> FairQueue:
     """The queue of this server, made at the first call."""
     extra = EXTRA_PLACES if load_options().worker_processes else 0
     return FairQueue(load_options().places, each=load_options().places_per_visitor, extra=extra, on_end=metrics.count_ended_work)
 
 
-def threads_per_job() -> int:
+def count_threads_per_job() -> int:
     """Most PyTorch threads of each job: with two places on two cores, more would only take turns (docs/explanation/architecture.md)."""
-    return max(1, count_usable_cores() // server_queue().places)
+    return max(1, count_usable_cores() // get_server_queue().places)

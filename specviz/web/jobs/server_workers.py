@@ -17,7 +17,7 @@ from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.web.hosting.options import load_options
 from specviz.web.jobs import cache
-from specviz.web.jobs.server_queue import server_queue, threads_per_job
+from specviz.web.jobs.server_queue import count_threads_per_job, get_server_queue
 
 if TYPE_CHECKING:
     from specviz.jobs.remote import RemoteCaller
@@ -72,7 +72,7 @@ def start_workers(settings: Settings) -> None:
         from specviz.jobs.workers import WorkerPool
 
         _caller = RemoteCaller(
-            WorkerPool([ProcessWorker(NICE, threads_per_job()) for _ in range(server_queue().places)]), _load_pair
+            WorkerPool([ProcessWorker(NICE, count_threads_per_job()) for _ in range(get_server_queue().places)]), _load_pair
         )
     if _caller is None:
         return

@@ -13,7 +13,7 @@ import threading
 import time
 
 from specviz.errors import SpecvizError
-from specviz.web.jobs.server_queue import threads_per_job
+from specviz.web.jobs.server_queue import count_threads_per_job
 
 LIBRARIES = ("torch", "transformers", "specviz.models.pairs.loading", "specviz.decoding.run")
 DOING = "Loading torch and transformers, once for this server, usually under 20 s"
@@ -75,4 +75,4 @@ def _import_all() -> None:
 
 def share_cores() -> None:
     """Let the passes of this thread use at most as many threads as its place in the queue has. Imports torch."""
-    importlib.import_module("specviz.threads").limit_threads(threads_per_job())
+    importlib.import_module("specviz.threads").limit_threads(count_threads_per_job())

@@ -26,7 +26,7 @@ FOLDS = "Nothing of a pair’s weights is read or fetched before you say so. A c
 
 def show_pair_panel(page: str) -> None:
     """The pair in force by name. Opened, it is the panel."""
-    state, fold = open_state(), panel_key(page)
+    state, fold = open_state(), build_panel_key(page)
     with st.container(key=NAME, width="content"):
         label = escape_markdown(pairs.name_pair(session.get_pair()), ALL_SIGNS)
         opened = st.popover(f"Models: {label}", key=fold, type="tertiary", on_change="rerun")
@@ -40,11 +40,11 @@ def show_pair_panel(page: str) -> None:
 
 def show_progress(page: str) -> None:
     """Show how far a check or a download is, while the panel that holds its own line is closed."""
-    if open_state().is_busy and not st.session_state.get(panel_key(page)):
+    if open_state().is_busy and not st.session_state.get(build_panel_key(page)):
         session.show_progress(NAME)
 
 
-def panel_key(page: str) -> str:
+def build_panel_key(page: str) -> str:
     """Key of the panel's widget on a page."""
     return f"{NAME}-fold-{page}"
 

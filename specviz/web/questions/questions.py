@@ -128,7 +128,7 @@ def build_questions_payload(
         resolve_link: Where a page of the app is found in another edition.
         among: Pages of the edition, in the order of reading.
     """
-    after = pages_and_glossary.next_page("questions", among)
+    after = pages_and_glossary.find_next_page("questions", among)
     return {
         "pair": recorded.methods.settings.pair,
         "headline": TEXTS["headline"],

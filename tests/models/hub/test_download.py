@@ -97,7 +97,7 @@ def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair
     hub.piece, hub.slow = 4096, 0.002
     found, seen = list_model("owner/model"), []
     weights = found.weights[0].digest
-    cancelled = lambda: bool(seen) and found.store.partial_path(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
+    cancelled = lambda: bool(seen) and found.store.locate_partial(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
     with pytest.raises(CancelledError, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
         fetch_all([found], lambda done, total: seen.append(done), cancelled)
     whole, half = list_held(client.find_cache_folder())
@@ -131,7 +131,7 @@ def test_a_partial_file_that_is_not_of_this_download_does_no_harm(hub, pair_fold
     """Too long, it is thrown away at once; else the hash finds it out."""
     repo = hub.add("owner/model", pair_folders[0])
     found = list_model("owner/model")
-    half = found.store.partial_path(found.weights[0])
+    half = found.store.locate_partial(found.weights[0])
     half.parent.mkdir(parents=True)
     half.write_bytes(bytes(found.weights[0].size) + extra if extra else b"nonsense")
     if not extra:

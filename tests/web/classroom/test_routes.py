@@ -18,7 +18,7 @@ from specviz.web.classroom.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_
 from specviz.web.hosting import limits
 from specviz.web.hosting.limits import BURST
 from specviz.web.jobs import server_workers
-from specviz.web.jobs.server_queue import server_queue
+from specviz.web.jobs.server_queue import get_server_queue
 from tests.web.classroom.conftest import Phone
 
 ALL = ("join", "now", "answer", "draw", "steer", "enter")
@@ -283,7 +283,7 @@ def test_a_full_line_is_asked_again_and_the_same_samples_come(rooms, room, phone
     teacher(do="begin", kind="sample", task=1)
     student = phone()
     with monkeypatch.context() as busy:
-        busy.setattr(server_queue(), "max_open", 0)
+        busy.setattr(get_server_queue(), "max_open", 0)
         answer = student.draw(0, 1)
         assert "already waiting for this machine" in read_sentence(answer, 503) and answer.json()["again"] > 0
     assert student.draw(0, 1).json()["mine"]["n"] == 1
@@ -320,7 +320,7 @@ def test_a_room_is_not_there_after_its_day(web, rooms, room, phone, monkeypatch)
     assert "no such room" in read_sentence(student.now(), 404)
     assert "no such room" in read_sentence(web.post(f"/room/{room.code}/join", json={"ticket": "x" * 16}), 404)
     hosts.delete_expired_rooms()
-    assert rooms.store._rows("SELECT * FROM rooms") == []
+    assert rooms.store._fetch_rows("SELECT * FROM rooms") == []
 
 
 def test_limits_of_a_host_are_said(serve, web, rooms, room, phone):

@@ -15,7 +15,7 @@ from specviz.web.common import export_fold
 @pytest.fixture
 def queue(monkeypatch):
     queue = FairQueue(places=1)
-    monkeypatch.setattr(export_fold, "server_queue", lambda: queue)
+    monkeypatch.setattr(export_fold, "get_server_queue", lambda: queue)
     return queue
 
 

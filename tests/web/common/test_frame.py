@@ -18,7 +18,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.pages_and_glossary import next_page
+from specviz.figures.pages_and_glossary import find_next_page
 from specviz.jobs.queue import FairQueue
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import PairPlaces
@@ -197,7 +197,7 @@ def test_the_navigation_has_every_page_once_in_three_groups_and_one_round_first(
 
 @pytest.mark.parametrize("path", list(frame.PAGES))
 def test_a_page_ends_with_the_one_that_follows_and_why(path):
-    app, after = open_page(path), next_page(path)
+    app, after = open_page(path), find_next_page(path)
     assert not app.exception
     (link,) = app.get("page_link")
     assert link.proto.label == f"Next: {after.title}" and after.path != path
@@ -208,7 +208,7 @@ def test_following_every_page_leads_through_all_of_them_and_back_to_the_first():
     first = next(iter(frame.PAGES))
     path, seen = first, []
     for _ in frame.PAGES:
-        path = next_page(path).path
+        path = find_next_page(path).path
         seen.append(path)
     assert sorted(seen) == sorted(frame.PAGES) and path == first
 

@@ -124,7 +124,7 @@ def check_left_out(page: str, number: int, monkeypatch) -> None:
 def no_work(monkeypatch):
     """What fields ask for stands in the line and is not begun: here the page is what is tried."""
     queue = FairQueue(places=0)
-    monkeypatch.setattr(page_state, "server_queue", lambda: queue)
+    monkeypatch.setattr(page_state, "get_server_queue", lambda: queue)
     monkeypatch.setattr(session, "PROMPT", 0.0)
 
 

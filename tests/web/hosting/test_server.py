@@ -98,7 +98,7 @@ def send_get(serve):
 def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(send_get, monkeypatch):
     assert (send_get("/healthz").status_code, send_get("/healthz").text) == (200, "ok")
     queue = FairQueue(1)
-    monkeypatch.setattr(health, "server_queue", lambda: queue)
+    monkeypatch.setattr(health, "get_server_queue", lambda: queue)
     monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
     assert (
         send_get("/readyz").status_code == 503 and send_get("/readyz").json()["reason"] == "The pair of models is being loaded."
@@ -224,7 +224,7 @@ def test_pages_have_time_to_draw_what_came_of_their_work_before_their_sockets_ar
     queue, stops, found = FairQueue(1), SimpleNamespace(should_exit=False), []
     if works:
         queue.submit(lambda ticket: threading.Event().wait(0.1))
-    monkeypatch.setattr(shutdown, "server_queue", lambda: queue)
+    monkeypatch.setattr(shutdown, "get_server_queue", lambda: queue)
     monkeypatch.setattr(shutdown, "time", SimpleNamespace(sleep=found.append))
     shutdown._drain_queue(stops)
     assert found == pauses and stops.should_exit and queue.is_closed

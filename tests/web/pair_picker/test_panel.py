@@ -316,13 +316,13 @@ def test_recent_pairs_are_few_the_latest_first_and_a_damaged_list_is_begun_anew(
     assert pairs.load_recent_pairs()[:3] == (names[-3], names[-1], names[-2]) and len(pairs.load_recent_pairs()) == pairs.MOST
     pairs.remember_pair("storybook")
     assert "storybook" not in pairs.load_recent_pairs(), "the catalog is there anyway"
-    pairs.recent_pairs_path().write_text('{"schema": "specviz-pairs-1", "pairs": [1]}')
+    pairs.locate_recent_pairs().write_text('{"schema": "specviz-pairs-1", "pairs": [1]}')
     assert pairs.load_recent_pairs() == ()
     pairs.remember_pair(STRANGER)
     assert pairs.load_recent_pairs() == (STRANGER,)
-    pairs.recent_pairs_path().write_text("not ours")
+    pairs.locate_recent_pairs().write_text("not ours")
     pairs.remember_pair(names[0])
-    assert pairs.recent_pairs_path().read_text() == "not ours", "another program's file stays as it is"
+    assert pairs.locate_recent_pairs().read_text() == "not ours", "another program's file stays as it is"
 
 
 def test_a_pair_is_named_by_what_tells_its_models_apart():
