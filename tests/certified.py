@@ -29,7 +29,7 @@ def write_report(pair_folders: tuple[Path, Path], folder: Path) -> Path:
         "2",
     ]
     asked = ["verify", *arguments, "--samples", "3000", "--min-tv", "0.3", "--seconds", "1", "--gamma", "2", "--format", "json"]
-    with redirect_stdout(io.StringIO()) as said, remembered_permutations():
+    with redirect_stdout(io.StringIO()) as said, remember_permutations():
         main(asked)
     path = folder / "report.json"
     path.write_text(said.getvalue(), encoding="utf-8")
@@ -40,7 +40,7 @@ _PERMUTED: dict[tuple, Finding] = {}
 
 
 @contextmanager
-def remembered_permutations() -> Iterator[None]:
+def remember_permutations() -> Iterator[None]:
     """The 12,000 permutations of a certificate are most of its making: here the same samples are put to that test once.
 
     The test is a function of what is in the key, so that every redraw finds what it would have found.
@@ -60,13 +60,13 @@ def remembered_permutations() -> Iterator[None]:
         tests.compute_permutation_test = tested
 
 
-def states(record: Record) -> dict[str, str]:
+def list_states(record: Record) -> dict[str, str]:
     """By field: what a check says of it."""
     return {line.field: line.state for line in check_certificate(record)}
 
 
-def altered(record: Record) -> list[str]:
-    return [name for name, state in states(record).items() if state == ALTERED]
+def alter_record(record: Record) -> list[str]:
+    return [name for name, state in list_states(record).items() if state == ALTERED]
 
 
 def first_answer(record: Record) -> Record:

@@ -163,7 +163,7 @@ def _call(func, args: tuple, kwargs: dict[str, Any]):
     if func is Tensor.__deepcopy__ and there[0]:
         return args[1].setdefault(id(args[0]), args[0].detach().clone().requires_grad_(args[0].requires_grad))
     if func in (Tensor.to, Tensor.cpu, Tensor.cuda):
-        return _moved(func, args, kwargs)
+        return _move(func, args, kwargs)
     goes = _check(func, args, kwargs, tensors)
     if kwargs.get("device") is not None:
         goes = torch.device(kwargs["device"]).type == DEVICE.type
@@ -173,7 +173,7 @@ def _call(func, args: tuple, kwargs: dict[str, Any]):
         raise RuntimeError(f"Expected a '{DEVICE.type}' device type for generator but found '{generator.device.type}'")
     with torch._C.DisableTorchFunction():
         result = func(*args, **kwargs)
-    return _placed(result, tensors, goes)
+    return _place(result, tensors, goes)
 
 
 def _check(func, args: tuple, kwargs: dict[str, Any], tensors: list[Tensor]) -> bool:
@@ -206,7 +206,7 @@ def _check_indexed(args: tuple, kwargs: dict[str, Any]) -> bool:
     return there
 
 
-def _moved(func, args: tuple, kwargs: dict[str, Any]):
+def _move(func, args: tuple, kwargs: dict[str, Any]):
     """``to``, ``cpu`` and ``cuda``: a copy where the device changes, as between memories."""
     x, rest = args[0], [*args[1:], *kwargs.values()]
     there = goes = isinstance(x, OnDevice)
@@ -222,23 +222,23 @@ def _moved(func, args: tuple, kwargs: dict[str, Any]):
         fetched.append("cpu")
     if goes and not there:
         sent.append("to")
-    args = tuple(_known(part) for part in args)
-    kwargs = {name: _known(part) for name, part in kwargs.items()}
+    args = tuple(_map_device(part) for part in args)
+    kwargs = {name: _map_device(part) for name, part in kwargs.items()}
     with torch._C.DisableTorchFunction():
         result = func(*args, **kwargs)
         if result is x and there != goes:
             result = x.clone()
-    return result if result is x else _placed(result, [], goes)
+    return result if result is x else _place(result, [], goes)
 
 
-def _known(part):
+def _map_device(part):
     """The device to pass to torch: the CPU instead of DEVICE."""
     if isinstance(part, str | torch.device) and torch.device(part).type == DEVICE.type:
         return CPU
     return part
 
 
-def _placed(result, tensors: list[Tensor], goes: bool):
+def _place(result, tensors: list[Tensor], goes: bool):
     if isinstance(result, Tensor):
         if any(result is x for x in tensors):
             return result  # written in place
@@ -247,9 +247,9 @@ def _placed(result, tensors: list[Tensor], goes: bool):
                 result.as_subclass(OnDevice) if goes else result if type(result) is not OnDevice else result.as_subclass(Tensor)
             )
     if type(result) in (tuple, list):
-        return type(result)(_placed(one, tensors, goes) for one in result)
+        return type(result)(_place(one, tensors, goes) for one in result)
     if isinstance(result, tuple) and goes and any(isinstance(one, Tensor) for one in result):
-        return type(result)([_placed(one, tensors, goes) for one in result])  # torch's named results
+        return type(result)([_place(one, tensors, goes) for one in result])  # torch's named results
     return result
 
 

@@ -219,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*hubs: Hub) -> Iterator[Hub]:
+def run_hub(*hubs: Hub) -> Iterator[Hub]:
     """A hub in a thread; ends with the block."""
     hub = hubs[0] if hubs else Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
@@ -242,7 +242,7 @@ def connected(cache: Path) -> Iterator[Hub]:
 
     from specviz.models.hub import client
 
-    with serving() as hub, pytest.MonkeyPatch.context() as patch:
+    with run_hub() as hub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_ENDPOINT", hub.address)
         patch.setenv("HF_HUB_CACHE", str(cache))
         patch.delenv("HF_TOKEN", raising=False)

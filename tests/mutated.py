@@ -28,7 +28,7 @@ class Stated:
     of_forty: int
 
 
-def stated() -> dict[str, Stated]:
+def read_stated() -> dict[str, Stated]:
     """The table of mutants in docs/reference/mistakes.md, by id."""
     rows = DOCS.read_text().split("| mutant |")[1].split("\n\n")[0].splitlines()[2:]
     cells = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows)
@@ -56,7 +56,7 @@ def first(probs: dict, tokens: int) -> dict:
     return result
 
 
-def pooled(probs: dict, other: dict, n: int) -> tuple[PooledCells, dict, np.ndarray]:
+def build_pooled_cells(probs: dict, other: dict, n: int) -> tuple[PooledCells, dict, np.ndarray]:
     """Cells for n draws of a distribution, the cell of each text, and another distribution's masses in them."""
     texts = sorted(probs)
     cells = pool_cells([probs[text] for text in texts], n)
@@ -73,7 +73,7 @@ def count_draws(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.
     draw = sample_with_shared_distributions if mutant.on_shared_distributions else sample_with_engine
     randomness = made.randomness(PhiloxRandomness(SEED))
     samples = draw(Shard(made.target, made.proposer, made.rule, randomness, mutant.settings, PROMPT, first=first, count=n))
-    cells, where, _ = pooled(probs, {}, n)
+    cells, where, _ = build_pooled_cells(probs, {}, n)
     counts = np.zeros(len(cells.probs), dtype=np.int64)
     for row, times in zip(*samples.counts(), strict=True):
         counts[where.get(tuple(token for token in row.tolist() if token != NONE), cells.unlisted)] += times

@@ -22,7 +22,7 @@ from specviz.evidence import tests as evidence_tests
 from specviz.interface import Options
 from specviz.settings import Settings
 from specviz.speed.records.plan import SpeedPlan
-from tests.certified import remembered_permutations
+from tests.certified import remember_permutations
 from tests.foreign import write_foreign_pair
 from tests.pairs import TEXT
 
@@ -35,7 +35,7 @@ SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "max_new_tokens": 8
 def permutations_once(monkeypatch):
     """Two samples are compared by their first 400 texts, and the same two once: that test is one of nine."""
     monkeypatch.setattr(evidence_tests, "MOST", 400)
-    with remembered_permutations():
+    with remember_permutations():
         yield
 
 
@@ -45,7 +45,7 @@ def loaded(folders):
 
 
 @pytest.fixture(scope="module")
-def mine(pair_folders) -> specviz.Pair:
+def own_pair(pair_folders) -> specviz.Pair:
     return specviz.Pair.from_pretrained(*pair_folders, device="cpu")
 
 
@@ -57,26 +57,26 @@ def run_command(capsys, *options: str) -> str:
 # Results -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_settings_are_an_argument_too_and_options_win(mine):
+def test_settings_are_an_argument_too_and_options_win(own_pair):
     settings = Settings(prompt="Once", gamma=2, max_new_tokens=6, seed=3, pair="another", dtype="float64")
-    one, other = mine.decode(settings=settings), mine.decode("Once", gamma=2, max_new_tokens=6, seed=3)
+    one, other = own_pair.decode(settings=settings), own_pair.decode("Once", gamma=2, max_new_tokens=6, seed=3)
     assert one.trace.settings == other.trace.settings and one.tokens == other.tokens
-    assert mine.decode(settings=settings, max_new_tokens=4).trace.settings["max_new_tokens"] == 4
+    assert own_pair.decode(settings=settings, max_new_tokens=4).trace.settings["max_new_tokens"] == 4
 
 
-def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(mine, pair_folders, capsys):
+def test_it_writes_what_the_command_writes_and_its_trace_is_the_commands(own_pair, pair_folders, capsys):
     places = "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"
     words = "decode", *places, "--prompt", "Once upon", "--gamma", "3", "--max-new-tokens", "20", "--seed", "1"
     printed = specviz.Trace.from_json(run_command(capsys, *words, "--format", "json"))
     options = {"gamma": 3, "max_new_tokens": 20, "seed": 1}
-    assert mine.trace("Once upon", **options) == printed
-    made = mine.decode("Once upon", **options)
+    assert own_pair.trace("Once upon", **options) == printed
+    made = own_pair.decode("Once upon", **options)
     assert (made.text, made.tokens, made.tokens_per_pass) == (printed.text, printed.output_ids, printed.tokens_per_pass)
     assert str(made) == made.text and made.to_record()["output_ids"] == made.tokens
 
 
-def test_a_text_is_saved_whole_and_read_back(mine, tmp_path):
-    made = mine.decode("Once upon", max_new_tokens=8)
+def test_a_text_is_saved_whole_and_read_back(own_pair, tmp_path):
+    made = own_pair.decode("Once upon", max_new_tokens=8)
     place = made.save(tmp_path / "trace.json")
     assert specviz.Trace.from_json(place.read_text()) == made.trace
     with pytest.raises(SettingsError, match="path must be a file that can be written"):
@@ -84,8 +84,8 @@ def test_a_text_is_saved_whole_and_read_back(mine, tmp_path):
     made.save(place, over=True)
 
 
-def test_a_verification_is_a_certificate_that_check_redraws(mine, tmp_path, capsys, no_pictures):
-    found = mine.verify("Once upon", **SMALL)
+def test_a_verification_is_a_certificate_that_check_redraws(own_pair, tmp_path, capsys, no_pictures):
+    found = own_pair.verify("Once upon", **SMALL)
     assert found.consistent and found.verdict in str(found).lower() and 0.0 < found.detectable_tv <= 0.4
     assert found.samples == found.record["answers"][0]["n"] == SMALL["samples"]
     folder = found.save(tmp_path / "evidence")
@@ -93,13 +93,13 @@ def test_a_verification_is_a_certificate_that_check_redraws(mine, tmp_path, caps
     assert "Nothing was altered" in run_command(capsys, "check", str(folder / "report.json"))
 
 
-def test_a_published_mistake_is_rejected(mine):
-    found = mine.verify("Once upon", decoder="R5", samples=5000, min_tv=0.2, mode="shared-distributions")
+def test_a_published_mistake_is_rejected(own_pair):
+    found = own_pair.verify("Once upon", decoder="R5", samples=5000, min_tv=0.2, mode="shared-distributions")
     assert not found.consistent and found.verdict == "rejected"
 
 
-def test_a_plan_counts_tokens_for_every_gamma_and_is_read_back(mine, tmp_path):
-    found = mine.plan([TEXT[0]] * 4, **SHORT, name="tale")
+def test_a_plan_counts_tokens_for_every_gamma_and_is_read_back(own_pair, tmp_path):
+    found = own_pair.plan([TEXT[0]] * 4, **SHORT, name="tale")
     assert [row.gamma for row in found.rows] == [1, 2] and all(1.0 <= row.tokens.value <= row.gamma + 1 for row in found.rows)
     assert found.best_gamma is None and found.verdict == "no verdict" and str(found)
     again = SpeedPlan.from_json(found.save(tmp_path / "plan.json").read_text())
@@ -130,7 +130,7 @@ def state(model) -> tuple:
     )
 
 
-def test_models_that_are_lent_are_read_where_they_lie_and_not_changed(pair_folders, mine):
+def test_models_that_are_lent_are_read_where_they_lie_and_not_changed(pair_folders, own_pair):
     target, draft, tokenizer = loaded(pair_folders)
     target.train(), draft.requires_grad_(True)
     before = state(target), state(draft)
@@ -144,7 +144,7 @@ def test_models_that_are_lent_are_read_where_they_lie_and_not_changed(pair_folde
     lent.verify("Once upon", decoder="assisted", samples=20, min_tv=1.0, max_new_tokens=1)
     lent.plan(TEXT[0] * 4, **SHORT)
     assert (state(target), state(draft)) == before
-    assert text == mine.decode("Once upon", **options).text, "although one is in training mode"
+    assert text == own_pair.decode("Once upon", **options).text, "although one is in training mode"
 
 
 def test_what_a_copy_would_not_do_is_refused(pair_folders):
@@ -184,16 +184,16 @@ def test_nothing_of_the_process_is_left_changed_by_importing_loading_or_decoding
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True set()\n"
 
 
-def test_two_threads_get_what_one_gets(mine):
+def test_two_threads_get_what_one_gets(own_pair):
     options, found = {"max_new_tokens": 12, "seed": 5}, {}
     threads = [
-        threading.Thread(target=lambda n=n: found.update({n: mine.decode("Once upon", **options).tokens})) for n in range(3)
+        threading.Thread(target=lambda n=n: found.update({n: own_pair.decode("Once upon", **options).tokens})) for n in range(3)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(found.values()) == {mine.decode("Once upon", **options).tokens} and len(found) == 3
+    assert set(found.values()) == {own_pair.decode("Once upon", **options).tokens} and len(found) == 3
 
 
 # Callbacks and bad input -------------------------------------------------------------------------------------------------------
@@ -212,16 +212,16 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_progress_only_grows_ends_at_1_and_says_what_is_done(mine, name):
+def test_progress_only_grows_ends_at_1_and_says_what_is_done(own_pair, name):
     heard = []
-    CALLS[name](mine, lambda share, doing: heard.append((share, doing)))
+    CALLS[name](own_pair, lambda share, doing: heard.append((share, doing)))
     shares = [share for share, _ in heard]
     assert shares == sorted(shares) and shares[0] > 0.0 and all(doing for _, doing in heard)
     assert shares[-1] == pytest.approx(1.0) or name in ("decode", "trace"), "a text may end before its length"
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(mine, name):
+def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(own_pair, name):
     heard = []
 
     def on_progress(share: float, doing: str) -> None:
@@ -229,9 +229,9 @@ def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(
         raise Stop
 
     with pytest.raises(Stop):
-        CALLS[name](mine, on_progress)
+        CALLS[name](own_pair, on_progress)
     assert len(heard) == 1 and heard[0] < 1.0
-    assert CALLS["decode"](mine, lambda *said: None).tokens, "and the pair works as before"
+    assert CALLS["decode"](own_pair, lambda *said: None).tokens, "and the pair works as before"
 
 
 BAD = {
@@ -260,10 +260,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_sentence(mine, name):
+def test_bad_input_is_one_sentence(own_pair, name):
     call, said = BAD[name]
     with pytest.raises((SettingsError, ModelError)) as error:
-        call(mine)
+        call(own_pair)
     assert said in str(error.value) and "\n" not in str(error.value)
 
 

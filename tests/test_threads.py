@@ -48,7 +48,7 @@ class FakeMachine:
 
 
 @pytest.fixture
-def free(monkeypatch):
+def unset_threads(monkeypatch):
     """A process in which nobody has chosen a number of threads; the tests' own have OMP_NUM_THREADS."""
     for name in threads.SET_BY_USER:
         monkeypatch.delenv(name, raising=False)
@@ -58,7 +58,7 @@ def free(monkeypatch):
 
 
 @pytest.fixture
-def machine(free, monkeypatch):
+def machine(unset_threads, monkeypatch):
     made = FakeMachine(lambda count: 1.0 / count)
     monkeypatch.setattr(threads, "torch", made)
     monkeypatch.setattr(threads, "time", SimpleNamespace(perf_counter=made.read_clock, monotonic=made.read_clock))
@@ -203,7 +203,7 @@ def test_passes_on_another_device_leave_the_number_alone(machine):
 
 
 @pytest.fixture
-def probing(free, monkeypatch):
+def probed_threads(unset_threads, monkeypatch):
     """A probe before every pass, and 1 and 2 threads in turns. Returns the numbers of probes by kind of pass.
 
     The numbers are counted and not set: real threads that share the cores with other tests take 20 times as long.
@@ -245,7 +245,7 @@ def test_probes_change_no_token(exact_pair, options, request):
     """A probe makes the same pass with an empty cache."""
     settings = Settings(pair=exact_pair.name, prompt="the river", max_new_tokens=16, seed=3, **options)
     expected = record_run(exact_pair, settings, bars=0).output_ids
-    made = request.getfixturevalue("probing")
+    made = request.getfixturevalue("probed_threads")
     assert record_run(exact_pair, settings, bars=0).output_ids == expected and sum(made.values())
 
 
@@ -253,7 +253,7 @@ def test_probes_change_no_token_of_an_encoder_decoder(encoder_decoders, request)
     pair = encoder_decoders["t5"]
     settings = Settings(pair=pair.name, prompt="the river", max_new_tokens=16, seed=3)
     expected = record_run(pair, settings).output_ids
-    made = request.getfixturevalue("probing")
+    made = request.getfixturevalue("probed_threads")
     assert record_run(pair, settings).output_ids == expected and made["few"]
 
 
@@ -269,7 +269,7 @@ def test_probes_change_no_sample_of_many_rows(exact_pair, request):
         return sampler(shard).tokens.tolist()
 
     expected = [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)]
-    made = request.getfixturevalue("probing")
+    made = request.getfixturevalue("probed_threads")
     assert [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)] == expected and made["many"]
 
 
@@ -296,7 +296,7 @@ def own_environment() -> dict[str, str]:
 
 
 @contextmanager
-def started(*command: str, **options) -> Iterator[subprocess.Popen]:
+def start_process(*command: str, **options) -> Iterator[subprocess.Popen]:
     process = subprocess.Popen([sys.executable, "-c", *command], **options)
     try:
         yield process
@@ -310,7 +310,9 @@ def measure_rates() -> tuple[list[float], list[float]]:
     cores = [str(core) for core in sorted(os.sched_getaffinity(0))[-2:]] if hasattr(os, "sched_getaffinity") else []
     pinned = f"import os; os.sched_setaffinity(0, {{{', '.join(cores)}}})\n" if cores else ""
     quiet, beside = [], []
-    with started(DECODE, *cores, env=own_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as decoder:
+    with start_process(
+        DECODE, *cores, env=own_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as decoder:
         assert decoder.stdout.readline() == "ready\n"
 
         def decode_texts() -> list[float]:
@@ -324,7 +326,7 @@ def measure_rates() -> tuple[list[float], list[float]]:
         decode_texts()
         for _ in range(4):
             quiet += decode_texts()
-            with started(pinned + BUSY):
+            with start_process(pinned + BUSY):
                 beside += decode_texts()
     return quiet, beside
 

@@ -74,7 +74,7 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def used(pair_folders, tmp_path_factory):
+def library_run(pair_folders, tmp_path_factory):
     """What one program gets of the library, and the folder of its certificate."""
     names = sorted(name for name in list_module_files() if name.startswith("specviz") and not needs_app(name))
     assert {"specviz.interface", "specviz.export.report", "specviz.figures.charts", "specviz.web.speed.plan_figures"} <= {*names}
@@ -86,20 +86,20 @@ def used(pair_folders, tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1]), folder
 
 
-def test_a_command_measures_threads_and_bounds_the_spin(used):
+def test_a_command_measures_threads_and_bounds_the_spin(library_run):
     """The number that PyTorch starts with is not taken for the user's choice."""
-    command = used[0]["command"]
+    command = library_run[0]["command"]
     assert (command["code"], command["spin"], command["most"]) == (0, str(SPIN_COUNT), command["default"])
     assert command["default"] == 1 or command["probes"] > 0
 
 
-def test_a_pair_decodes_traces_plans_and_verifies(used):
-    found, _ = used
+def test_a_pair_decodes_traces_plans_and_verifies(library_run):
+    found, _ = library_run
     assert found["rounds"] >= 1 and found["best"] == 1 and found["verdict"] in ("consistent", "rejected", "too few samples")
 
 
-def test_a_certificate_has_its_report_and_tables_and_one_sentence_says_what_adds_the_figures(used):
-    found, folder = used
+def test_a_certificate_has_its_report_and_tables_and_one_sentence_says_what_adds_the_figures(library_run):
+    found, folder = library_run
     files = {path.name for path in folder.iterdir()}
     assert {"report.json", "cells.csv", "tests.csv", "caption.txt", "manifest.json", "evidence.zip"} == files
     assert {*json.loads((folder / "manifest.json").read_text())["files"]} == files - {"manifest.json", "evidence.zip"}
@@ -108,9 +108,9 @@ def test_a_certificate_has_its_report_and_tables_and_one_sentence_says_what_adds
     ]
 
 
-def test_the_command_checks_such_a_certificate(used):
-    assert used[0]["check"] in (0, 4)
+def test_the_command_checks_such_a_certificate(library_run):
+    assert library_run[0]["check"] in (0, 4)
 
 
-def test_every_module_that_serves_no_page_is_imported(used):
-    assert used[0]["refused"] == []
+def test_every_module_that_serves_no_page_is_imported(library_run):
+    assert library_run[0]["refused"] == []

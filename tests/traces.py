@@ -45,7 +45,7 @@ def probs(words: Words, p: dict, q: dict | None, shown: int = 10) -> Distributio
     return Distribution(ids, *bars, rest, sum(low.values()))
 
 
-def one_round(
+def build_round(
     words: Words, start: int, draft_tokens: list, final: tuple, bonus: dict | None = None, with_distributions: bool = True
 ) -> Round:
     """A round by the token rule.
@@ -109,7 +109,7 @@ Q_DOWN = {" down": 0.66, " on": 0.2, " in": 0.09, ".": 0.05}
 P_LOOK = {" at": 0.44, " up": 0.2, " into": 0.16, " for": 0.08, " over": 0.06, ",": 0.04, ".": 0.02}
 
 
-def refused(words: Words, start: int = 4, u: float = 0.71) -> Round:
+def build_rejection(words: Words, start: int = 4, u: float = 0.71) -> Round:
     """Two kept, the third refused, the fourth not checked."""
     draft_tokens = [
         (" river", P_RIVER, Q_RIVER, 0.84, " mill"),
@@ -117,7 +117,7 @@ def refused(words: Words, start: int = 4, u: float = 0.71) -> Round:
         (" sat", P_SAT, Q_SAT, u, " stood"),
         (" down", P_DOWN, Q_DOWN, 0.4, " by"),
     ]
-    return one_round(words, start, draft_tokens, (" stood", 0.31))
+    return build_round(words, start, draft_tokens, (" stood", 0.31))
 
 
 def full(words: Words, start: int = 7) -> Round:
@@ -128,40 +128,42 @@ def full(words: Words, start: int = 7) -> Round:
         (" and", P_AND, Q_AND, 0.62, ","),
         (" looked", P_SAT, Q_SAT, 0.93, " stood"),
     ]
-    return one_round(words, start, draft_tokens, (" at", 0.12), P_LOOK)
+    return build_round(words, start, draft_tokens, (" at", 0.12), P_LOOK)
 
 
-def story(**settings) -> Trace:
+def build_story(**settings) -> Trace:
     """A refused round, then a full one. ``uniforms`` of settings only marks edits; the numbers stay."""
     words = Words()
-    return trace(words, [refused(words), full(words)], prompt="Once upon a time the old bear went down to the", **settings)
+    return trace(
+        words, [build_rejection(words), full(words)], prompt="Once upon a time the old bear went down to the", **settings
+    )
 
 
 def same_distributions() -> Trace:
     """p = q everywhere: every draft token is kept for sure."""
     words = Words()
     draft_tokens = [(token, P_AND, P_AND, u, None) for token, u in ((" and", 0.99), (",", 0.5), (" and", 0.01))]
-    return trace(words, [one_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=3)
+    return trace(words, [build_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=3)
 
 
-def nothing_drafted() -> Trace:
+def build_undrafted() -> Trace:
     """gamma 0: the target alone."""
     words = Words()
-    return trace(words, [one_round(words, 4, [], (" at", 0.12), P_LOOK)], gamma=0)
+    return trace(words, [build_round(words, 4, [], (" at", 0.12), P_LOOK)], gamma=0)
 
 
-def sixteen() -> Trace:
+def build_longest_block() -> Trace:
     """The longest block, kept in full."""
     words = Words()
     row = [" down", " and", " sat", " river"] * 4
     distributions = {" down": (P_DOWN, Q_DOWN), " and": (P_AND, Q_AND), " sat": (P_SAT, Q_SAT), " river": (P_RIVER, Q_RIVER)}
     draft_tokens = [(token, *distributions[token], 0.05 * i % 0.4, " stood") for i, token in enumerate(row)]
-    return trace(words, [one_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=16)
+    return trace(words, [build_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=16)
 
 
 def without_distributions() -> Trace:
     """A round of which only the decisions were kept."""
-    made = story()
+    made = build_story()
     return replace(made, rounds=tuple(replace(round_, distributions=()) for round_ in made.rounds))
 
 
@@ -171,11 +173,11 @@ def build_ended_trace(kind: str = "eos") -> Trace:
     last = "<|endoftext|>" if kind == "eos" else " and"
     p, q = {last: 0.7, ".": 0.3}, {last: 0.6, ".": 0.4}
     draft_tokens = [(".", P_AND, Q_AND, 0.2, ","), (last, p, q, 0.5, "."), (" and", P_AND, Q_AND, 0.1, ",")]
-    round_ = one_round(words, 4, draft_tokens, (None, None, kind))
+    round_ = build_round(words, 4, draft_tokens, (None, None, kind))
     return trace(words, [replace(round_, accepted_path=(0, 1))], gamma=3, max_new_tokens=2)
 
 
-def unusual() -> Trace:
+def build_unusual_text() -> Trace:
     """Whitespace, bytes of a Greek letter, a Chinese character in three tokens, an emoji of several code points, markup."""
     words = Words()
     row = [
@@ -195,14 +197,14 @@ def unusual() -> Trace:
     draft_tokens = [(token, {token: 0.6, " the": 0.4}, {token: 0.5, " the": 0.2, "the": 0.3}, 0.3, " the") for token in row]
     prompt = "<img src=x onerror=alert(1)> $x$ :red[a] </script>"
     return trace(
-        words, [one_round(words, 4, draft_tokens, (b"\xf0\x9f", 0.12), {b"\xf0\x9f": 0.5, "</script>": 0.5})], prompt, gamma=12
+        words, [build_round(words, 4, draft_tokens, (b"\xf0\x9f", 0.12), {b"\xf0\x9f": 0.5, "</script>": 0.5})], prompt, gamma=12
     )
 
 
 def edited(u: float = 0.2) -> Trace:
     """The story with the third random number chosen by a person."""
     words = Words()
-    round_ = refused(words, u=0.71)
+    round_ = build_rejection(words, u=0.71)
     return trace(words, [round_], prompt="Once upon a time the old bear went down to the", uniforms={(2, "accept"): 0.71})
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable
 from specviz.errors import EvidenceError
 from specviz.evidence.sample_files import Sample
 from specviz.evidence.scores import group_by_prefix
+from specviz.records import record_key
 from specviz.statistics.finding import ALPHA, format_p_value
 from specviz.statistics.goodness import compute_chi_square
 from specviz.statistics.power import adjust_p_values
@@ -25,12 +26,17 @@ MAX_SHIFTS = 5  # tokens that gain, and that lose
 
 @dataclass(frozen=True, slots=True)
 class FrequencyShift:
-    """A token after a prefix: how often it was seen there, and its exact probability, or how often the second server wrote it."""
+    """A token after a prefix.
+
+    Attributes:
+        observed: Share of the samples with the prefix that have the token after it.
+        expected: Its probability by the model, or its share on the second server.
+    """
 
     token: int
     text: str
-    seen: float
-    exact: float
+    observed: float = field(metadata=record_key("seen"))
+    expected: float = field(metadata=record_key("exact"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +46,34 @@ class FirstDifference:
     Attributes:
         position: From 1.
         prefix: The ids before it, after the prompt.
-        n: Samples that have the prefix.
+        samples: How many have the prefix.
         p_value: Of a test of the tokens after it, corrected for all prefixes (Holm 1979).
         gains: Tokens that come too often, most first.
         loses: Too rarely.
-        whole: Whether whole texts are compared, each as one token.
-        m: Samples of the second server that have the prefix; None against weights.
+        is_whole_text: Whether whole texts are compared, each as one token.
+        second_samples: Those of the second server that have the prefix; None against weights.
     """
 
     position: int
     prefix: tuple[int, ...]
     text: str
-    n: int
+    samples: int = field(metadata=record_key("n"))
     p_value: float
     gains: tuple[FrequencyShift, ...]
     loses: tuple[FrequencyShift, ...]
-    whole: bool = False
-    m: int | None = None
+    is_whole_text: bool = field(default=False, metadata=record_key("whole"))
+    second_samples: int | None = field(default=None, metadata=record_key("m"))
 
     def describe(self, reference: str = "exact") -> str:
         """In a sentence. reference: what the second number of a token is."""
         sides = _format_sides(self.gains, self.loses, reference)
-        if self.whole:
-            return f"Of {self.n:,} whole texts, {sides}; {format_p_value(self.p_value)}. {NO_IDS}"
-        after = f"after \u201c{self.text}\u201d ({self.n:,} samples)" if self.prefix else f"the first of {self.n:,} samples"
+        if self.is_whole_text:
+            return f"Of {self.samples:,} whole texts, {sides}; {format_p_value(self.p_value)}. {NO_IDS}"
+        after = (
+            f"after \u201c{self.text}\u201d ({self.samples:,} samples)"
+            if self.prefix
+            else f"the first of {self.samples:,} samples"
+        )
         return f"The samples part first at token {self.position}, {after}: {sides}; {format_p_value(self.p_value)}."
 
 
@@ -116,12 +126,12 @@ def find_first_difference_of_two(first: Sequence[Sample], second: Sequence[Sampl
     prefix, p_value = where
     one, two = after[prefix]
     tokens = sorted(one | two)
-    whole = isinstance(first[0], str)
-    named = dict(enumerate(tokens)) if whole else {token: token for token in tokens}
+    is_whole_text = isinstance(first[0], str)
+    named = dict(enumerate(tokens)) if is_whole_text else {token: token for token in tokens}
     shares = {number: (one[token] / one.total(), two[token] / two.total()) for number, token in named.items()}
     gains, loses = _list_shifts(shares, lambda number: str(named[number]))
     text = " ".join(map(str, prefix))
-    return FirstDifference(len(prefix) + 1, prefix, text, one.total(), p_value, gains, loses, whole, two.total())
+    return FirstDifference(len(prefix) + 1, prefix, text, one.total(), p_value, gains, loses, is_whole_text, two.total())
 
 
 def find_text_difference(
@@ -160,9 +170,9 @@ def _find_first_prefix(tested: Sequence[_PrefixTest]) -> tuple[tuple[Any, ...], 
 def _list_shifts(
     shares: Mapping[int, tuple[float, float]], text: Callable[[int], str]
 ) -> tuple[tuple[FrequencyShift, ...], tuple[FrequencyShift, ...]]:
-    """Tokens that gain and that lose most. shares: token -> seen and exact."""
+    """Tokens that gain and that lose most. shares: token -> observed and expected."""
     order = sorted(shares, key=lambda token: (shares[token][1] - shares[token][0], token))
-    least = MIN_SHIFT * max(abs(seen - exact) for seen, exact in shares.values()) if shares else 0.0
+    least = MIN_SHIFT * max(abs(observed - expected) for observed, expected in shares.values()) if shares else 0.0
     sides = []
     for part, sign in ((order[:MAX_SHIFTS], 1), (order[::-1][:MAX_SHIFTS], -1)):
         kept = [token for token in part if sign * (shares[token][0] - shares[token][1]) >= max(least, 1e-300)]
@@ -173,5 +183,5 @@ def _list_shifts(
 def _format_sides(gains: Sequence[FrequencyShift], loses: Sequence[FrequencyShift], reference: str) -> str:
     sides = []
     for name, shifts in (("comes too often", gains[:1]), ("too rarely", loses[:1])):
-        sides += [f"\u201c{shift.text}\u201d {name} ({shift.seen:.3f}, {reference} {shift.exact:.3f})" for shift in shifts]
+        sides += [f"\u201c{shift.text}\u201d {name} ({shift.observed:.3f}, {reference} {shift.expected:.3f})" for shift in shifts]
     return ", ".join(sides)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
 
 from specviz.audit.first_difference import FirstDifference, FrequencyShift
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.records import load_toml
+from specviz.records import load_toml, record_key
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import count_equality_draws_needed, count_rate_draws_needed, count_two_rates_draws_needed
 
@@ -72,13 +72,14 @@ class Reproduction:
         prefix_ids: What a sample must begin with; prefix is its text.
         position: Of the token that is counted, from 1.
         token: That token; text is its text.
-        exact: Its probability after the prefix, or its share on the second server.
-        reaching: Samples with the prefix, of each server, that show the difference with power 99% at a level of 0.001.
+        observed: Its share after the prefix.
+        expected: Its probability after the prefix, or its share on the second server.
+        samples_with_prefix: How many, of each server, show the difference with power 99% at a level of 0.001.
         samples: Samples to draw to have as many.
         script: A program in Python that does it.
-        whole: Whether ``text`` is a whole text.
+        is_whole_text: Whether ``text`` is a whole text.
         counts: Of two servers: the tokens that gain and those that lose.
-        n, m: Samples of each of two servers that have the prefix; None against weights.
+        first_samples, second_samples: Tested samples of each of two servers that have the prefix; None against weights.
     """
 
     prompt: str
@@ -88,29 +89,29 @@ class Reproduction:
     position: int
     token: int
     text: str
-    exact: float
-    seen: float
-    reaching: int
+    expected: float = field(metadata=record_key("exact"))
+    observed: float = field(metadata=record_key("seen"))
+    samples_with_prefix: int = field(metadata=record_key("reaching"))
     samples: int
     script: str
-    whole: bool = False
+    is_whole_text: bool = field(default=False, metadata=record_key("whole"))
     counts: tuple[TokenCounts, ...] = ()
-    n: int | None = None
-    m: int | None = None
+    first_samples: int | None = field(default=None, metadata=record_key("n"))
+    second_samples: int | None = field(default=None, metadata=record_key("m"))
 
     @property
     def sentence(self) -> str:
         where = f"after \u201c{self.prompt}\u201d" + (f" and \u201c{self.prefix}\u201d" if self.prefix_ids else "")
-        what = "the text" if self.whole else f"token {self.position}"
-        if self.m is not None:
+        what = "the text" if self.is_whole_text else f"token {self.position}"
+        if self.second_samples is not None:
             return (
-                f"To show it again: {where}, {what} is \u201c{self.text}\u201d in {self.seen:.1%} of the samples of the first server and "
-                f"in {self.exact:.1%} of the second's. With {self.samples:,} samples of each, a two-sample test at a level of {ALPHA:g} "
+                f"To show it again: {where}, {what} is \u201c{self.text}\u201d in {self.observed:.1%} of the samples of the first server and "
+                f"in {self.expected:.1%} of the second's. With {self.samples:,} samples of each, a two-sample test at a level of {ALPHA:g} "
                 f"rejects with power {POWER:.0%}."
             )
         return (
-            f"To show it again: {where}, {what} is \u201c{self.text}\u201d in {self.seen:.1%} of the samples, and the model says "
-            f"{self.exact:.1%}. {self.samples:,} samples show that with power {POWER:.0%}."
+            f"To show it again: {where}, {what} is \u201c{self.text}\u201d in {self.observed:.1%} of the samples, and the model says "
+            f"{self.expected:.1%}. {self.samples:,} samples show that with power {POWER:.0%}."
         )
 
 
@@ -130,22 +131,22 @@ def plan_reproduction(
         samples: Number of samples that were tested, of each server.
         requests: One server, which is compared with weights, or two, which get requests in turn, with seeds of their own.
     """
-    count = count_needed if difference.m is None else count_needed_of_each
+    count = count_needed if difference.second_samples is None else count_needed_of_each
     shift = min((*difference.gains, *difference.loses), key=lambda one: (count(one), one.token))
-    reached = [n for n in (difference.n, difference.m) if n is not None]
+    reached = [n for n in (difference.samples, difference.second_samples) if n is not None]
     reaching = count(shift)
     total = count_samples_to_reach(reaching, min(n / tested for n, tested in zip(reached, samples, strict=True)))
     values: dict[str, object] = {
         "prefix": list(difference.prefix),
-        "token": repr(shift.text) if difference.whole else shift.token,
+        "token": repr(shift.text) if difference.is_whole_text else shift.token,
         "samples": total,
         "position": len(difference.prefix),
         "after": len(difference.prefix) + 1,
-        "exact": shift.exact,
+        "exact": shift.expected,
         "level": ALPHA,
     }
     servers = [{"address": one.address, "headers": one.headers, "body": one.body, "wrote": one.wrote} for one in requests]
-    if difference.m is None:
+    if difference.second_samples is None:
         script = SCRIPTS["one_server"].format(**values, **servers[0])
     else:
         script = SCRIPTS["two_servers"].format(**values, servers="\n".join(SCRIPTS["server"].format(**one) for one in servers))
@@ -157,20 +158,22 @@ def plan_reproduction(
         position=difference.position,
         token=shift.token,
         text=shift.text,
-        exact=shift.exact,
-        seen=shift.seen,
-        reaching=reaching,
+        expected=shift.expected,
+        observed=shift.observed,
+        samples_with_prefix=reaching,
         samples=total,
         script=script,
-        whole=difference.whole,
+        is_whole_text=difference.is_whole_text,
     )
-    if difference.m is None:
+    if difference.second_samples is None:
         return found
     counts = (
-        TokenCounts(one.token, one.text, round(one.seen * difference.n), round(one.exact * difference.m))
+        TokenCounts(
+            one.token, one.text, round(one.observed * difference.samples), round(one.expected * difference.second_samples)
+        )
         for one in (*difference.gains, *difference.loses)
     )
-    return replace(found, counts=tuple(counts), n=difference.n, m=difference.m)
+    return replace(found, counts=tuple(counts), first_samples=difference.samples, second_samples=difference.second_samples)
 
 
 def count_samples_to_reach(reaching: int, share: float) -> int:
@@ -183,9 +186,13 @@ def count_samples_to_reach(reaching: int, share: float) -> int:
 
 def count_needed_of_each(shift: FrequencyShift) -> int:
     """Fewest samples of each of two servers with the prefix that tell the two frequencies apart: level 0.001, power 99%."""
-    return count_two_rates_draws_needed(shift.exact, shift.seen)
+    return count_two_rates_draws_needed(shift.expected, shift.observed)
 
 
 def count_needed(shift: FrequencyShift) -> int:
     """Fewest samples with the prefix that tell the two frequencies apart: level 0.001, power 99%."""
-    return count_equality_draws_needed(shift.seen) if shift.exact == 0.0 else count_rate_draws_needed(shift.exact, shift.seen)
+    return (
+        count_equality_draws_needed(shift.observed)
+        if shift.expected == 0.0
+        else count_rate_draws_needed(shift.expected, shift.observed)
+    )

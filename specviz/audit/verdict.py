@@ -33,6 +33,7 @@ from specviz.models.pairs.families import find_free_memory
 from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
+from specviz.records import to_json_fields
 from specviz.settings import Settings
 from specviz.statistics.finding import format_count, format_p_value
 
@@ -111,7 +112,7 @@ def build_verdict(
         if difference and len(requests) >= len(sizes):
             ids = () if pair is None else pair.encode(file.prompt)
             made = plan_reproduction(difference, file.prompt, ids, sizes, requests)
-            reproduction = asdict(made) | {"sentence": made.sentence}
+            reproduction = to_json_fields(made) | {"sentence": made.sentence}
     audit = {
         "command": shlex.join(map(str, command)),
         "speculation": describe_speculation(drafted),

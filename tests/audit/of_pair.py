@@ -13,13 +13,13 @@ from specviz.models.pairs.pair import LoadedPair
 
 
 @cache
-def next_probs(model: torch.nn.Module, ids: tuple[int, ...]) -> np.ndarray:
+def compute_next_probs(model: torch.nn.Module, ids: tuple[int, ...]) -> np.ndarray:
     """(V,) float64, the model's distribution of the token after ``ids``; computed once for all servers."""
     with torch.no_grad():
         return model(torch.tensor([ids])).logits[0, -1].double().softmax(-1).numpy()
 
 
-def of_pair(
+def answer_from_pair(
     pair: LoadedPair, bent: Callable[[np.ndarray], np.ndarray] = lambda probs: probs, deepest: int = 10
 ) -> dict[str, Any]:
     """Switches for a server whose distribution is the target's, or what ``bent`` makes of it.
@@ -28,7 +28,7 @@ def of_pair(
     """
 
     def probs(ids: Sequence[int]) -> np.ndarray:
-        return bent(next_probs(pair.target, tuple(ids[:deepest])))
+        return bent(compute_next_probs(pair.target, tuple(ids[:deepest])))
 
     (end,) = pair.eos_token_ids
     return {

@@ -25,18 +25,18 @@ from tests.chance import SEED
 PROMPT = "Once upon"
 
 
-def settings_of(pair: LoadedPair, **changes) -> Settings:
+def build_settings(pair: LoadedPair, **changes) -> Settings:
     return replace(Settings(pair=pair.name, prompt=PROMPT, max_new_tokens=3, gamma=2, seed=SEED), **changes)
 
 
 def draw_buggy_samples(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
     """Samples of one of our decoders under the settings of this file, not under the mistake's own."""
-    settings = settings_of(pair, **changes)
+    settings = build_settings(pair, **changes)
     mode = ENGINE if explain_engine_only(name, settings) else SHARED
     return build_decoder(name, pair, settings, pair.encode(PROMPT)).sample(mode, 0, n)
 
 
-def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
+def draw_from_tables(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
     """Samples of a mutant on tables, on a draft that draws its tokens or on one that takes the likeliest."""
     opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
     made = BUGS[name].build(opened, settings)
@@ -44,7 +44,7 @@ def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings
     return (sample_with_shared_distributions if BUGS[name].on_shared_distributions else sample_with_engine)(shard)
 
 
-def after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
+def draw_after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
     """Samples of a server that drafts from the second token on: the first is the target's, and the mutant continues it."""
     alone = replace(settings, max_new_tokens=1)
     target = open_(settings)[0]
@@ -53,23 +53,23 @@ def after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Setting
     )
     rows = []
     for token, count in zip(*np.unique(first.tokens[:, 0], return_counts=True), strict=True):
-        rest = drawn_from(
+        rest = draw_from_tables(
             open_, name, False, (*prompt, int(token)), replace(settings, max_new_tokens=settings.max_new_tokens - 1), int(count)
         )
         rows.append(np.concatenate([np.full((int(count), 1), token, dtype=np.int32), rest.tokens], axis=1))
     return Samples(np.concatenate(rows), settings.to_record(), name)
 
 
-def as_file(samples: Samples, name: str = "on.jsonl", **settings) -> SampleFile:
+def build_sample_file(samples: Samples, name: str = "on.jsonl", **settings) -> SampleFile:
     """The samples with token ids."""
-    return _file("tokens", ([t for t in row if t != NONE] for row in samples.tokens.tolist()), samples, name, settings)
+    return _build_file("tokens", ([t for t in row if t != NONE] for row in samples.tokens.tolist()), samples, name, settings)
 
 
-def as_text_file(samples: Samples, texts: Iterable[str], name: str = "on.jsonl", **settings) -> SampleFile:
-    return _file("text", texts, samples, name, settings)
+def build_text_file(samples: Samples, texts: Iterable[str], name: str = "on.jsonl", **settings) -> SampleFile:
+    return _build_file("text", texts, samples, name, settings)
 
 
-def _file(kind: str, contents: Iterable, samples: Samples, name: str, settings: dict) -> SampleFile:
+def _build_file(kind: str, contents: Iterable, samples: Samples, name: str, settings: dict) -> SampleFile:
     stops = np.where(samples.lengths < samples.tokens.shape[1], "stop", "length").tolist()
     more = {"settings": settings} if settings else {}
     lines = [json.dumps({"prompt": PROMPT, kind: one, "stop": stop} | more) for one, stop in zip(contents, stops, strict=True)]

@@ -25,7 +25,7 @@ MODEL = "table"
 
 
 @lru_cache(maxsize=4096)
-def chain(last: int) -> np.ndarray:
+def build_chain_probs(last: int) -> np.ndarray:
     """(1024,) the distribution after a token: most of the mass on eight tokens that depend on it."""
     dice = np.random.default_rng([11, last])
     probs = np.full(VOCABULARY, 0.02 / VOCABULARY)
@@ -33,7 +33,7 @@ def chain(last: int) -> np.ndarray:
     return probs / probs.sum()
 
 
-def ids_of(text: str) -> list[int]:
+def encode_words(text: str) -> list[int]:
     """One token for each word."""
     return [1 + sum(word.encode()) % (VOCABULARY - 1) for word in text.split()]
 
@@ -93,8 +93,8 @@ class Switches:
     key: str = ""
     closes_after: int = 10**9
     slow: Callable[[int], float] = lambda number: 0.0
-    probs: Callable[[Sequence[int]], np.ndarray] = lambda ids: chain(ids[-1])
-    encode: Callable[[str], list[int]] = ids_of
+    probs: Callable[[Sequence[int]], np.ndarray] = lambda ids: build_chain_probs(ids[-1])
+    encode: Callable[[str], list[int]] = encode_words
     piece: Callable[[int], str] = lambda token: f" {token}"
     end: int = EOS
 
@@ -126,7 +126,7 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(**switches: Any):
+def run_server(**switches: Any):
     """A running server."""
     server = Server(Switches(**switches))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.send("<html><body>Welcome</body></html>", kind="text/html")
         if s.hangs:
             time.sleep(s.hangs)
-        found = self.about().get(self.path)
+        found = self.describe().get(self.path)
         if found is None:
             return self.send({"detail": "Not Found"}, 404)
         return self.send(found, kind="text/plain") if isinstance(found, str) else self.send(found)
@@ -202,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
 
     # What it says of itself ---------------------------------------------------------------------------------------------
 
-    def about(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         s = self.server.switches
         owner = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "llama-cpp-python": "me"}.get(s.dialect, "somebody")
         model = {"id": s.model, "owned_by": owner, "created": s.created(), "max_model_len": 512}
@@ -260,7 +260,7 @@ class Handler(BaseHTTPRequestHandler):
                     time.sleep(0.0 if s.endless else 0.05)
         if refused := [name for name in s.refuses if name in body or name in body.get("sampling_params", {})]:
             return self.send({"detail": f"Unexpected fields: {', '.join(refused)}"}, 422)
-        asked = self.asked(body)
+        asked = self.read_fields(body)
         if isinstance(asked["prompt"], list) and s.dialect in ("transformers", "llama-cpp-python"):
             return self.send({"detail": "prompt must be a string."}, 400)
         if s.caches and (kept := self.server.kept.get(json.dumps(body, sort_keys=True))):
@@ -274,7 +274,7 @@ class Handler(BaseHTTPRequestHandler):
             return None
         return self.send(answer)
 
-    def asked(self, body: dict[str, Any]) -> dict[str, Any]:
+    def read_fields(self, body: dict[str, Any]) -> dict[str, Any]:
         """The fields that this dialect reads, with its own defaults."""
         s, chat = self.server.switches, "messages" in body
         prompt = s.template + body["messages"][0]["content"] if chat else body.get("prompt", body.get("text"))
@@ -298,7 +298,7 @@ class Handler(BaseHTTPRequestHandler):
         found["max_tokens"] = min(found["max_tokens"], s.most_tokens)
         return found
 
-    def generator(self, seed: int | None, place: int) -> np.random.Generator:
+    def open_generator(self, seed: int | None, place: int) -> np.random.Generator:
         server, s = self.server, self.server.switches
         if s.one_seed:
             return np.random.default_rng(5)
@@ -307,14 +307,14 @@ class Handler(BaseHTTPRequestHandler):
                 return np.random.default_rng(server.shared.integers(2**63))
         return np.random.default_rng((4 if seed is None else seed) + place)
 
-    def continuation(self, ids: list[int], asked: dict[str, Any], generator: np.random.Generator) -> tuple[list[int], str]:
+    def continue_text(self, ids: list[int], asked: dict[str, Any], generator: np.random.Generator) -> tuple[list[int], str]:
         s, found = self.server.switches, []
         for _ in range(asked["max_tokens"]):
             probs = np.array(s.probs([*ids, *found]), dtype=float)
             if asked["penalty"] != 1.0:
                 probs[[*ids, *found]] /= asked["penalty"]
             probs[probs < s.least * probs.max()] = 0.0
-            probs[_outside(probs, s.most_mass)] = 0.0
+            probs[_list_outside(probs, s.most_mass)] = 0.0
             if s.greedy or asked["temperature"] == 0.0:
                 token = int(probs.argmax())
             else:
@@ -324,7 +324,7 @@ class Handler(BaseHTTPRequestHandler):
                 if (k := s.top_k or asked["top_k"] or 0) > 0:
                     probs[np.argsort(-probs, kind="stable")[k:]] = 0.0
                 if asked["top_p"] < 1.0:
-                    probs[_outside(probs, asked["top_p"])] = 0.0
+                    probs[_list_outside(probs, asked["top_p"])] = 0.0
                 token = int(np.searchsorted(np.cumsum(probs / probs.sum()), generator.random(), side="right"))
                 token = min(token, len(probs) - 1)
             found.append(token)
@@ -340,7 +340,7 @@ class Handler(BaseHTTPRequestHandler):
         for prompt in prompts:
             ids = [1] * s.start_token + s.encode(prompt)
             for place in range(count):
-                runs.append(self.continuation(ids, asked, self.generator(asked["seed"], 0 if s.equal_choices else place)))
+                runs.append(self.continue_text(ids, asked, self.open_generator(asked["seed"], 0 if s.equal_choices else place)))
         drafted = max(0, asked["max_tokens"] - 2) if s.drafts and asked["max_tokens"] >= s.drafts_from else 0
         with self.server.lock:
             seen.drafted, seen.accepted = seen.drafted + drafted, seen.accepted + drafted // 2
@@ -377,7 +377,7 @@ class Handler(BaseHTTPRequestHandler):
         return {"model": model, "choices": choices, "usage": usage} | ({"timings": timings} if s.dialect == "llama.cpp" else {})
 
 
-def _outside(probs: np.ndarray, most: float) -> np.ndarray:
+def _list_outside(probs: np.ndarray, most: float) -> np.ndarray:
     """The tokens that a top-p leaves out."""
     if most >= 1.0:
         return np.zeros(0, dtype=int)

@@ -22,19 +22,19 @@ from specviz.audit.profiles.recognition import format_changes, list_changes, rec
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files import read_samples
-from tests.audit.server import serving
+from tests.audit.server import run_server
 
 PLAIN = SamplingRequest("Once upon a time", 4)
 
 
-def gathered(
+def collect_one(
     server, path, samples: int = 40, sampling: SamplingRequest = PLAIN, on_progress=lambda share, doing: None, rate=None, **asked
 ):
     """One call of ``collect``, as the command makes it."""
-    return in_turn([server], [path], samples, sampling, on_progress, rate, **asked)[0]
+    return collect_in_turn([server], [path], samples, sampling, on_progress, rate, **asked)[0]
 
 
-def in_turn(servers, paths, samples, sampling=PLAIN, on_progress=lambda share, doing: None, rate=None, **asked):
+def collect_in_turn(servers, paths, samples, sampling=PLAIN, on_progress=lambda share, doing: None, rate=None, **asked):
     """The same for several servers: their records."""
     jobs = []
     try:
@@ -50,20 +50,20 @@ def in_turn(servers, paths, samples, sampling=PLAIN, on_progress=lambda share, d
             job.endpoint.close()
 
 
-def seeds(path) -> list[int]:
+def list_seeds(path) -> list[int]:
     return [json.loads(line)["settings"]["seed"] for line in path.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "llama.cpp", "transformers", "generic"])
 def test_a_file_is_what_verify_reads_and_each_seed_is_used_once(dialect, tmp_path):
     path = tmp_path / "samples.jsonl"
-    with serving(dialect=dialect) as server:
-        record = gathered(server, path)
+    with run_server(dialect=dialect) as server:
+        record = collect_one(server, path)
     file = read_samples(path)
     assert len(file.samples) == 40 == record.samples and file.prompt == PLAIN.prompt
     assert file.settings == {"temperature": 1.0, "max_tokens": 4}
     assert file.tokens == (dialect in ("vllm", "sglang", "llama.cpp"))
-    assert seeds(path) == [compute_first_seed(7, 0) + number for number in range(40)]
+    assert list_seeds(path) == [compute_first_seed(7, 0) + number for number in range(40)]
     assert read_record(path) == record and "secret" not in record_path(path).read_text()
     stored = json.loads(record_path(path).read_text())
     assert {"manner", "asked", "at_once", "traps", "began", "ended", "seen"} <= stored.keys(), "records keep their names"
@@ -72,24 +72,24 @@ def test_a_file_is_what_verify_reads_and_each_seed_is_used_once(dialect, tmp_pat
 
 def test_answers_stand_in_the_order_of_the_questions_though_they_come_in_another(tmp_path):
     """Samples that end early come early: a file in the order of arrival would hold too many of them when it is stopped."""
-    with serving(slow=lambda number: 0.05 if number % 5 == 0 else 0.0) as server:
-        gathered(server, tmp_path / "a.jsonl")
-    with serving() as server:
-        gathered(server, tmp_path / "b.jsonl", concurrency=1)
+    with run_server(slow=lambda number: 0.05 if number % 5 == 0 else 0.0) as server:
+        collect_one(server, tmp_path / "a.jsonl")
+    with run_server() as server:
+        collect_one(server, tmp_path / "b.jsonl", concurrency=1)
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 
 def test_no_more_requests_are_under_way_than_were_allowed(tmp_path):
-    with serving(slow=lambda number: 0.01) as server:
-        gathered(server, tmp_path / "s.jsonl", concurrency=3)
+    with run_server(slow=lambda number: 0.01) as server:
+        collect_one(server, tmp_path / "s.jsonl", concurrency=3)
         assert 2 <= server.seen.most <= 3
 
 
 def test_a_limited_rate_is_kept(tmp_path):
     """Twenty requests at 50 per second take at least 0.38 s: the first goes at once."""
-    with serving() as server:
+    with run_server() as server:
         began = time.monotonic()
-        gathered(server, tmp_path / "s.jsonl", samples=20, rate=50.0)
+        collect_one(server, tmp_path / "s.jsonl", samples=20, rate=50.0)
     assert time.monotonic() - began > 0.37
 
 
@@ -100,39 +100,39 @@ def test_work_that_is_stopped_keeps_a_first_part_and_goes_on_with_fresh_seeds(tm
         if share >= 0.25:
             raise KeyboardInterrupt
 
-    with serving() as server:
+    with run_server() as server:
         with pytest.raises(KeyboardInterrupt):
-            gathered(server, path, on_progress=stop)
+            collect_one(server, path, on_progress=stop)
         kept = path.read_bytes()
         count = kept.count(b"\n")
         assert 10 <= count < 40 and kept.endswith(b"\n") and read_record(path).samples == count
-        record = gathered(server, path)
+        record = collect_one(server, path)
     assert path.read_bytes().startswith(kept) and record.samples == 40
-    assert seeds(path) == [compute_first_seed(7, 0) + number for number in range(40)]
-    with serving() as server:
-        gathered(server, tmp_path / "whole.jsonl")
+    assert list_seeds(path) == [compute_first_seed(7, 0) + number for number in range(40)]
+    with run_server() as server:
+        collect_one(server, tmp_path / "whole.jsonl")
     assert path.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
 def test_a_line_that_a_crash_cut_off_is_dropped_and_asked_for_again(tmp_path):
     path = tmp_path / "s.jsonl"
-    with serving() as server:
-        gathered(server, path, samples=20)
+    with run_server() as server:
+        collect_one(server, path, samples=20)
         whole = path.read_bytes()
         path.write_bytes(whole[:-30])
-        gathered(server, path, samples=20)
+        collect_one(server, path, samples=20)
     assert path.read_bytes() == whole
 
 
 def test_more_samples_than_before_continue_the_file(tmp_path):
     path = tmp_path / "s.jsonl"
-    with serving() as server:
-        gathered(server, path, samples=10)
+    with run_server() as server:
+        collect_one(server, path, samples=10)
         asked = len(server.seen.bodies)
-        gathered(server, path, samples=10)
+        collect_one(server, path, samples=10)
         assert len(server.seen.bodies) == asked + 1, "only the request that settles the profile"
-        gathered(server, path, samples=25)
-    assert len(set(seeds(path))) == 25
+        collect_one(server, path, samples=25)
+    assert len(set(list_seeds(path))) == 25
 
 
 @pytest.mark.parametrize(
@@ -146,45 +146,45 @@ def test_more_samples_than_before_continue_the_file(tmp_path):
 )
 def test_a_file_of_other_questions_is_not_continued(change, tmp_path):
     path = tmp_path / "s.jsonl"
-    with serving() as server:
-        gathered(server, path, samples=10)
+    with run_server() as server:
+        collect_one(server, path, samples=10)
         before = path.read_bytes()
         with pytest.raises(SettingsError, match="was begun with something else"):
-            gathered(server, path, **change)
+            collect_one(server, path, **change)
     assert path.read_bytes() == before
 
 
 def test_a_file_of_another_server_is_not_continued(tmp_path):
     path = tmp_path / "s.jsonl"
-    with serving() as server:
-        gathered(server, path, samples=10)
+    with run_server() as server:
+        collect_one(server, path, samples=10)
     with (
-        serving(version="0.33.0") as server,
+        run_server(version="0.33.0") as server,
         pytest.raises(SettingsError, match=r'description of itself: version was "0.32.0" and now is "0.33.0"'),
     ):
-        gathered(server, path)
+        collect_one(server, path)
     assert read_record(path).samples == 10
 
 
 def test_a_file_without_a_record_or_with_a_damaged_one_is_left_alone(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_text("something\n")
-    with serving() as server:
+    with run_server() as server:
         with pytest.raises(SettingsError, match="without a record of who sampled it"):
-            gathered(server, path)
+            collect_one(server, path)
         record_path(path).write_text('{"schema": "specviz-audit-samples-1"')
         with pytest.raises(SettingsError, match="without a damaged record"):
-            gathered(server, path)
+            collect_one(server, path)
     assert path.read_text() == "something\n"
 
 
 def test_a_model_that_changes_in_the_middle_ends_the_work_and_the_first_part_is_kept(tmp_path):
     path = tmp_path / "s.jsonl"
     with (
-        serving(becomes=(15, "other")) as server,
+        run_server(becomes=(15, "other")) as server,
         pytest.raises(EndpointError, match=r'model was "table" and now is "other"\.') as error,
     ):
-        gathered(server, path, concurrency=1)
+        collect_one(server, path, concurrency=1)
     kept = len(path.read_text().splitlines())
     assert kept == 13 == read_record(path).samples and "13 samples of the first one are kept" in str(error.value)
     assert len(read_samples(path).samples) == 13  # one of the 14 settled the profile
@@ -193,12 +193,12 @@ def test_a_model_that_changes_in_the_middle_ends_the_work_and_the_first_part_is_
 def test_a_fingerprint_that_changes_in_the_middle_ends_the_work_and_names_both(tmp_path):
     path = tmp_path / "s.jsonl"
     with (
-        serving(fingerprint=lambda number: "fp_1" if number < 15 else "fp_2") as server,
+        run_server(fingerprint=lambda number: "fp_1" if number < 15 else "fp_2") as server,
         pytest.raises(
             EndpointError, match=r'system_fingerprint was "fp_1" and now is "fp_2"\. 13 samples of the first one are kept'
         ),
     ):
-        gathered(server, path, concurrency=1)
+        collect_one(server, path, concurrency=1)
     assert len(read_samples(path).samples) == 13 == read_record(path).samples
 
 
@@ -222,7 +222,7 @@ def test_a_server_that_describes_itself_in_another_way_is_noticed_and_old_and_ne
     monkeypatch.setattr(collecting, "IDENTITY_SECONDS", 0.0)
     monkeypatch.setattr(collecting, "CLOCK_TICK", 0.01)
 
-    with serving(dialect=dialect, meta={"n_params": 7}, created=lambda: 4, slow=lambda number: 0.005) as server:
+    with run_server(dialect=dialect, meta={"n_params": 7}, created=lambda: 4, slow=lambda number: 0.005) as server:
 
         def restart(share: float, doing: str) -> None:
             if share > 0.5:
@@ -230,7 +230,7 @@ def test_a_server_that_describes_itself_in_another_way_is_noticed_and_old_and_ne
                     setattr(server.switches, name, value)
 
         with pytest.raises(EndpointError, match=f"describes itself in another way than when the work began: .*{sentence}"):
-            gathered(server, path, on_progress=restart)
+            collect_one(server, path, on_progress=restart)
     assert 20 <= read_record(path).samples <= 40
 
 
@@ -239,8 +239,8 @@ def test_a_time_of_loading_that_is_the_time_of_the_answer_is_no_change(ticks, tm
     """As vLLM and llama.cpp write it. The slower clock stands still between two looks in a row, and has gone on after SECOND."""
     monkeypatch.setattr(collecting, "IDENTITY_SECONDS", 0.0)
     monkeypatch.setattr(collecting, "CLOCK_TICK", 0.05)
-    with serving(created=lambda: int(time.monotonic() * ticks), slow=lambda number: 0.02) as server:
-        assert gathered(server, tmp_path / "s.jsonl", samples=20).samples == 20
+    with run_server(created=lambda: int(time.monotonic() * ticks), slow=lambda number: 0.02) as server:
+        assert collect_one(server, tmp_path / "s.jsonl", samples=20).samples == 20
 
 
 def test_what_a_server_says_of_itself_is_kept_in_bounds_and_compared_all_the_same():
@@ -256,10 +256,10 @@ def test_what_a_server_says_of_itself_is_kept_in_bounds_and_compared_all_the_sam
 def test_a_server_that_gives_fewer_tokens_is_a_sentence_and_no_sample(dialect, tmp_path):
     path = tmp_path / "s.jsonl"
     with (
-        serving(dialect=dialect, most_tokens=2) as server,
+        run_server(dialect=dialect, most_tokens=2) as server,
         pytest.raises(EndpointError, match="gave 2 tokens where a sample of 4"),
     ):
-        gathered(server, path)
+        collect_one(server, path)
     assert path.read_bytes() == b""
 
 
@@ -270,16 +270,16 @@ def test_a_server_that_gives_fewer_tokens_is_a_sentence_and_no_sample(dialect, t
 ])  # fmt: skip
 def test_fewer_tokens_are_seen_in_texts_too_though_several_samples_share_a_count(most, choices, sentence, tmp_path):
     path = tmp_path / "s.jsonl"
-    with serving(dialect="generic", most_tokens=most) as server, pytest.raises(EndpointError, match=sentence):
-        gathered(server, path, choices=choices)
+    with run_server(dialect="generic", most_tokens=most) as server, pytest.raises(EndpointError, match=sentence):
+        collect_one(server, path, choices=choices)
     assert path.read_bytes() == b""
 
 
 @pytest.mark.parametrize("usage", ["total", "first", "none"])
 def test_a_count_that_is_no_count_of_all_samples_is_no_fault_and_is_told(usage, tmp_path):
     """The chain ends a text with a probability of 2e-5 per token, so all samples are whole."""
-    with serving(dialect="generic", usage=usage) as server:
-        counts = gathered(server, tmp_path / "s.jsonl", choices=4).counts
+    with run_server(dialect="generic", usage=usage) as server:
+        counts = collect_one(server, tmp_path / "s.jsonl", choices=4).counts
     assert (counts.without_count, counts.single_requests) == {"total": (0, 0), "first": (40, 4), "none": (40, 0)}[usage]
     used = [body["seed"] for body in server.seen.bodies]
     assert len(used) == len(set(used)), "single samples have seeds of their own"
@@ -302,31 +302,31 @@ def test_too_many_tokens_in_texts_are_seen_too():
 def test_a_server_that_fails_half_of_the_time_gives_the_same_file(choices, tmp_path, monkeypatch):
     """And lost answers do too: each request has one seed, however often it is sent."""
     monkeypatch.setattr(waiting, "FIRST_BACKOFF", 0.001)
-    with serving() as server:
-        gathered(server, tmp_path / "good.jsonl", choices=choices)
-    with serving(fails=lambda number: 500 if number % 2 else 0) as server:
-        record = gathered(server, tmp_path / "fails.jsonl", choices=choices)
+    with run_server() as server:
+        collect_one(server, tmp_path / "good.jsonl", choices=choices)
+    with run_server(fails=lambda number: 500 if number % 2 else 0) as server:
+        record = collect_one(server, tmp_path / "fails.jsonl", choices=choices)
     assert record.counts.error_answers >= 10 and record.counts.retries >= 10
-    with serving(cut=lambda number: number % 3 == 0) as server:
-        assert gathered(server, tmp_path / "cut.jsonl", choices=choices).counts.connection_errors >= 5
+    with run_server(cut=lambda number: number % 3 == 0) as server:
+        assert collect_one(server, tmp_path / "cut.jsonl", choices=choices).counts.connection_errors >= 5
     good = (tmp_path / "good.jsonl").read_bytes()
     assert (tmp_path / "fails.jsonl").read_bytes() == good == (tmp_path / "cut.jsonl").read_bytes()
-    assert len(set(seeds(tmp_path / "good.jsonl"))) == 40
+    assert len(set(list_seeds(tmp_path / "good.jsonl"))) == 40
 
 
 def test_a_server_that_dies_leaves_what_was_collected(tmp_path, monkeypatch):
     monkeypatch.setattr(waiting, "MAX_BACKOFF", 0.001)
     path = tmp_path / "s.jsonl"
-    with serving(fails=lambda number: 500 if number > 20 else 0) as server, pytest.raises(EndpointError, match="status 500"):
-        gathered(server, path, concurrency=1)
+    with run_server(fails=lambda number: 500 if number > 20 else 0) as server, pytest.raises(EndpointError, match="status 500"):
+        collect_one(server, path, concurrency=1)
     assert len(read_samples(path).samples) == 19 == read_record(path).samples
 
 
 def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
-    with serving(ignores_n=True) as server:
-        record = gathered(server, tmp_path / "s.jsonl", samples=12, choices=4)
+    with run_server(ignores_n=True) as server:
+        record = collect_one(server, tmp_path / "s.jsonl", samples=12, choices=4)
     assert record.samples == 12 and record.counts.requests == 12
-    assert seeds(tmp_path / "s.jsonl") == [compute_first_seed(7, 0) + 4 * number for number in range(12)]
+    assert list_seeds(tmp_path / "s.jsonl") == [compute_first_seed(7, 0) + 4 * number for number in range(12)]
 
 
 @pytest.mark.parametrize(
@@ -334,19 +334,19 @@ def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
     [("vllm", True), ("vllm", False), ("llama.cpp", True), ("llama.cpp", False), ("sglang", True), ("sglang", False)],
 )
 def test_drafting_at_work_is_seen_and_so_is_its_absence(dialect, drafts, tmp_path):
-    with serving(dialect=dialect, drafts=drafts) as server:
-        record = gathered(server, tmp_path / "s.jsonl")
+    with run_server(dialect=dialect, drafts=drafts) as server:
+        record = collect_one(server, tmp_path / "s.jsonl")
     assert record.drafted is drafts and record.counts.drafted == (80 if drafts else 0)
 
 
 def test_drafting_that_a_server_does_not_show_is_neither(tmp_path):
-    with serving(dialect="transformers", drafts=True) as server:
-        assert gathered(server, tmp_path / "s.jsonl").drafted is None
+    with run_server(dialect="transformers", drafts=True) as server:
+        assert collect_one(server, tmp_path / "s.jsonl").drafted is None
 
 
 def test_an_end_token_that_the_server_keeps_to_itself_is_counted(tmp_path):
-    with serving(probs=lambda ids: [0.5, 0.25, 0.25], strips_end=True, encode=lambda text: [1]) as server:
-        record = gathered(server, tmp_path / "s.jsonl")
+    with run_server(probs=lambda ids: [0.5, 0.25, 0.25], strips_end=True, encode=lambda text: [1]) as server:
+        record = collect_one(server, tmp_path / "s.jsonl")
     file = read_samples(tmp_path / "s.jsonl")
     ended = file.stop_reasons.count("stop")
     assert record.counts.without_end == record.counts.ended == ended > 0
@@ -362,42 +362,42 @@ def test_the_seeds_of_two_files_and_of_the_probes_never_meet():
 
 
 def test_a_file_that_would_be_too_large_is_refused_before_anything_is_asked(tmp_path):
-    with serving() as server:
+    with run_server() as server:
         with pytest.raises(SettingsError, match="would be larger than 200 MB"):
-            gathered(server, tmp_path / "s.jsonl", samples=1_000_000, sampling=SamplingRequest("word " * 200, 4))
+            collect_one(server, tmp_path / "s.jsonl", samples=1_000_000, sampling=SamplingRequest("word " * 200, 4))
         assert not (tmp_path / "s.jsonl").exists()
 
 
 # Two servers -------------------------------------------------------------------------------------------------------------------
 
 
-def of_both(folder):
+def list_paths(folder):
     return [folder / "samples.jsonl", folder / "against.jsonl"]
 
 
-def runs_of(order: list[str]) -> list[tuple[str, int]]:
+def list_runs(order: list[str]) -> list[tuple[str, int]]:
     return [(name, len(list(same))) for name, same in groupby(order)]
 
 
 @contextmanager
-def two_that_tell(order: list[str], **switches):
+def run_two_servers(order: list[str], **switches):
     """Two servers that write down when they were asked for a sample."""
 
     def tells(name):
         return lambda number: order.append(name) or 0.0
 
-    with serving(slow=tells("A"), **switches) as one, serving(slow=tells("B"), **switches) as two:
+    with run_server(slow=tells("A"), **switches) as one, run_server(slow=tells("B"), **switches) as two:
         yield [one, two]
 
 
 def test_two_servers_are_asked_in_turn_and_neither_always_first(tmp_path):
     """A B B A B A A B ... in batches of TURN rounds: whatever drifts meets both alike. Each server sees no request during the other's turn."""
     order: list[str] = []
-    with two_that_tell(order) as servers:
-        records = in_turn(servers, of_both(tmp_path), 10 * ROUNDS_PER_TURN, concurrency=2)
+    with run_two_servers(order) as servers:
+        records = collect_in_turn(servers, list_paths(tmp_path), 10 * ROUNDS_PER_TURN, concurrency=2)
     batch = 2 * ROUNDS_PER_TURN
     assert order[:2] == ["A", "B"], "the requests that settle the profiles"
-    assert runs_of(order[2:]) == [
+    assert list_runs(order[2:]) == [
         ("A", batch),
         ("B", 2 * batch),
         ("A", 2 * batch),
@@ -410,13 +410,13 @@ def test_two_servers_are_asked_in_turn_and_neither_always_first(tmp_path):
 
 def test_a_slow_server_is_not_left_behind(tmp_path):
     """However unlike their speeds: at every moment the two files differ by less than one batch."""
-    apart, paths = [], of_both(tmp_path)
+    apart, paths = [], list_paths(tmp_path)
 
     def on_progress(share: float, doing: str) -> None:
         apart.append(abs(int.__sub__(*(int(word) for word in doing.split(" of ")[0].split(" and ")))))
 
-    with serving(slow=lambda number: 0.01) as slow, serving() as quick:
-        in_turn([slow, quick], paths, 5 * ROUNDS_PER_TURN, on_progress=on_progress, concurrency=1)
+    with run_server(slow=lambda number: 0.01) as slow, run_server() as quick:
+        collect_in_turn([slow, quick], paths, 5 * ROUNDS_PER_TURN, on_progress=on_progress, concurrency=1)
     assert 0 < max(apart) <= ROUNDS_PER_TURN and apart[-1] == 0
 
 
@@ -430,54 +430,54 @@ def test_two_files_that_were_stopped_go_on_in_turn_and_become_what_they_would_ha
         if share >= 0.45:
             raise KeyboardInterrupt
 
-    with two_that_tell(order) as servers:
+    with run_two_servers(order) as servers:
         with pytest.raises(KeyboardInterrupt):
-            in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, on_progress=stop, concurrency=1)
-        first = [path.read_bytes() for path in of_both(kept)]
+            collect_in_turn(servers, list_paths(kept), 6 * ROUNDS_PER_TURN, on_progress=stop, concurrency=1)
+        first = [path.read_bytes() for path in list_paths(kept)]
         lines = [content.count(b"\n") for content in first]
         assert 5 * ROUNDS_PER_TURN <= sum(lines) < 8 * ROUNDS_PER_TURN and abs(lines[0] - lines[1]) <= ROUNDS_PER_TURN
-        assert [read_record(path).samples for path in of_both(kept)] == lines
+        assert [read_record(path).samples for path in list_paths(kept)] == lines
     order = []
-    with two_that_tell(order) as servers:
-        in_turn(servers, of_both(kept), 6 * ROUNDS_PER_TURN, concurrency=1)
+    with run_two_servers(order) as servers:
+        collect_in_turn(servers, list_paths(kept), 6 * ROUNDS_PER_TURN, concurrency=1)
         assert order.count("A") == 1 + 6 * ROUNDS_PER_TURN - lines[0] and order.count("B") == 1 + 6 * ROUNDS_PER_TURN - lines[1]
-        assert max(count for _, count in runs_of(order[2:])) <= 2 * ROUNDS_PER_TURN, "the rest is in turn too"
-        in_turn(servers, of_both(whole), 6 * ROUNDS_PER_TURN, concurrency=1)
-    for before, path, other in zip(first, of_both(kept), of_both(whole), strict=True):
+        assert max(count for _, count in list_runs(order[2:])) <= 2 * ROUNDS_PER_TURN, "the rest is in turn too"
+        collect_in_turn(servers, list_paths(whole), 6 * ROUNDS_PER_TURN, concurrency=1)
+    for before, path, other in zip(first, list_paths(kept), list_paths(whole), strict=True):
         assert path.read_bytes() == other.read_bytes() and path.read_bytes().startswith(before)
 
 
 def test_of_two_servers_the_one_that_fails_is_named_and_both_parts_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(waiting, "MAX_BACKOFF", 0.001)
     with (
-        serving() as good,
-        serving(fails=lambda number: 500 if number > 2 * ROUNDS_PER_TURN else 0) as bad,
+        run_server() as good,
+        run_server(fails=lambda number: 500 if number > 2 * ROUNDS_PER_TURN else 0) as bad,
         pytest.raises(EndpointError, match=r"^Second server: .* status 500"),
     ):
-        in_turn([good, bad], of_both(tmp_path), 6 * ROUNDS_PER_TURN, concurrency=1)
-    assert [len(read_samples(path).samples) for path in of_both(tmp_path)] == [ROUNDS_PER_TURN, 2 * ROUNDS_PER_TURN - 1]
+        collect_in_turn([good, bad], list_paths(tmp_path), 6 * ROUNDS_PER_TURN, concurrency=1)
+    assert [len(read_samples(path).samples) for path in list_paths(tmp_path)] == [ROUNDS_PER_TURN, 2 * ROUNDS_PER_TURN - 1]
 
 
 def test_a_second_file_of_other_questions_is_refused_before_the_first_is_written(tmp_path):
-    one, two = of_both(tmp_path)
+    one, two = list_paths(tmp_path)
     two.write_text("something\n")
-    with serving() as server, pytest.raises(SettingsError, match="without a record of who sampled it"):
-        in_turn([server, server], [one, two], 10)
+    with run_server() as server, pytest.raises(SettingsError, match="without a record of who sampled it"):
+        collect_in_turn([server, server], [one, two], 10)
     assert not one.exists() and not record_path(one).exists()
 
 
 def test_each_of_two_servers_keeps_to_its_own_rate(tmp_path):
     """Twenty requests to each at 50 per second take at least 0.38 s: the first goes at once."""
-    with serving() as one, serving() as two:
+    with run_server() as one, run_server() as two:
         began = time.monotonic()
-        in_turn([one, two], of_both(tmp_path), 20, rate=50.0, concurrency=2)
+        collect_in_turn([one, two], list_paths(tmp_path), 20, rate=50.0, concurrency=2)
         assert time.monotonic() - began > 0.37 and [len(server.seen.bodies) for server in (one, two)] == [21, 21]
 
 
 def test_what_one_server_drafts_for_two_files_is_counted_for_each(tmp_path):
     """Its counters know nothing of files, so they are read around each turn."""
-    with serving(drafts=True) as server:
-        records = in_turn([server, server], of_both(tmp_path), 40)
+    with run_server(drafts=True) as server:
+        records = collect_in_turn([server, server], list_paths(tmp_path), 40)
     assert [record.counts.drafted for record in records] == [80, 80]
 
 
@@ -488,8 +488,8 @@ def test_numbers_out_of_range_are_refused(fields):
 
 
 def test_no_thread_is_left_when_the_work_is_done(tmp_path):
-    with serving() as server:
-        gathered(server, tmp_path / "s.jsonl")
+    with run_server() as server:
+        collect_one(server, tmp_path / "s.jsonl")
     deadline = time.monotonic() + 5.0
     while any(thread.name.startswith("asking") for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -16,8 +16,8 @@ from specviz.__main__ import main
 from specviz.audit.collection_size import compute_first_seed
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
-from tests.audit.of_pair import of_pair
-from tests.audit.server import serving
+from tests.audit.of_pair import answer_from_pair
+from tests.audit.server import run_server
 
 ASKED = ("--prompt", "Once upon", "--max-new-tokens", "2", "--samples", "200", "--min-tv", "0.5")
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -27,13 +27,13 @@ pytestmark = pytest.mark.usefixtures("short_preflight")
 
 
 @pytest.fixture
-def local(pair, pair_folders, monkeypatch):
+def local_pair(pair, pair_folders, monkeypatch):
     """Options that name the tiny pair, which is read once."""
     monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
     return ("--target", str(pair_folders[0]), "--draft", str(pair_folders[1]))
 
 
-def bent(probs: np.ndarray) -> np.ndarray:
+def bend_probs(probs: np.ndarray) -> np.ndarray:
     """Another distribution: the six likeliest tokens become a quarter as likely."""
     order, changed = np.argsort(-probs), probs.copy()
     changed[order[:6]] *= 0.25
@@ -42,11 +42,11 @@ def bent(probs: np.ndarray) -> np.ndarray:
 
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("dialect", ["vllm", pytest.param("transformers", marks=pytest.mark.slow)])
-def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local, capsys, tmp_path):
+def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local_pair, capsys, tmp_path):
     out = tmp_path / "audit"
     length = ("--max-new-tokens", "1") if dialect == "transformers" else ("--max-tokens", "3")
-    with serving(dialect=dialect, drafts=True, **of_pair(pair)) as server:
-        code = main(["audit", server.url, *ASKED, *local, *length, "--format", "json", "--out", str(out)])
+    with run_server(dialect=dialect, drafts=True, **answer_from_pair(pair)) as server:
+        code = main(["audit", server.url, *ASKED, *local_pair, *length, "--format", "json", "--out", str(out)])
     said = capsys.readouterr()
     report = json.loads(said.out)
     assert code == 0 and report["verdict"] == "consistent" and not find_changes(report)
@@ -59,25 +59,25 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
     assert "samples per second" in said.err and "detect a total variation of" in said.err
 
 
-def test_texts_are_compared_whole_so_a_longer_request_is_refused_before_the_first_sample(pair, local, capsys, tmp_path):
-    with serving(dialect="transformers", **of_pair(pair)) as server:
+def test_texts_are_compared_whole_so_a_longer_request_is_refused_before_the_first_sample(pair, local_pair, capsys, tmp_path):
+    with run_server(dialect="transformers", **answer_from_pair(pair)) as server:
         code = main(
-            ["audit", server.url, *ASKED, *local, "--max-new-tokens", "2", "--max-tokens", "3", "--out", str(tmp_path / "a")]
+            ["audit", server.url, *ASKED, *local_pair, "--max-new-tokens", "2", "--max-tokens", "3", "--out", str(tmp_path / "a")]
         )
     assert code == 2 and "max-tokens must be 2, the --max-new-tokens" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_wrong_server_is_rejected(pair, local, capsys, tmp_path):
-    with serving(drafts=True, **of_pair(pair, bent)) as server:
-        code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--out", str(tmp_path / "a")])
+def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
+    with run_server(drafts=True, **answer_from_pair(pair, bend_probs)) as server:
+        code = main(["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--out", str(tmp_path / "a")])
     assert code == 1 and "Rejected" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, capsys, tmp_path):
-    with serving(drafts=True, **of_pair(pair)) as on, serving(**of_pair(pair)) as off:
+    with run_server(drafts=True, **answer_from_pair(pair)) as on, run_server(**answer_from_pair(pair)) as off:
         code = main(["audit", on.url, "--against", off.url, *ASKED, "--max-new-tokens", "3", "--out", str(tmp_path)])
     assert code == 0 and "Speculation was seen at work" in capsys.readouterr().out
     seeds = [
@@ -88,7 +88,7 @@ def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, 
 
 
 def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_sample(capsys, tmp_path):
-    with serving() as one, serving(dialect="generic") as two:
+    with run_server() as one, run_server(dialect="generic") as two:
         code = main(["audit", one.url, "--against", two.url, "--prompt", "a b", "--max-new-tokens", "2", "--samples", "9", "--out", str(tmp_path / "a")])  # fmt: skip
     assert code == 2 and "The first server gives token ids, the second text" in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
@@ -98,7 +98,7 @@ def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_s
 @pytest.mark.usefixtures("no_pictures")
 def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
     """Top-k 3 leaves tokens that have a tenth of the mass: 500 samples of each show that with certainty."""
-    with serving(**of_pair(pair)) as server:
+    with run_server(**answer_from_pair(pair)) as server:
         code = main(
             ["audit", server.url, "--against-body", '{"top_k": 3}', *ASKED, "--samples", "500", "--out", str(tmp_path / "a")]
         )
@@ -107,22 +107,22 @@ def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
         assert script in capsys.readouterr().out and "'top_k': 3" in script and "'top_k': -1" in script
 
 
-def test_a_check_stops_the_audit_before_the_first_sample_and_nothing_is_written(pair, local, capsys, tmp_path):
-    with serving(greedy=True, **of_pair(pair)) as server:
-        code = main(["audit", server.url, *ASKED, *local, "--out", str(tmp_path / "a")])
+def test_a_check_stops_the_audit_before_the_first_sample_and_nothing_is_written(pair, local_pair, capsys, tmp_path):
+    with run_server(greedy=True, **answer_from_pair(pair)) as server:
+        code = main(["audit", server.url, *ASKED, *local_pair, "--out", str(tmp_path / "a")])
     said = capsys.readouterr()
     assert code == 2 and "the server does not sample" in said.err and "--ignore-checks" in said.err and not said.out
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, local, capsys, tmp_path, monkeypatch):
+def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, local_pair, capsys, tmp_path, monkeypatch):
     from specviz.audit import endpoint
 
     monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
     first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 60)  # the seeds of the samples: the probes have others
-    command = [*ASKED, *local, "--samples", "60", "--out", str(tmp_path / "a")]
-    with serving(dialect="llama.cpp", **of_pair(pair)) as server:
+    command = [*ASKED, *local_pair, "--samples", "60", "--out", str(tmp_path / "a")]
+    with run_server(dialect="llama.cpp", **answer_from_pair(pair)) as server:
         server.switches.fails = lambda number: (
             500 if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30 else 0
         )
@@ -153,11 +153,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local, capsys, tmp_path):
+def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local_pair, capsys, tmp_path):
     break_, sentence = FAULTS[fault]
     first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 60)  # the seeds of the samples
-    command = [*ASKED, *local, "--samples", "60", "--timeout", "0.5", "--out", str(tmp_path / "a")]
-    with serving(dialect="llama.cpp", **of_pair(pair)) as server:
+    command = [*ASKED, *local_pair, "--samples", "60", "--timeout", "0.5", "--out", str(tmp_path / "a")]
+    with run_server(dialect="llama.cpp", **answer_from_pair(pair)) as server:
 
         def fails(number: int) -> int:
             if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30:
@@ -174,7 +174,7 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local, capsys, tmp_path, monkeypatch):
+def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local_pair, capsys, tmp_path, monkeypatch):
     """Each request fails with probability 1/2, at most 8 times with one body, and the first six do not: so none can fail 20 times."""
     from specviz.audit import endpoint
 
@@ -188,33 +188,35 @@ def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, loca
         failures[body] += 1
         return 500
 
-    with serving(drafts=True, fails=fail, **of_pair(pair)) as server:
-        code = main(["audit", server.url, *ASKED, *local, "--max-tokens", "3", "--samples", "100", "--out", str(tmp_path / "a")])
+    with run_server(drafts=True, fails=fail, **answer_from_pair(pair)) as server:
+        code = main(
+            ["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--samples", "100", "--out", str(tmp_path / "a")]
+        )
     assert code == 0 and "Consistent" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, local, capsys, tmp_path, monkeypatch):
+def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, local_pair, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(pair.tokenizer, "chat_template", TEMPLATE, raising=False)
     text = f"{pair.tokenizer.bos_token}<user>Once upon<assistant>"
 
     def encode(chat: str) -> list[int]:
         return list(pair.encode(chat.replace("TEMPLATE", f"{pair.tokenizer.bos_token}<user>") + "<assistant>"))
 
-    options = ["--chat", *ASKED, *local, "--samples", "100"]
-    with serving(template="TEMPLATE", **of_pair(pair, deepest=60) | {"encode": encode}) as server:
+    options = ["--chat", *ASKED, *local_pair, "--samples", "100"]
+    with run_server(template="TEMPLATE", **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
         assert main(["audit", server.url, *options, "--out", str(tmp_path / "a")]) == 0
     assert json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["settings"]["prompt"] == text
-    with serving(template="another ", **of_pair(pair, deepest=60) | {"encode": encode}) as server:
+    with run_server(template="another ", **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
         assert main(["audit", server.url, *options, "--out", str(tmp_path / "b")]) == 2
     assert "another chat template" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_key_is_in_no_file_and_no_word(pair, local, capsys, tmp_path, monkeypatch):
+def test_the_key_is_in_no_file_and_no_word(pair, local_pair, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
-    with serving(key="hunter2-hunter2", greedy=True, **of_pair(pair)) as server:
-        main(["audit", server.url, *ASKED, *local, "--api-key-variable", "SERVER_KEY", "--ignore-checks", "--samples", "40", "--out", str(tmp_path / "a")])  # fmt: skip
+    with run_server(key="hunter2-hunter2", greedy=True, **answer_from_pair(pair)) as server:
+        main(["audit", server.url, *ASKED, *local_pair, "--api-key-variable", "SERVER_KEY", "--ignore-checks", "--samples", "40", "--out", str(tmp_path / "a")])  # fmt: skip
     said = capsys.readouterr()
     written = "".join(
         path.read_text(errors="replace") for path in (tmp_path / "a").rglob("*") if path.is_file() and path.suffix != ".zip"
@@ -228,7 +230,7 @@ def test_the_key_is_in_no_file_and_no_word(pair, local, capsys, tmp_path, monkey
 @pytest.mark.usefixtures("no_pictures")
 def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
-    with serving() as first, serving() as second:
+    with run_server() as first, run_server() as second:
         main(["audit", first.url, "--against", second.url, "--prompt", "a b", "--max-new-tokens", "3", "--samples", "30", "--api-key-variable", "SERVER_KEY",
               "--out", str(tmp_path / "a")])  # fmt: skip
         assert all(headers["Authorization"] == "Bearer hunter2-hunter2" for headers in first.seen.headers)

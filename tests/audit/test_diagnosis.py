@@ -32,7 +32,7 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA
 from tests import tables
-from tests.audit.served import PROMPT, after_one_token, draw_buggy_samples, drawn_from, settings_of
+from tests.audit.served import PROMPT, build_settings, draw_after_one_token, draw_buggy_samples, draw_from_tables
 from tests.chance import SEED
 
 SETTINGS, IDS = Settings(gamma=2, max_new_tokens=3), (0, 1)
@@ -40,7 +40,7 @@ OPEN = open_tables(*tables.pair("random", 5, 6, 40))
 MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 
 
-def on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
+def diagnose_on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     target, draft = open_(settings)
     reading = build_prefix_table(target, draft, IDS, samples)
     found = score_bugs(reading, settings, (reading.p, reading.q), reading.q, total or settings.max_new_tokens)
@@ -50,20 +50,20 @@ def on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
 @pytest.mark.parametrize("name", MADE)
 def test_a_mistake_on_two_networks_is_named(name, pair):
     """1,500 samples of three tokens."""
-    settings = settings_of(pair)
+    settings = build_settings(pair)
     found = diagnose(pair, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens)
     assert found.named == (name,)
     assert found.matches[0].mistake == name and found.matches[0].log10_ratio > 40
     assert f"Looks like {name}," in found.sentence and "against a correct decoder" in found.sentence
     assert found.first_difference.position == 1 and found.first_difference.prefix == () and found.first_difference.p_value < 1e-3
-    assert all(one.seen > one.exact for one in found.first_difference.gains) and all(
-        one.seen < one.exact for one in found.first_difference.loses
+    assert all(one.observed > one.expected for one in found.first_difference.gains) and all(
+        one.observed < one.expected for one in found.first_difference.loses
     )
 
 
 @pytest.mark.parametrize("name", ("target", "speculative"))
 def test_a_correct_decoder_is_named_as_nothing(name, pair):
-    settings = settings_of(pair)
+    settings = build_settings(pair)
     found = diagnose(pair, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens)
     assert found.named == () and found.sentence.startswith("None of the known mistakes explains these samples.")
     assert found.first_difference is None
@@ -71,15 +71,15 @@ def test_a_correct_decoder_is_named_as_nothing(name, pair):
 
 @pytest.mark.parametrize("greedy", (False, True))
 def test_what_the_draft_did_is_told_where_the_samples_tell(greedy):
-    samples = drawn_from(OPEN, "R5", greedy, IDS, SETTINGS, 6000)
-    _, _, found = on_table(samples)
+    samples = draw_from_tables(OPEN, "R5", greedy, IDS, SETTINGS, 6000)
+    _, _, found = diagnose_on_table(samples)
     assert found.named[0] == "R5"
     assert ("the draft takes its likeliest token" if greedy else "the draft draws its tokens") in found.matches[0].words
 
 
 def test_a_server_that_drafts_from_the_second_token_on_parts_at_the_second_token():
     """As servers do whose first token comes from reading the prompt."""
-    _, _, found = on_table(after_one_token(OPEN, "pass-temperature", IDS, SETTINGS, 6000))
+    _, _, found = diagnose_on_table(draw_after_one_token(OPEN, "pass-temperature", IDS, SETTINGS, 6000))
     assert found.named == ("pass-temperature",) and "drafting begins at the second token" in found.matches[0].words
     assert found.first_difference.position == 2 and len(found.first_difference.prefix) == 1
 
@@ -87,8 +87,8 @@ def test_a_server_that_drafts_from_the_second_token_on_parts_at_the_second_token
 def test_a_temperature_between_those_of_the_grid_is_found():
     """Drawn at the mutant's half temperature of 1.2, which is 0.6: between 0.5 and 0.75 of the temperature that the rule is asked for."""
     settings = Settings(gamma=2, max_new_tokens=3, temperature=1.2)
-    samples = drawn_from(OPEN, "pass-temperature", False, IDS, settings, 6000)
-    _, _, found = on_table(samples, settings=settings)
+    samples = draw_from_tables(OPEN, "pass-temperature", False, IDS, settings, 6000)
+    _, _, found = diagnose_on_table(samples, settings=settings)
     assert found.named[0] == "pass-temperature" and "temperature 0.6" in found.matches[0].words
 
 
@@ -110,7 +110,7 @@ def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
         for k, factor in enumerate((0.1, 4.0))
     ]
     settings = Settings(gamma=1, max_new_tokens=2)
-    _, _, found = on_table(Samples(np.concatenate(arms), settings.to_record(), "mixed"), settings=settings)
+    _, _, found = diagnose_on_table(Samples(np.concatenate(arms), settings.to_record(), "mixed"), settings=settings)
     assert found.named == ("pass-temperature",) and MIXED in found.matches[0].words
 
 
@@ -125,7 +125,7 @@ def test_temperatures_may_differ_from_place_to_place():
             others = p.clone().index_fill_(0, torch.tensor([guess]), 0.0)
             ids.append(guess if dice.random() < p[guess] else int(dice.choice(6, p=(others / others.sum()).numpy())))
         rows.append(ids)
-    _, _, found = on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"), total=4)
+    _, _, found = diagnose_on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"), total=4)
     first = found.matches[0]
     assert found.named == ("pass-temperature",) and first.fit > ALPHA and first.explained > 0.99
     assert MIXED in first.words and "infinite" in first.words and "negative" in first.words
@@ -142,20 +142,20 @@ def test_a_temperature_of_0_writes_the_draft_token_and_ends_the_round():
             ids.append(int(dice.integers(6)) if hot else int(draft.probs((*IDS, *ids)).argmax()))
         ids.append(int(dice.choice(6, p=target.probs((*IDS, *ids)).numpy())))
         rows.append(ids)
-    _, _, found = on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"))
+    _, _, found = diagnose_on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"))
     assert found.named == ("pass-temperature",) and f"{MIXED}: 0 (" in found.matches[0].words
     assert "the draft takes its likeliest token" in found.matches[0].words and found.first_difference.position == 2
 
 
 def test_plain_sampling_at_another_temperature_is_no_mistake_of_speculation():
-    cooler = drawn_from(OPEN, "no-bonus", False, IDS, Settings(gamma=2, max_new_tokens=3, temperature=0.5), 4000)
-    _, _, found = on_table(Samples(cooler.tokens, SETTINGS.to_record(), "cooler"))
+    cooler = draw_from_tables(OPEN, "no-bonus", False, IDS, Settings(gamma=2, max_new_tokens=3, temperature=0.5), 4000)
+    _, _, found = diagnose_on_table(Samples(cooler.tokens, SETTINGS.to_record(), "cooler"))
     assert found.named[0] == "settings" and "plain sampling under other settings (temperature 0.5)" in found.sentence
 
 
 def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compared(pair):
     """A target that stands for its own draft would make R18 exact."""
-    settings, alone = settings_of(pair), replace(pair, draft=pair.target)
+    settings, alone = build_settings(pair), replace(pair, draft=pair.target)
     for name, named in (("pass-temperature", ("pass-temperature",)), ("R18", ())):
         found = diagnose(
             alone, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens, drafting=False
@@ -165,17 +165,17 @@ def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compare
 
 def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
     """Every third sample has its first token replaced by one in the middle of the target's order there, which no temperature prefers."""
-    samples = drawn_from(OPEN, "no-bonus", False, IDS, SETTINGS, 4000)
+    samples = draw_from_tables(OPEN, "no-bonus", False, IDS, SETTINGS, 4000)
     rare = int(OPEN(SETTINGS)[0].probs(IDS).argsort()[3])
     samples.tokens[::3, 0] = rare
-    _, _, found = on_table(samples)
+    _, _, found = diagnose_on_table(samples)
     assert found.named == () and "None of the known mistakes" in found.sentence
     assert found.first_difference.position == 1 and found.first_difference.gains[0].token == rare
 
 
 def test_the_exact_distribution_explains_nothing_and_the_frequencies_themselves_everything():
-    samples = drawn_from(OPEN, "R18", False, IDS, SETTINGS, 4000)
-    reading, _, _ = on_table(samples)
+    samples = draw_from_tables(OPEN, "R18", False, IDS, SETTINGS, 4000)
+    reading, _, _ = diagnose_on_table(samples)
     counts = torch.stack([reading.count_tokens(prefix) for prefix in range(len(reading.prefixes))])
     assert compute_explained_share(reading, counts, reading.p) == 0.0
     assert compute_explained_share(reading, counts, counts / counts.sum(-1, keepdim=True)) > 0.99
@@ -187,7 +187,7 @@ def test_likely_tokens_that_never_come_are_part_of_the_deviation():
     probs = torch.full((1, vocabulary), 0.2 / (vocabulary - 2), dtype=torch.float64)
     probs[0, :2] = 0.4
     counts = torch.from_numpy(np.bincount(dice.integers(2, vocabulary, 400), minlength=vocabulary)).double()[None]
-    reading, _, _ = on_table(drawn_from(OPEN, "R18", False, IDS, SETTINGS, 400))
+    reading, _, _ = diagnose_on_table(draw_from_tables(OPEN, "R18", False, IDS, SETTINGS, 400))
     alike = torch.full_like(probs, 1.0 / vocabulary)
     one = replace(reading, prefixes=((),), p=probs)
     assert compute_explained_share(one, counts, probs) == 0.0 and compute_explained_share(one, counts, alike) > 0.95
@@ -201,8 +201,8 @@ def test_a_token_that_a_decoder_never_writes_does_not_fit_it():
 
 
 def test_only_prefixes_that_enough_samples_share_are_read():
-    samples = drawn_from(OPEN, "R5", False, IDS, SETTINGS, 300)
-    reading, _, _ = on_table(samples)
+    samples = draw_from_tables(OPEN, "R5", False, IDS, SETTINGS, 300)
+    reading, _, _ = diagnose_on_table(samples)
     totals = np.bincount(reading.edge, weights=reading.count)
     assert totals.min() >= MIN_SAMPLES_PER_PREFIX and reading.prefixes[0] == ()
     assert {prefix[:-1] for prefix in reading.prefixes if prefix} <= set(reading.prefixes)

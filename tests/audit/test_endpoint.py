@@ -9,7 +9,7 @@ import pytest
 
 from specviz.audit.endpoint import MAX_ANSWER_BYTES, Endpoint, normalize_url, read_key
 from specviz.errors import EndpointError, SettingsError
-from tests.audit.server import serving
+from tests.audit.server import run_server
 
 ASKED = {"prompt": "Once upon", "max_tokens": 3, "seed": 5, "temperature": 1.0}
 
@@ -64,7 +64,7 @@ def test_a_key_comes_from_the_environment_and_stands_in_no_sentence(monkeypatch)
 
 
 def test_a_key_is_sent_and_its_absence_is_explained():
-    with serving(key="hunter2") as server:
+    with run_server(key="hunter2") as server:
         assert ask(server, key="hunter2")["choices"]
         with pytest.raises(EndpointError, match=r"status 401 \(Unauthorized\); name the environment variable"):
             ask(server)
@@ -87,14 +87,14 @@ def test_a_key_is_sent_and_its_absence_is_explained():
 )
 def test_every_fault_is_a_sentence_in_a_bounded_time(fault, sentence):
     began = time.monotonic()
-    with serving(**fault) as server, pytest.raises(EndpointError, match=sentence) as error:
+    with run_server(**fault) as server, pytest.raises(EndpointError, match=sentence) as error:
         ask(server, timeout=5.0 if "endless" in fault else 0.2)
     assert time.monotonic() - began < 30.0 and "\n" not in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
 def test_a_port_where_nobody_listens_is_a_sentence():
-    with serving() as server:
+    with run_server() as server:
         url = server.url
     endpoint = Endpoint(url)
     with pytest.raises(EndpointError, match="could not be reached"):
@@ -103,20 +103,20 @@ def test_a_port_where_nobody_listens_is_a_sentence():
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_server_that_fails_now_and_then_is_asked_again_with_the_same_seed(status):
-    with serving(fails=lambda number: status if number < 3 else 0) as server:
+    with run_server(fails=lambda number: status if number < 3 else 0) as server:
         assert len(ask(server)["choices"]) == 1
         assert [body["seed"] for body in server.seen.bodies] == [5, 5, 5]
 
 
 def test_an_answer_that_a_broken_connection_lost_is_asked_for_once_more_and_returned_once():
     """The server has drawn the sample twice, with one seed; one of the two answers arrives."""
-    with serving(cut=lambda number: number == 1) as server:
+    with run_server(cut=lambda number: number == 1) as server:
         assert len(ask(server)["choices"]) == 1
         assert len(server.seen.bodies) == 2 and server.seen.bodies[0] == server.seen.bodies[1]
 
 
 def test_connections_that_a_server_drops_after_each_answer_do_not_matter():
-    with serving(closes_after=1) as server:
+    with run_server(closes_after=1) as server:
         endpoint = Endpoint(server.url)
         assert all(endpoint.request_json("/completions", ASKED, 2)["choices"] for _ in range(20))
         assert len(server.seen.bodies) <= 40
@@ -124,7 +124,7 @@ def test_connections_that_a_server_drops_after_each_answer_do_not_matter():
 
 
 def test_what_a_server_writes_into_an_error_cannot_reach_the_terminal():
-    with serving(redirects="http://x/\x1b[31m") as server, pytest.raises(EndpointError) as error:
+    with run_server(redirects="http://x/\x1b[31m") as server, pytest.raises(EndpointError) as error:
         ask(server)
     assert "\x1b" not in str(error.value)
 

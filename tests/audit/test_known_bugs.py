@@ -33,7 +33,7 @@ GREEDY = ("R4", "R5", "R7", "R9", "R11", "R18", "pass-temperature")
 LEFT_OUT = ("R10", "no-bonus", "R35", "kept-rest", "best-drawn")
 
 
-def everything(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[PrefixTable, list[KnownBug]]:
+def list_bugs(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[PrefixTable, list[KnownBug]]:
     """All prefixes of tables, as if every text had been sampled, and every known mistake on them."""
     texts = np.array(list(product(range(vocabulary), repeat=LENGTH)) * MIN_SAMPLES_PER_PREFIX, dtype=np.int32)
     target, draft = open_(settings)
@@ -54,7 +54,7 @@ def enumerate_texts(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule
     return texts
 
 
-def decoder(name: str, greedy: bool, settings: Settings, open_) -> dict[tuple[int, ...], float]:
+def enumerate_decoder(name: str, greedy: bool, settings: Settings, open_) -> dict[tuple[int, ...], float]:
     """What the mutant writes, on a draft that draws or on one that takes its likeliest token."""
     opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
     made = BUGS[name].build(opened, settings)
@@ -72,13 +72,13 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
     vocabulary = 4 if settings.top_k else 3
     for seed in range(3):
         open_ = open_tables(*tables.pair("random", seed, vocabulary, 12))
-        reading, ways = everything(open_, settings, vocabulary)
+        reading, ways = list_bugs(open_, settings, vocabulary)
         inherent = name in ("R1", "R3", "R20", "R21")
         one = next(
             one for one in ways if one.mistake == name and one.greedy is (greedy or inherent) and one.factor in (None, 0.5)
         )
         apart = compute_text_tv(
-            enumerate_texts(one, reading, DraftSchedule(0, gamma, LENGTH)), decoder(name, greedy, settings, open_)
+            enumerate_texts(one, reading, DraftSchedule(0, gamma, LENGTH)), enumerate_decoder(name, greedy, settings, open_)
         )
         assert apart < (3.0 / SHARED_UNIFORMS if name == "R7" else 1e-9)
 
@@ -87,7 +87,7 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
     """By fractions: the production rule never meets a draft token of q = 0, but servers divide by it and accept."""
     for seed in range(3):
         p, q = tables.pair("random", seed, 3, 12)
-        reading, ways = everything(open_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
+        reading, ways = list_bugs(open_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
         one = next(one for one in ways if one.mistake == "gate" and one.greedy)
         sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
         expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
@@ -102,7 +102,7 @@ def test_every_mutant_is_compared_or_named_as_left_out():
 @pytest.mark.parametrize("temperature", (1.0, 0.5))
 def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(temperature):
     settings = Settings(temperature=temperature, top_p=0.9, gamma=2, max_new_tokens=LENGTH)
-    reading, ways = everything(open_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
+    reading, ways = list_bugs(open_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
     assert {one.mistake for one in ways} == {*COVERED, SETTINGS} - {"R3"}
     for one in ways:
         for schedule in list_schedules(LENGTH, LENGTH):

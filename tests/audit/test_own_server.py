@@ -17,14 +17,14 @@ from specviz.__main__ import main as command
 from specviz.decoding.samples import NONE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.models.pairs import loading
-from tests.audit.served import PROMPT, settings_of
+from tests.audit.served import PROMPT, build_settings
 from tools.servers.own import BuggyDecoder, CompletionsApi, main, start_http_server
 
 pytestmark = pytest.mark.usefixtures("short_preflight")
 
 
 @pytest.fixture
-def served(pair):
+def start_server(pair):
     """mistake -> the address of a running server and its Api."""
     running = []
 
@@ -50,7 +50,7 @@ def request_json(url: str, body: object = None) -> dict:
     return json.loads(content) if "json" in answer.headers["Content-Type"] else {"text": content}
 
 
-def audited(url: str, out: Path, pair_folders, samples: int, tv: float) -> int:
+def run_audit(url: str, out: Path, pair_folders, samples: int, tv: float) -> int:
     """The exit code of the command, which knows the server as vLLM."""
     options = ["--model", "tiny", "--prompt", PROMPT, "--max-new-tokens", "3", "--choices", "50", "--concurrency", "2"]
     options += ["--samples", str(samples), "--min-tv", str(tv)]
@@ -64,11 +64,11 @@ def audited(url: str, out: Path, pair_folders, samples: int, tv: float) -> int:
     (("R18", 300), *(pytest.param(name, 1500, marks=pytest.mark.slow) for name in ("R1", "R5", "gate", "pass-temperature"))),
 )
 def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
-    mistake, samples, served, pair, pair_folders, monkeypatch, capsys, tmp_path
+    mistake, samples, start_server, pair, pair_folders, monkeypatch, capsys, tmp_path
 ):
     monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
-    url, api = served(mistake)
-    assert audited(url, tmp_path / "a", pair_folders, samples, 0.9) == 1
+    url, api = start_server(mistake)
+    assert run_audit(url, tmp_path / "a", pair_folders, samples, 0.9) == 1
     audit = json.loads(capsys.readouterr().out)["audit"]
     assert audit["diagnosis"]["named"] == [mistake] and audit["speculation"]["drafted"] is True
     assert f"{url}/v1/completions" in audit["reproduction"]["script"] and audit["servers"][0]["profile"] == "vLLM"
@@ -77,24 +77,24 @@ def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
-def test_the_correct_decoder_behind_the_protocol_is_consistent(served, pair, pair_folders, monkeypatch, tmp_path):
+def test_the_correct_decoder_behind_the_protocol_is_consistent(start_server, pair, pair_folders, monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
-    assert audited(served("none")[0], tmp_path / "a", pair_folders, 1500, 0.3) == 0
+    assert run_audit(start_server("none")[0], tmp_path / "a", pair_folders, 1500, 0.3) == 0
 
 
 @pytest.mark.parametrize("mistake", ("R5", "R8"))
 def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
     """R5 on shared distributions, R8 through the engine."""
-    written = BuggyDecoder(pair, mistake, 2).write(pair.encode(PROMPT), settings_of(pair, seed=0), range(5))
+    written = BuggyDecoder(pair, mistake, 2).write(pair.encode(PROMPT), build_settings(pair, seed=0), range(5))
     for seed, ids in enumerate(written):
-        settings = settings_of(pair, seed=seed)
+        settings = build_settings(pair, seed=seed)
         mode = ENGINE if mistake == "R8" else SHARED
         tokens = build_decoder(mistake, pair, settings, pair.encode(PROMPT)).sample(mode, 0, 1).tokens[0]
         assert ids == [token for token in tokens.tolist() if token != NONE]
 
 
-def test_it_says_of_itself_what_vllm_says(served):
-    url, api = served("none")
+def test_it_says_of_itself_what_vllm_says(start_server):
+    url, api = start_server("none")
     assert request_json(f"{url}/v1/models")["data"][0]["id"] == "tiny" and "version" in request_json(f"{url}/version")
     body = {"prompt": [5, 6], "max_tokens": 4, "n": 2, "seed": 3, "return_token_ids": True}
     first, again = (request_json(f"{url}/v1/completions", body) for _ in range(2))
@@ -118,8 +118,8 @@ def test_it_says_of_itself_what_vllm_says(served):
         ([], "must be a JSON object"),
     ),
 )
-def test_what_cannot_be_answered_is_refused_with_a_sentence(body, said, served):
-    url, _ = served("none")
+def test_what_cannot_be_answered_is_refused_with_a_sentence(body, said, start_server):
+    url, _ = start_server("none")
     with pytest.raises(urllib.error.HTTPError) as refused:
         request_json(f"{url}/v1/completions", body)
     assert refused.value.code == 400 and said in json.load(refused.value)["error"]["message"]

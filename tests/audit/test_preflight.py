@@ -15,13 +15,13 @@ from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import CHECKS, OUTCOMES, PreflightResult, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.sampling_request import SamplingRequest
-from tests.audit.server import ids_of, serving
+from tests.audit.server import encode_words, run_server
 
 CLEAN = ("vllm", "sglang", "llama.cpp", "transformers", "llama-cpp-python", "generic")
 PROMPT = "Once upon a time"
 
 
-def looked(server, length: int = 4, chat: bool = False, known=None, **extra) -> PreflightResult:
+def run_checks(server, length: int = 4, chat: bool = False, known=None, **extra) -> PreflightResult:
     endpoint = Endpoint(server.url, timeout=10.0)
     try:
         sampling = SamplingRequest(PROMPT, length, chat=chat, extra=extra)
@@ -32,7 +32,7 @@ def looked(server, length: int = 4, chat: bool = False, known=None, **extra) -> 
         endpoint.close()
 
 
-def states(found: PreflightResult) -> dict[str, str]:
+def list_states(found: PreflightResult) -> dict[str, str]:
     return {check.name: check.state for check in found.checks}
 
 
@@ -51,8 +51,8 @@ def test_every_check_has_its_sentences():
 @pytest.mark.parametrize("dialect", CLEAN)
 def test_a_server_without_faults_is_not_accused(dialect):
     """The samples of one request with seeds s, s + 1 and one seed for a list are how these servers are, and no accusation."""
-    with serving(dialect=dialect, drafts=True) as server:
-        found = looked(server, known=tuple(ids_of(PROMPT)))
+    with run_server(dialect=dialect, drafts=True) as server:
+        found = run_checks(server, known=tuple(encode_words(PROMPT)))
     usual = {"n samples with seeds s, s + 1, ...", "one seed for a list of prompts", "log probabilities of another distribution"}
     assert not found.blocking and set(list_caught(found)) <= usual
     assert len(found.checks) == 11 and found.concurrency == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
@@ -78,8 +78,8 @@ def test_a_server_without_faults_is_not_accused(dialect):
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_a_fault_that_makes_samples_worthless_stops_the_audit(wrong, name, words):
-    with serving(**wrong) as server:
-        found = looked(server, known=tuple(ids_of(PROMPT)))
+    with run_server(**wrong) as server:
+        found = run_checks(server, known=tuple(encode_words(PROMPT)))
     assert name in [check.name for check in found.blocking] and words in list_caught(found)[name]
 
 
@@ -101,8 +101,8 @@ def test_a_fault_that_makes_samples_worthless_stops_the_audit(wrong, name, words
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
-    with serving(**wrong) as server:
-        found = looked(server)
+    with run_server(**wrong) as server:
+        found = run_checks(server)
     assert words in list_caught(found)[name] and not found.blocking
     assert found.concurrency == (1 if "mixes_seeds" in wrong else 4)
     assert (found.choices == 1) == ("ignores_n" in wrong or "equal_choices" in wrong)
@@ -111,8 +111,8 @@ def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
 @pytest.mark.usefixtures("short_preflight")
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "llama.cpp"])
 def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(dialect):
-    with serving(dialect=dialect, drafts=True, drafts_from=3) as server:
-        short, long = looked(server, length=2), looked(server, length=3)
+    with run_server(dialect=dialect, drafts=True, drafts_from=3) as server:
+        short, long = run_checks(server, length=2), run_checks(server, length=3)
     assert [check.name for check in short.blocking] == ["requests too short to draft"]
     assert "ask for longer ones (--max-new-tokens, --max-tokens)" in list_caught(short)["requests too short to draft"]
     assert not long.blocking and long.drafted > 0
@@ -120,40 +120,40 @@ def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(diale
 
 @pytest.mark.usefixtures("short_preflight")
 def test_speculation_that_is_not_at_work_or_not_visible_is_said():
-    with serving(dialect="vllm") as server:
-        silent = looked(server)
-    with serving(dialect="transformers") as server:
-        blind = looked(server)
+    with run_server(dialect="vllm") as server:
+        silent = run_checks(server)
+    with run_server(dialect="transformers") as server:
+        blind = run_checks(server)
     assert silent.drafted == 0 and any("not seen at work" in check.sentence for check in silent.checks)
-    assert blind.drafted is None and states(blind)["requests too short to draft"] == "unknown"
+    assert blind.drafted is None and list_states(blind)["requests too short to draft"] == "unknown"
 
 
 @pytest.mark.usefixtures("short_preflight")
 def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
     """On a server that does not tell the tokens themselves."""
-    with serving(dialect="generic", template="system words <user>") as server:
-        found = looked(server, chat=True, known=tuple(ids_of(PROMPT)))
+    with run_server(dialect="generic", template="system words <user>") as server:
+        found = run_checks(server, chat=True, known=tuple(encode_words(PROMPT)))
     assert "read 6 tokens" in list_caught(found)["a prompt that is read differently"] and found.blocking
 
 
 @pytest.mark.usefixtures("short_preflight")
 def test_a_template_of_as_many_tokens_is_caught_where_the_server_can_be_asked_for_them():
-    with serving(dialect="llama.cpp", template="<other>") as server:
-        found = looked(server, chat=True, known=tuple(ids_of(f"<user>{PROMPT}")))
-        same = looked(server, chat=True, known=tuple(ids_of(f"<other>{PROMPT}")))
+    with run_server(dialect="llama.cpp", template="<other>") as server:
+        found = run_checks(server, chat=True, known=tuple(encode_words(f"<user>{PROMPT}")))
+        same = run_checks(server, chat=True, known=tuple(encode_words(f"<other>{PROMPT}")))
     assert "read the tokens" in list_caught(found)["a prompt that is read differently"] and found.blocking
-    assert states(same)["a prompt that is read differently"] == "safe"
+    assert list_states(same)["a prompt that is read differently"] == "safe"
 
 
 def test_few_reachable_tokens_are_no_proof_of_filters_where_no_temperature_is_high():
-    with serving(top_k=6) as server:
-        found = looked(server)
+    with run_server(top_k=6) as server:
+        found = run_checks(server)
     told = {check.name: check for check in found.checks}["filters that nobody asked for"]
     assert told.state == "unknown" and "6 different ones: filters may be on" in told.sentence and not found.blocking
 
 
 def test_a_small_vocabulary_is_no_filter():
-    with serving(dialect="llama.cpp", probs=lambda ids: [1 / 16] * 16, encode=lambda text: [1, 2]) as server:
+    with run_server(dialect="llama.cpp", probs=lambda ids: [1 / 16] * 16, encode=lambda text: [1, 2]) as server:
         endpoint = Endpoint(server.url)
         few = [
             run_preflight(
@@ -174,7 +174,7 @@ def test_looking_can_be_stopped_between_any_two_answers():
         if doing.endswith("filters") and told.count(doing) > 5:
             raise KeyboardInterrupt
 
-    with serving(dialect="llama.cpp", slow=lambda number: 0.002) as server:
+    with run_server(dialect="llama.cpp", slow=lambda number: 0.002) as server:
         endpoint = Endpoint(server.url)
         probe = ServerProbe(endpoint, recognize_server(endpoint).profile, SamplingRequest(PROMPT, 4), 4, 9)
         with pytest.raises(KeyboardInterrupt):

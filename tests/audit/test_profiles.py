@@ -17,7 +17,7 @@ from specviz.audit.profiles.transformers_serve import TransformersProfile
 from specviz.audit.profiles.vllm import VllmProfile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
-from tests.audit.server import serving
+from tests.audit.server import run_server
 
 NAMES = {
     "vllm": "vLLM",
@@ -42,7 +42,7 @@ def settle_profile(server, sampling: SamplingRequest = PLAIN):
 
 @pytest.mark.parametrize(("dialect", "name"), NAMES.items())
 def test_each_server_is_known_by_its_answers_and_gives_a_sample(dialect, name):
-    with serving(dialect=dialect) as server:
+    with run_server(dialect=dialect) as server:
         profile, answer, said = settle_profile(server)
         (sample,) = answer.samples
         assert profile.name == name and not said
@@ -53,7 +53,7 @@ def test_each_server_is_known_by_its_answers_and_gives_a_sample(dialect, name):
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_a_chat_sends_messages_and_its_answer_is_read(dialect):
-    with serving(dialect=dialect) as server:
+    with run_server(dialect=dialect) as server:
         _, answer, _ = settle_profile(server, SamplingRequest("Hello there", 4, chat=True))
         assert server.seen.bodies[-1]["messages"] == [{"role": "user", "content": "Hello there"}]
         assert server.seen.paths["/v1/chat/completions"] == 1
@@ -64,7 +64,7 @@ def test_a_chat_sends_messages_and_its_answer_is_read(dialect):
 def test_the_request_of_each_server_switches_its_default_filters_off(dialect):
     """At a temperature that makes 1,024 tokens alike, 60 draws reach more than the 40 or 50 that the defaults leave: at most 40
     different ones have a chance below 1e-9 without a filter (60 draws repeat 1.7 times on average)."""
-    with serving(dialect=dialect) as server:
+    with run_server(dialect=dialect) as server:
         endpoint = Endpoint(server.url)
         profile = recognize_server(endpoint).profile
         hot = PLAIN.with_temperature(profile.max_temperature if profile.max_temperature > 2 else 1000.0, 1)
@@ -114,19 +114,19 @@ def test_fields_of_ones_own_win_and_those_of_a_json_string_are_added():
 
 
 def test_a_field_that_a_server_refuses_is_left_out_and_said():
-    with serving(dialect="generic", refuses=("presence_penalty", "top_p")) as server:
+    with run_server(dialect="generic", refuses=("presence_penalty", "top_p")) as server:
         profile, _, said = settle_profile(server)
         assert profile.refused_fields == {"presence_penalty", "top_p"} and len(said) == 2
         assert "top_p" not in server.seen.bodies[-1] and "frequency_penalty" in server.seen.bodies[-1]
 
 
 def test_a_refusal_of_anything_else_is_the_servers_own_sentence():
-    with serving(refuses=("max_tokens",)) as server, pytest.raises(EndpointError, match=r"status 422 .*max_tokens"):
+    with run_server(refuses=("max_tokens",)) as server, pytest.raises(EndpointError, match=r"status 422 .*max_tokens"):
         settle_profile(server)
 
 
 def test_a_web_page_behind_the_address_is_a_sentence():
-    with serving(html=True) as server, pytest.raises(EndpointError, match="a web page, not JSON"):
+    with run_server(html=True) as server, pytest.raises(EndpointError, match="a web page, not JSON"):
         settle_profile(server)
 
 
@@ -151,7 +151,7 @@ def test_a_server_that_takes_its_answers_apart_is_explained():
 
 
 def test_the_drafting_counters_of_each_server_are_read():
-    with serving(dialect="vllm", drafts=True) as server:
+    with run_server(dialect="vllm", drafts=True) as server:
         endpoint = Endpoint(server.url)
         profile, before = recognize_server(endpoint).profile, VllmProfile().read_draft_counters(endpoint)
         endpoint.request_json("/completions", profile.build_body(PLAIN, 1))
@@ -159,9 +159,9 @@ def test_the_drafting_counters_of_each_server_are_read():
         assert (before.drafted, before.accepted) == (0.0, 0.0) and (after.drafted, after.accepted) == (2.0, 1.0)
         endpoint.close()
     for dialect in ("llama.cpp", "sglang"):
-        with serving(dialect=dialect, drafts=True) as server:
+        with run_server(dialect=dialect, drafts=True) as server:
             assert settle_profile(server)[1].drafted == 2
-        with serving(dialect=dialect) as server:
+        with run_server(dialect=dialect) as server:
             assert settle_profile(server)[1].drafted == 0
 
 
@@ -183,7 +183,7 @@ def test_counters_by_position_are_summed_over_engines_and_subtracted():
 
 
 def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():
-    with serving(dialect="sglang") as server:
+    with run_server(dialect="sglang") as server:
         endpoint = Endpoint(server.url)
         first, second = recognize_server(endpoint).about, recognize_server(endpoint).about
         endpoint.close()
@@ -223,7 +223,7 @@ def test_a_profile_of_another_package_is_one_file_and_one_entry_point(tmp_path, 
     (metadata / "entry_points.txt").write_text("[specviz.server_profiles]\ntiny = tiny_profile\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
-        with serving(dialect="vllm") as server:
+        with run_server(dialect="vllm") as server:
             endpoint = Endpoint(server.url)
             assert recognize_server(endpoint).name == "tiny server 0.32.0"
             endpoint.close()

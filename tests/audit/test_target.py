@@ -13,7 +13,7 @@ from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.audit.target import CollectionForecast, count_needed_samples, describe_needed_samples, format_duration, measure_rate
 from specviz.evidence.tests import TestPlan
-from tests.audit.server import serving
+from tests.audit.server import run_server
 
 
 @pytest.mark.parametrize("two_files", [False, True])
@@ -30,7 +30,7 @@ def test_the_plan_of_the_tests_agrees_with_the_number_that_is_named():
 
 def test_the_rate_of_a_server_is_that_of_its_answers():
     """Each request takes 50 ms and four are under way: at most 80 samples per second, and 400 with five of each request."""
-    with serving(slow=lambda number: 0.05) as server:
+    with run_server(slow=lambda number: 0.05) as server:
         endpoint = Endpoint(server.url)
         probe = ServerProbe(
             endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 4, compute_first_seed(7, PROBE_REGION)
@@ -42,7 +42,7 @@ def test_the_rate_of_a_server_is_that_of_its_answers():
 
 def test_probes_keep_to_a_limited_rate():
     """Eight requests at 40 per second take at least 0.175 s: the first goes at once."""
-    with serving() as server:
+    with run_server() as server:
         endpoint = Endpoint(server.url, rate=40.0)
         probe = ServerProbe(
             endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 4, compute_first_seed(7, PROBE_REGION)

@@ -22,7 +22,7 @@ from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.evidence.tests import TestPlan
 from specviz.models.table import TableModel
 from tests import tables
-from tests.audit.served import as_text_file, draw_buggy_samples, settings_of
+from tests.audit.served import build_settings, build_text_file, draw_buggy_samples
 
 END = 7
 PIECES = {0: b"a", 1: b"b", 2: b"ab", 3: b"ba", 4: "\u00e9".encode(), 5: b"\xc3", 6: b"\xa9", END: b"</s>"}  # 4 is 5 and 6
@@ -33,7 +33,7 @@ def target(seed: int = 1) -> TableModel:
     return tables.model(tables.pair("random", seed, len(PIECES), 60)[0], len(PIECES))
 
 
-def by_hand(model: TableModel, held_back: bool) -> dict[str, float]:
+def compute_by_hand(model: TableModel, held_back: bool) -> dict[str, float]:
     """Every sequence, one by one."""
     found: dict[str, float] = defaultdict(float)
     for ids in product(range(len(PIECES)), repeat=LENGTH):
@@ -51,7 +51,7 @@ def by_hand(model: TableModel, held_back: bool) -> dict[str, float]:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_mass_of_a_text_is_that_of_all_sequences_that_write_it(seed, held_back):
     model = target(seed)
-    exact = by_hand(model, held_back)
+    exact = compute_by_hand(model, held_back)
     assert sum(exact.values()) == pytest.approx(1.0, abs=1e-12)
     found = compute_text_distribution(model, PROMPT, LENGTH, 1e-9, 10_000, TOKENS, frozenset({END}), lambda broken: held_back)
     whole = {text: mass for text, mass in exact.items() if REPLACEMENT_CHARACTER not in text}
@@ -63,7 +63,7 @@ def test_the_mass_of_a_text_is_that_of_all_sequences_that_write_it(seed, held_ba
 def test_a_light_text_is_left_to_the_others_and_a_heavy_one_keeps_its_whole_mass():
     """Only the likely sequences are looked for, but every way to write their texts is followed: what is missing is left out, and said."""
     model = target()
-    exact = by_hand(model, False)
+    exact = compute_by_hand(model, False)
     found = compute_text_distribution(model, PROMPT, LENGTH, 0.02, 5, TOKENS, frozenset({END}))
     assert 0 < len(found.masses) <= 5 and min(found.masses.values()) >= 0.02
     for text, mass in found.masses.items():
@@ -97,25 +97,29 @@ def test_the_cells_hold_every_sample_and_all_of_the_mass():
     assert partition.masses[0] * plan.n >= MIN_EXPECTED
 
 
-def texts_of(pair, samples):
+def list_texts(pair, samples):
     tokens = TokenBytes.from_pair(pair)
     return [tokens.text([t for t in row if t != NONE], False) for row in samples.tokens.tolist()]
 
 
-def answered(pair, name, **settings):
+def answer_as(pair, name, **settings):
     samples = draw_buggy_samples(name, pair, 1500, max_new_tokens=2)
-    file = as_text_file(samples, texts_of(pair, samples), **settings)
+    file = build_text_file(samples, list_texts(pair, samples), **settings)
     return run_text_tests(
-        file, settings_of(pair, max_new_tokens=2), lambda n, length: TestPlan.for_distance(n, length, 0.3), pair, lambda *_: None
+        file,
+        build_settings(pair, max_new_tokens=2),
+        lambda n, length: TestPlan.for_distance(n, length, 0.3),
+        pair,
+        lambda *_: None,
     )
 
 
 def test_texts_of_a_correct_decoder_are_consistent_and_those_of_a_wrong_one_rejected(pair):
     """A false alarm once in 1,000 seeds; R18 is missed in less than one of a million. The tiny pair writes half characters all the time."""
-    right, about = answered(pair, "speculative", max_tokens=2)
+    right, about = answer_as(pair, "speculative", max_tokens=2)
     assert right["verdict"] == "consistent" and "texts were compared" in right["note"]
     assert about["texts"] + 1 == len(right["answers"][0]["cells"]) and about["broken"] > 0.05
-    wrong, _ = answered(pair, "R18")
+    wrong, _ = answer_as(pair, "R18")
     assert wrong["verdict"] == "rejected"
     assert [line for report in (right, wrong) for line in check_certificate(report) if line.state == ALTERED] == []
 
@@ -131,4 +135,4 @@ def test_half_a_character_is_taken_as_left_out_where_it_should_have_been_seen_an
 
 def test_texts_of_another_length_cannot_be_cut(pair):
     with pytest.raises(SettingsError, match="a text cannot be cut to fewer tokens"):
-        answered(pair, "speculative", max_tokens=5)
+        answer_as(pair, "speculative", max_tokens=5)

@@ -32,8 +32,8 @@ from specviz.audit.verdict import PrecisionDistance
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
-from tests.audit.served import PROMPT, as_file, draw_buggy_samples, settings_of
-from tests.audit.server import serving
+from tests.audit.served import PROMPT, build_sample_file, build_settings, draw_buggy_samples
+from tests.audit.server import run_server
 
 REQUEST = ReproducibleRequest.from_profile("http://localhost:8000/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
 SECOND = ReproducibleRequest.from_profile("http://localhost:8001/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
@@ -41,13 +41,13 @@ COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
 def judge_samples(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
-    file = as_file(draw_buggy_samples(name, pair, 1500), **settings)
-    asked = {"settings": settings_of(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
+    file = build_sample_file(draw_buggy_samples(name, pair, 1500), **settings)
+    asked = {"settings": build_settings(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
     return verdict.build_verdict(file, pair=pair, on_progress=on_progress, requests=[REQUEST], **asked)
 
 
 @pytest.fixture(scope="module")
-def right(pair):
+def exact_report(pair):
     return judge_samples(pair, "speculative", drafted=False)
 
 
@@ -57,36 +57,38 @@ def progress():
 
 
 @pytest.fixture(scope="module")
-def wrong(pair, progress):
+def rejected_report(pair, progress):
     on_progress = lambda share, doing: progress.append((share, doing))  # noqa: E731
     return judge_samples(pair, "R18", on_progress=on_progress, temperature=1.0, max_tokens=3, model="tiny")
 
 
-def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(right):
-    assert right["verdict"] == "consistent"
-    assert right["audit"]["diagnosis"] is None and right["audit"]["reproduction"] is None
-    assert "Consistent with the target's distribution" in verdict.format_verdict(right)
+def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(exact_report):
+    assert exact_report["verdict"] == "consistent"
+    assert exact_report["audit"]["diagnosis"] is None and exact_report["audit"]["reproduction"] is None
+    assert "Consistent with the target's distribution" in verdict.format_verdict(exact_report)
 
 
-def test_a_mistake_is_rejected_named_and_reduced_to_one_token(wrong, pair):
-    audit = wrong["audit"]
-    assert wrong["verdict"] == "rejected" and audit["diagnosis"]["named"] == ["R18"]
+def test_a_mistake_is_rejected_named_and_reduced_to_one_token(rejected_report, pair):
+    audit = rejected_report["audit"]
+    assert rejected_report["verdict"] == "rejected" and audit["diagnosis"]["named"] == ["R18"]
     assert "part first at token 1" in audit["where"]
     again = audit["reproduction"]
     assert again["position"] == 1 and again["prompt_ids"] == list(pair.encode(PROMPT)) and again["prefix_ids"] == []
     assert again["reaching"] == again["samples"] > 0, "every sample has the empty prefix"
-    said = verdict.format_verdict(wrong)
+    said = verdict.format_verdict(rejected_report)
     assert "Looks like R18, random number stuck at 0" in said and again["script"].splitlines()[0] in said
 
 
-def test_that_speculation_was_not_seen_is_a_verdict_of_its_own(right, wrong):
-    assert right["audit"]["speculation"]["verdict"] == "speculation was not seen at work"
-    assert "Speculation was not seen at work" in verdict.format_verdict(right)
-    assert wrong["audit"]["speculation"]["drafted"] is True and "seen at work" in verdict.format_verdict(wrong)
+def test_that_speculation_was_not_seen_is_a_verdict_of_its_own(exact_report, rejected_report):
+    assert exact_report["audit"]["speculation"]["verdict"] == "speculation was not seen at work"
+    assert "Speculation was not seen at work" in verdict.format_verdict(exact_report)
+    assert rejected_report["audit"]["speculation"]["drafted"] is True and "seen at work" in verdict.format_verdict(
+        rejected_report
+    )
 
 
-def test_the_report_is_a_certificate_whose_command_is_the_audits(right, wrong):
-    for report in (right, wrong):
+def test_the_report_is_a_certificate_whose_command_is_the_audits(exact_report, rejected_report):
+    for report in (exact_report, rejected_report):
         stored = json.loads(json.dumps(report, allow_nan=False))
         assert stored == report, "JSON keeps it as it is"
         assert [line for line in check_certificate(stored) if line.state == ALTERED] == []
@@ -94,34 +96,36 @@ def test_the_report_is_a_certificate_whose_command_is_the_audits(right, wrong):
             f"specviz audit http://localhost:8000/v1 --prompt '{PROMPT}'",
             "python -m specviz check report.json",
         ]
-    changed = json.loads(json.dumps(wrong))
+    changed = json.loads(json.dumps(rejected_report))
     changed["audit"]["diagnosis"]["named"] = []
     assert [line.field for line in check_certificate(changed) if line.state == ALTERED] == ["audit"]
 
 
-def test_what_precision_alone_explains_is_computed(right, wrong):
-    for report in (right, wrong):
+def test_what_precision_alone_explains_is_computed(exact_report, rejected_report):
+    for report in (exact_report, rejected_report):
         found = report["audit"]["precision"]
         assert (found["reference"], found["other"]) == ("float32", "bfloat16") and 0.0 < found["tv"] < 0.1
-    assert right["audit"]["precision"]["verdict_in_other"] is None
-    assert wrong["audit"]["precision"]["verdict_in_other"] == "rejected"
-    assert "rounding does not explain them" in verdict.format_verdict(wrong)
+    assert exact_report["audit"]["precision"]["verdict_in_other"] is None
+    assert rejected_report["audit"]["precision"]["verdict_in_other"] == "rejected"
+    assert "rounding does not explain them" in verdict.format_verdict(rejected_report)
 
 
 def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
     """Chi-square of thousands on tens of degrees of freedom: the server writes three texts for all."""
     three = draw_buggy_samples("target", pair, 3)
-    stuck = as_file(replace(three, tokens=three.tokens.repeat(500, 0)))
-    found = verdict.build_verdict(stuck, pair=pair, settings=settings_of(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND)
+    stuck = build_sample_file(replace(three, tokens=three.tokens.repeat(500, 0)))
+    found = verdict.build_verdict(
+        stuck, pair=pair, settings=build_settings(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND
+    )
     assert "p < 1e-300 after correction" in found["sentence"] and "p = 0 " not in verdict.format_verdict(found)
 
 
 def test_two_files_are_compared_without_weights(pair):
     on, off, other = (
-        as_file(draw_buggy_samples(name, pair, 1500, seed=seed), f"{name}.jsonl")
+        build_sample_file(draw_buggy_samples(name, pair, 1500, seed=seed), f"{name}.jsonl")
         for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
     )
-    asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
+    asked = {"settings": build_settings(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
     same = verdict.build_verdict(on, against=off, **asked)
     assert same["verdict"] == "consistent" and same["audit"]["precision"] is None
     assert same["audit"]["where"] is None
@@ -157,10 +161,10 @@ def test_two_servers_part_at_the_earliest_prefix_that_differs():
     first, second = [(1, 3), (2, 5)] * 100, [(1, 4), (2, 5)] * 100
     found = find_first_difference_of_two(first, second)
     assert (found.position, found.prefix, found.n) == (2, (1,), 100) and found.p_value < 1e-9
-    assert [(one.text, one.seen, one.exact) for one in found.gains] == [("3", 1.0, 0.0)]
-    assert [(one.text, one.seen, one.exact) for one in found.loses] == [("4", 0.0, 1.0)]
+    assert [(one.text, one.observed, one.expected) for one in found.gains] == [("3", 1.0, 0.0)]
+    assert [(one.text, one.observed, one.expected) for one in found.loses] == [("4", 0.0, 1.0)]
     assert find_first_difference_of_two(first, first) is None and find_first_difference_of_two(first[:4], second[:4]) is None
-    assert (found.m, found.gains[0].token, found.loses[0].token) == (100, 3, 4)
+    assert (found.second_samples, found.gains[0].token, found.loses[0].token) == (100, 3, 4)
     texts = find_first_difference_of_two([" a b"] * 50 + [" c"] * 50, [" a b"] * 100)
     assert (texts.position, texts.prefix) == (1, ()) and [one.text for one in texts.gains] == [" c"]
 
@@ -204,7 +208,7 @@ def test_of_two_servers_it_is_told_which_one_drafts(drafted, words):
     assert words in found["sentence"] and found["drafted"] is (True if True in drafted else None if None in drafted else False)
 
 
-def test_what_the_servers_records_say_stands_in_the_verdict(right):
+def test_what_the_servers_records_say_stands_in_the_verdict(exact_report):
     trap = {
         "name": "filters that nobody asked for",
         "state": "caught",
@@ -215,7 +219,7 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
         {"traps": [trap, trap | {"stops": False, "sentence": "harmless"}], "seen": {"stripped": 2}},
         {"traps": [], "seen": {"stripped": 0, "uncounted": 0, "alone": 0}},
     ]
-    said = verdict.format_verdict(right | {"audit": right["audit"] | {"servers": servers}})
+    said = verdict.format_verdict(exact_report | {"audit": exact_report["audit"] | {"servers": servers}})
     assert "First server: The filters are on: 6 tokens are reachable." in said and "harmless" not in said
     assert "First server: The end token was left out of 2 samples" in said and "Second server" not in said
     servers[1]["seen"]["uncounted"] = 40
@@ -223,26 +227,26 @@ def test_what_the_servers_records_say_stands_in_the_verdict(right):
     assert unseen.startswith("Second server: Whether 40 samples have as many tokens as were asked for could not be seen")
     servers[1]["seen"]["alone"] = 4
     assert "4 requests of one sample each had as many as were asked for" in verdict.list_server_remarks({"servers": servers})[-1]
-    alone = verdict.format_verdict(right | {"audit": right["audit"] | {"servers": servers[:1]}})
+    alone = verdict.format_verdict(exact_report | {"audit": exact_report["audit"] | {"servers": servers[:1]}})
     assert "\nThe filters are on" in alone and "First server" not in alone
 
 
 def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatch):
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
-    samples = as_file(draw_buggy_samples("target", other, 1500))
+    samples = build_sample_file(draw_buggy_samples("target", other, 1500))
     monkeypatch.setattr(verdict, "_convert_precision", lambda pair: other)
     monkeypatch.setattr(verdict, "_measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
     report = verdict.build_verdict(
-        samples, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND
+        samples, settings=build_settings(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND
     )
     assert report["verdict"] == "rejected" and report["audit"]["precision"]["verdict_in_other"] == "consistent"
     assert "give --dtype bfloat16 if the server uses it" in verdict.format_verdict(report)
 
 
-def test_progress_goes_up_and_says_what_is_done(wrong, progress):
+def test_progress_goes_up_and_says_what_is_done(rejected_report, progress):
     shares = [share for share, _ in progress]
-    assert wrong and shares == sorted(shares) and shares[-1] == 1.0
+    assert rejected_report and shares == sorted(shares) and shares[-1] == 1.0
     assert {"testing", "another precision", "known mistakes"} <= {doing for _, doing in progress}
 
 
@@ -263,21 +267,21 @@ def test_the_fewest_samples_detect_the_difference_nearly_always(exact, seen):
 
 
 def test_a_token_that_the_model_never_writes_needs_only_to_come_once():
-    assert count_needed(replace(SHIFT, exact=0.0)) == 2  # 0.1^2 = 1%
+    assert count_needed(replace(SHIFT, expected=0.0)) == 2  # 0.1^2 = 1%
 
 
 def test_the_samples_count_those_that_do_not_reach_the_prefix():
     """400 of 1,000 do, so more than 2.5 times as many are asked for; the token that needs fewest is counted."""
     made = plan_reproduction(PARTING, PROMPT, (3, 4), [1000], [REQUEST])
     assert made.token == 439 and made.prefix_ids == (5,)
-    assert 2.5 * made.reaching < made.samples < 5 * made.reaching
+    assert 2.5 * made.samples_with_prefix < made.samples < 5 * made.samples_with_prefix
     assert f"{made.samples:,} samples show that with power 99%" in made.sentence
 
 
 @pytest.mark.parametrize(("chat", "dialect", "profile"), ((0, "vllm", VllmProfile), (1, "vllm", VllmProfile), (0, "llama.cpp", LlamaCppProfile), (1, "llama.cpp", LlamaCppProfile), (0, "sglang", SglangProfile)))  # fmt: skip
 def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_says(chat, dialect, profile, tmp_path):
     """Run as it stands. The test's server gives the same ids to the same seed, so the counts are known without the script."""
-    with serving(dialect=dialect) as server:
+    with run_server(dialect=dialect) as server:
         endpoint, sampling = Endpoint(server.url, timeout=10.0), SamplingRequest("Once upon a time", 3, chat=bool(chat))
         path, samples = profile().select_path(sampling), []
         for seed in range(1, 41):
@@ -305,7 +309,7 @@ def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_s
 # The reproduction of two servers ------------------------------------------------------------------------------------------------
 
 
-def power_of_two(n: int, one: float, two: float) -> float:
+def compute_two_sample_power(n: int, one: float, two: float) -> float:
     """Probability that the script's test of level 0.001 rejects with n samples of each rate, summed over all pairs of counts."""
     hits = np.arange(n + 1)
     mean, per = np.add.outer(hits, hits) / (2 * n), 2.0 / n
@@ -319,16 +323,16 @@ def power_of_two(n: int, one: float, two: float) -> float:
 def test_the_fewest_samples_of_two_servers_detect_the_difference_nearly_always(exact, seen):
     """Computed over all pairs of counts. With half as many the power is far from 99%; two equal servers are told apart once in 1,000."""
     n = count_needed_of_each(FrequencyShift(1, "a", seen, exact))
-    assert power_of_two(n, exact, seen) > 0.98 and power_of_two(n // 2, exact, seen) < 0.9
-    assert max(power_of_two(n, one, one) for one in (exact, seen)) < 0.0011
+    assert compute_two_sample_power(n, exact, seen) > 0.98 and compute_two_sample_power(n // 2, exact, seen) < 0.9
+    assert max(compute_two_sample_power(n, one, one) for one in (exact, seen)) < 0.0011
 
 
 def test_of_two_servers_the_one_that_reaches_the_prefix_more_rarely_decides_how_many_are_asked():
     parted = replace(PARTING, m=100)
     made = plan_reproduction(parted, PROMPT, (), (1000, 1000), (REQUEST, SECOND))
     swapped = plan_reproduction(replace(parted, n=100, m=400), PROMPT, (), (1000, 1000), (REQUEST, SECOND))
-    assert made.token == 439 and made.reaching == count_needed_of_each(SHIFT) and made.samples == swapped.samples
-    assert 10 * made.reaching < made.samples < 20 * made.reaching
+    assert made.token == 439 and made.samples_with_prefix == count_needed_of_each(SHIFT) and made.samples == swapped.samples
+    assert 10 * made.samples_with_prefix < made.samples < 20 * made.samples_with_prefix
     assert made.counts[0] == TokenCounts(439, " there", 360, 60)
     assert "90.0% of the samples of the first server and in 60.0% of the second" in made.sentence
 
@@ -336,7 +340,7 @@ def test_of_two_servers_the_one_that_reaches_the_prefix_more_rarely_decides_how_
 def test_the_script_of_two_servers_asks_both_with_seeds_of_their_own_and_tests_what_it_counted(tmp_path):
     """Run as it stands. The servers give the same ids to the same seed, so counts and p-value are known without the script."""
     sampling, n = SamplingRequest("Once upon a time", 3), 40
-    with serving() as one, serving(dialect="llama.cpp", top_k=2) as two:
+    with run_server() as one, run_server(dialect="llama.cpp", top_k=2) as two:
         samples, requests = [], []
         for number, (server, profile) in enumerate(((one, VllmProfile()), (two, LlamaCppProfile()))):
             endpoint, path = Endpoint(server.url, timeout=10.0), profile.select_path(sampling)

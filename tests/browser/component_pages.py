@@ -89,7 +89,7 @@ def main(folder: str, only: str = "") -> None:
 
 def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     """(name, payload, cursor) of the moments worth looking at."""
-    story, odd = build_round_payload(traces.story()), build_round_payload(traces.unusual())
+    story, odd = build_round_payload(traces.build_story()), build_round_payload(traces.build_unusual_text())
     found = [
         (kind, story, (0, find_step(story, kind))) for kind in ("pass", "look", "uniform", "lift", "residual", "draw", "tally")
     ]

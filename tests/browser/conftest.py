@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.browser.chromium import CHROMIUM, FLAGS, need_browser
 from tests.browser.component_pages import SIZES, page_html
-from tests.browser.crowd import Visitor, opened_at_once
+from tests.browser.crowd import Visitor, open_at_once
 from tests.web_pair import write_opening
 from tools.processes import find_free_port
 
@@ -35,7 +35,7 @@ def opening(tmp_path_factory) -> Path:
 
 
 @contextmanager
-def serving(opening: Path, log: Path, *flags: str, port: int = 0):
+def run_server(opening: Path, log: Path, *flags: str, port: int = 0):
     """A server of its own; gives its address, and ends it. port: that of a server before; 0 for a free one."""
     port = port or find_free_port()
     command = [sys.executable, "-m", "tests.browser.serve", str(port), str(opening), *flags]
@@ -80,11 +80,11 @@ class Cold:
 def cold(opening: Path, log: Path, clients: int):
     """The app as a host would serve it, met by so many clients at the same moment. Who asks it next need not wait for them."""
     links = [f"prompt=a+bear&seed={i}" if i % 2 == 0 else "" for i in range(clients)]
-    with serving(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
+    with run_server(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
 
         def met() -> tuple[list[Visitor], str]:
             everybody = [Visitor(i, link) for i, link in enumerate(links)]
-            return asyncio.run(opened_at_once(everybody, address, stage_stands)), log.read_text()
+            return asyncio.run(open_at_once(everybody, address, stage_stands)), log.read_text()
 
         yield Cold(address, apart.submit(met))
 
@@ -134,9 +134,9 @@ def nothing_left_open(request):
         yield
         return
     browser = request.getfixturevalue("browser")
-    shared = pages_of(browser)
+    shared = list_pages(browser)
     yield
-    for page in pages_of(browser):
+    for page in list_pages(browser):
         if page not in shared:
             page.close()
     found = VIOLATIONS[:]
@@ -144,7 +144,7 @@ def nothing_left_open(request):
     assert not found
 
 
-def pages_of(browser: Browser) -> list[Page]:
+def list_pages(browser: Browser) -> list[Page]:
     return [page for context in browser.contexts for page in context.pages]
 
 

@@ -58,7 +58,7 @@ async def crowd(address: str, visitors: int, rounds: int = 3) -> list[Visitor]:
     return list(await asyncio.gather(*(Visitor(number).visit(address, rounds) for number in range(visitors))))
 
 
-async def opened_at_once(visitors: Sequence[Visitor], address: str, there: Callable[[Visitor], bool]) -> list[Visitor]:
+async def open_at_once(visitors: Sequence[Visitor], address: str, there: Callable[[Visitor], bool]) -> list[Visitor]:
     """Everybody opens their page at the same moment. Raises TimeoutError as crowd does."""
     together = asyncio.Barrier(len(visitors))
     return list(await asyncio.gather(*(one.open(address, together, there) for one in visitors)))

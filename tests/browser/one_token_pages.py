@@ -18,7 +18,7 @@ from tests.browser.component_pages import COLORS, ROOT, SIZES, component_page
 
 def page_html(query: dict[str, str] | None = None, trace: Trace | None = None, scheme: str = "light", pad: int = 16) -> str:
     """The page as this address would open it."""
-    payload = build_token_payload(trace or traces.story())
+    payload = build_token_payload(trace or traces.build_story())
     state, said = read_state(query or {}, [one["id"] for one in payload["positions"]])
     data = {"payload": payload, "state": state, "notices": said}
     return component_page("one_token", data, scheme, pad)

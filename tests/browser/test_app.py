@@ -234,7 +234,7 @@ def test_a_damaged_link_opens_with_sentences_and_its_markup_runs_nothing(page, s
     for part in ("<img src=x onerror=alert(1)>", "<script>alert(2)</script>"):
         expect(notices).to_contain_text(part)
     assert status(page).startswith("recorded")
-    harmless(page)
+    assert_harmless(page)
 
 
 def test_a_prompt_with_markup_is_shown_as_the_text_it_is(page, server):
@@ -246,10 +246,10 @@ def test_a_prompt_with_markup_is_shown_as_the_text_it_is(page, server):
     said = page.get_by_test_id("stText").filter(has_text="temperature must be")
     expect(said).to_contain_text("'<img src=x onerror=alert(3)> $y$ :red[b]'")
     at_rest(page)
-    harmless(page)
+    assert_harmless(page)
 
 
-def harmless(page: Page) -> None:
+def assert_harmless(page: Page) -> None:
     """Nothing of the text became an element, a request, a formula, a color or a script."""
     assert page.dialogs == []
     assert page.mistakes == []

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import at_rest
-from tests.browser.conftest import laptop, serving
+from tests.browser.conftest import laptop, run_server
 from tests.browser.test_accessibility import found_in_both_schemes, list_violations
 from tools.processes import find_free_port
 
@@ -39,14 +39,14 @@ class Server:
 
     def start(self) -> str:
         self.times += 1
-        return self.stack.enter_context(serving(self.opening, self.folder / f"log-{self.times}.txt", port=self.port))
+        return self.stack.enter_context(run_server(self.opening, self.folder / f"log-{self.times}.txt", port=self.port))
 
     def stop(self) -> None:
         self.stack.close()
 
 
 @pytest.fixture
-def own(opening, tmp_path):
+def own_server(opening, tmp_path):
     server = Server(opening, tmp_path)
     yield server
     server.stop()
@@ -67,7 +67,7 @@ def begin(page: Page, task: str) -> None:
     expect(page.get_by_role("heading", name=re.compile(rf"Task \d+: {re.escape(task)}"))).to_be_visible()
 
 
-def phone_of(browser: Browser) -> Page:
+def open_phone(browser: Browser) -> Page:
     return laptop(
         browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, reduced_motion="reduce")
     )
@@ -84,11 +84,11 @@ def steps(page: Page, go) -> None:
         go()
 
 
-def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own, browser):
-    address = own.start()
+def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own_server, browser):
+    address = own_server.start()
     teacher, phone, keys, wall = (
         laptop(browser.new_context()),
-        phone_of(browser),
+        open_phone(browser),
         laptop(browser.new_context()),
         laptop(browser.new_context(viewport={"width": 1920, "height": 1080})),
     )
@@ -126,11 +126,11 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own, brow
     phone.context.set_offline(False)
     has(phone, 111)
 
-    own.stop()
+    own_server.stop()
     phone.get_by_role("button", name="10 more", exact=True).tap()
     expect(phone.locator("#line")).to_contain_text("nothing is lost")
     expect(wall.get_by_role("dialog")).to_be_hidden()  # Streamlit's, for programmers
-    own.start()
+    own_server.start()
     has(phone, 121)
     keys.reload()
     has(keys, 1)
@@ -204,7 +204,7 @@ def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(server, br
 
 
 def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(server, browser):
-    teacher, late = laptop(browser.new_context()), phone_of(browser)
+    teacher, late = laptop(browser.new_context()), open_phone(browser)
     link, _ = open_room(teacher, server)
     teacher.get_by_role("button", name="Close the door").click()
     expect(teacher.get_by_text("The door is closed.")).to_be_visible()

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.browser.conftest import Cold, cold, serving
+from tests.browser.conftest import Cold, cold, run_server
 from tests.browser.crowd import crowd, describe_crowd
 
 
@@ -38,7 +38,7 @@ def test_many_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_pa
 def test_many_visitors_step_through_live_rounds_and_all_are_answered(opening, tmp_path, visitors):
     """Each clicks three times with 0 to 3 s between: nobody meets an exception or waits longer than the crowd's patience."""
     log = tmp_path / "log.txt"
-    with serving(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
+    with run_server(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
         apart.submit(asyncio.run, crowd(address, 1, 2)).result()
         began = time.monotonic()
         everybody = apart.submit(asyncio.run, crowd(address, visitors)).result()

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import resize
-from tests.browser.test_app import NASTY, PATIENT, harmless, query
+from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 
 def open_methods(page: Page, server: str, link: str = "") -> Page:
@@ -111,7 +111,7 @@ def test_a_run_can_be_stopped(page, server):
     expect(page.locator(".st-key-drafting_methods-notes-from")).to_contain_text(re.compile("Recorded for the text|Your run"))
     expect(run).to_be_enabled(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
-    harmless(page)
+    assert_harmless(page)
 
 
 def fits(page: Page) -> None:

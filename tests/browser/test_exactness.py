@@ -13,9 +13,9 @@ from playwright.sync_api import Page, expect
 
 from specviz.web.sampling.state import load_recorded_samples
 from tests.browser.chromium import at_rest, resize
-from tests.browser.conftest import laptop, serving
-from tests.browser.crowd import Visitor, opened_at_once
-from tests.browser.test_app import NASTY, PATIENT, harmless, query
+from tests.browser.conftest import laptop, run_server
+from tests.browser.crowd import Visitor, open_at_once
+from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 
 def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=2") -> Page:
@@ -201,8 +201,8 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     expect(other.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     draw(other, "100", "100 samples")
     expect(other.locator("[class*=st-key-exactness-verdict]")).to_contain_text("the test is equality")
-    harmless(page)
-    harmless(other)
+    assert_harmless(page)
+    assert_harmless(other)
     other.close()
 
 
@@ -213,8 +213,8 @@ CLIENTS = 20
 def test_twenty_clients_at_once_on_a_cold_server_stand_in_line_and_get_their_distribution(opening, tmp_path):
     log = tmp_path / "log.txt"
     everybody = [Visitor(seed, f"prompt=a+bear&length=2&seed={seed}", "exactness") for seed in range(CLIENTS)]
-    with serving(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
-        apart.submit(asyncio.run, opened_at_once(everybody, address, lambda visitor: visitor.charts >= 2)).result()
+    with run_server(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
+        apart.submit(asyncio.run, open_at_once(everybody, address, lambda visitor: visitor.charts >= 2)).result()
     written = log.read_text()
     assert "Traceback" not in written and "partially initialized" not in written
     assert [(one.charts, one.exceptions) for one in everybody] == [(2, 0)] * CLIENTS

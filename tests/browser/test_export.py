@@ -67,7 +67,7 @@ def test_the_zip_of_each_page_opens_in_viewer_spreadsheet_and_browser(page, brow
     alone.context.close()
 
 
-def one_file(page: Page, name: str) -> Download:
+def download_file(page: Page, name: str) -> Download:
     """One file of the open fold."""
     page.get_by_label("Or one file").fill(name)  # of the long list only a part is drawn
     page.get_by_role("option", name=name, exact=True).click()
@@ -79,7 +79,7 @@ def one_file(page: Page, name: str) -> Download:
 def test_one_file_is_downloaded_by_its_name(page, server):
     page.goto(f"{server}/one_round")
     open_fold(page)
-    found = one_file(page, "trace.json")
+    found = download_file(page, "trace.json")
     assert found.suggested_filename == "one-round-trace.json"
     assert Trace.from_json(found.path().read_text(encoding="utf-8")).rounds
 
@@ -88,7 +88,7 @@ def test_the_round_as_one_file_steps_without_a_network(page, browser, server, tm
     page.goto(f"{server}/one_round")
     open_fold(page)
     file = tmp_path / "one-round.html"
-    one_file(page, file.name).save_as(file)
+    download_file(page, file.name).save_as(file)
     alone = laptop(browser.new_context(offline=True, reduced_motion="reduce"))
     alone.goto(file.as_uri())
     sentence = alone.locator(".stage .sentence")
@@ -111,7 +111,7 @@ def test_bars_that_were_dragged_are_what_is_exported(page, server):
         page.keyboard.press("ArrowUp")
     open_fold(page)
     expect(page.get_by_text("Distributions dragged from", exact=False)).to_be_visible(timeout=PATIENT)
-    found = list(csv.DictReader(one_file(page, "token.csv").path().open(encoding="utf-8-sig")))
+    found = list(csv.DictReader(download_file(page, "token.csv").path().open(encoding="utf-8-sig")))
     assert float(found[0]["p"]) == pytest.approx(0.43)
     assert sum(float(row["accepted"]) + float(row["replaced"]) for row in found) == pytest.approx(1.0)
 
@@ -127,7 +127,7 @@ def test_a_file_of_draws_is_tested_its_report_leaves_as_a_certificate_and_a_bad_
     open_fold(page)
     from specviz.evidence.certificate import ALTERED, check_certificate
 
-    report = json.loads(one_file(page, "report.json").path().read_text(encoding="utf-8"))
+    report = json.loads(download_file(page, "report.json").path().read_text(encoding="utf-8"))
     assert report["files"][0]["draws"] == 61 and [line for line in check_certificate(report) if line.state == ALTERED] == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Remove").first.click()

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop
-from tests.browser.test_app import NASTY, PATIENT, harmless, query
+from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 
 def open_broken(page: Page, server: str, link: str = "?prompt=Once+upon&mistake=R5") -> Page:
@@ -96,7 +96,7 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     page.wait_for_url(re.compile("onerror"))
     page.keyboard.press("Escape")
     expect(page.locator(".two-texts")).to_contain_text("rule", timeout=PATIENT)
-    harmless(page)
+    assert_harmless(page)
     page.get_by_label("Mistake", exact=True).click()
     page.get_by_role("option", name=re.compile("Random number stuck at 0")).click()
     page.wait_for_url(re.compile("mistake=R18"))

@@ -15,7 +15,7 @@ LEAST = 40  # px: height of what a finger hits
 
 
 @pytest.fixture
-def own(opening, tmp_path):
+def own_folders(opening, tmp_path):
     """Folders of a pair of the visitor's own."""
     return [shutil.copytree(opening / name, tmp_path / f"my {name}") for name in ("target", "draft")]
 
@@ -36,9 +36,9 @@ def look_at(page, own) -> None:
     at_rest(page)
 
 
-def test_a_pair_of_ones_own_is_used_kept_over_pages_and_brought_back_by_a_reload(page, server, own):
+def test_a_pair_of_ones_own_is_used_kept_over_pages_and_brought_back_by_a_reload(page, server, own_folders):
     open_page(page, f"{server}/one_round")
-    look_at(page, own)
+    look_at(page, own_folders)
     expect(page.locator(".models-table")).to_contain_text("llama")
     page.get_by_role("button", name="Use this pair").click()
     expect(line(page)).to_contain_text("Models: my target with my draft", timeout=PATIENT)
@@ -48,7 +48,7 @@ def test_a_pair_of_ones_own_is_used_kept_over_pages_and_brought_back_by_a_reload
     page.get_by_role("menuitem", name="Whole text").click()
     expect(line(page)).to_contain_text("my target with my draft", timeout=PATIENT)
     page.wait_for_url(lambda url: "whole_text" in url and "pair=" in url)
-    assert query(page)["pair"] == "|".join(map(str, own))
+    assert query(page)["pair"] == "|".join(map(str, own_folders))
     page.reload()
     expect(line(page)).to_contain_text("my target with my draft", timeout=PATIENT)
     assert page.mistakes == []
@@ -91,13 +91,13 @@ def test_the_line_is_legible_at_rest_under_the_pointer_and_open(browser, server,
 
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))
-def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server, own, scheme):
+def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server, own_folders, scheme):
     page = laptop(browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, reduced_motion="reduce"))
     page.goto(f"{server}/exactness")
     page.locator(".js-plotly-plot .main-svg").nth(1).wait_for(timeout=PATIENT)  # the line stands below the charts
     resize(page, 390)
     at_rest(page)
-    look_at(page, own)
+    look_at(page, own_folders)
     box = page.locator("[data-testid=stPopoverBody]:has(.st-key-models-panel)").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] >= 0 and box["y"] + box["height"] <= 844
     inside = "e => e.scrollWidth <= e.clientWidth + 1"

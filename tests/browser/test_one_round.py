@@ -11,7 +11,7 @@ from tests.browser.component_pages import find_step, sentence, standings, step_t
 
 
 def test_each_motion_shows_its_sentence_in_a_live_region_and_back_returns(open_stage):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload)
     told = [step["sentence"] for round_ in payload["rounds"] for step in round_["steps"]]
     assert step_through(page, len(told)) == told
@@ -22,7 +22,7 @@ def test_each_motion_shows_its_sentence_in_a_live_region_and_back_returns(open_s
 
 
 def test_a_key_draws_its_state_before_the_next_line_of_script_runs_and_asks_no_server(open_stage):
-    page = open_stage(build_round_payload(traces.story()))
+    page = open_stage(build_round_payload(traces.build_story()))
     seen = page.evaluate(
         """() => {
         const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
@@ -32,13 +32,13 @@ def test_a_key_draws_its_state_before_the_next_line_of_script_runs_and_asks_no_s
         return {out, asked: window.asked.length};
     }"""
     )
-    steps = [step["sentence"] for step in build_round_payload(traces.story())["rounds"][0]["steps"]]
+    steps = [step["sentence"] for step in build_round_payload(traces.build_story())["rounds"][0]["steps"]]
     assert seen["out"] == [steps[0], steps[1], steps[-1], steps[0]]
     assert seen["asked"] == 0
 
 
 def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_stage):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload)
     assert standings(page) == ["draft", "ghost", "ghost", "ghost", "hidden"]
     page.locator(".track input").fill(str(find_step(payload, "uniform", node=2)))
@@ -51,7 +51,7 @@ ADDRESS = "http://stage.test/?seed=7"
 
 
 def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["steps"][0]["sentence"]
     assert page.locator(".roundHead .headline").inner_text() == ": ".join(TEXTS["headline"])
@@ -63,7 +63,7 @@ def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
 
 @pytest.mark.parametrize(("forth", "back"), [("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp"), (" ", "ArrowLeft")])
 def test_arrows_a_clicker_and_the_space_bar_step(open_stage, forth, back):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
     page = open_stage(payload, address=ADDRESS)
     for at in (1, 2):
@@ -77,7 +77,7 @@ def test_arrows_a_clicker_and_the_space_bar_step(open_stage, forth, back):
 
 
 def test_steps_go_on_while_a_number_is_in_a_persons_hand(open_stage):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     at = find_step(payload, "uniform", node=2)
     page = open_stage(payload, cursor=(0, at), address=ADDRESS)
     page.locator(".disc").focus()
@@ -89,7 +89,7 @@ def test_steps_go_on_while_a_number_is_in_a_persons_hand(open_stage):
 
 def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
     """The server refused, or had nothing to compute: the page gives the same run again, without having been busy."""
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)), address=ADDRESS)
     before = standings(page)
     page.locator(".disc").focus()
@@ -104,7 +104,7 @@ def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
 
 @pytest.mark.parametrize(("address", "mode"), [(f"{ADDRESS}&at=1.15", "recorded"), (ADDRESS, "live")])
 def test_a_link_to_the_end_of_a_round_steps_on_from_there(open_stage, address, mode):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "tally")), address=address, mode=mode)
     assert sentence(page) == payload["rounds"][0]["steps"][-1]["sentence"]
     page.keyboard.press("ArrowRight")
@@ -113,13 +113,13 @@ def test_a_link_to_the_end_of_a_round_steps_on_from_there(open_stage, address, m
 
 def test_rounds_are_counted_only_where_no_further_one_can_follow(open_stage):
     options = "options => options.map(option => option.textContent)"
-    assert open_stage(build_round_payload(traces.story())).locator("option").evaluate_all(options) == ["Round 1", "Round 2"]
+    assert open_stage(build_round_payload(traces.build_story())).locator("option").evaluate_all(options) == ["Round 1", "Round 2"]
     assert open_stage(build_round_payload(traces.build_ended_trace())).locator("option").evaluate_all(options) == ["Round 1 of 1"]
 
 
 def test_the_browser_writes_numbers_as_python_does(open_stage):
     numbers = [0.62, 0.0349, 0.0042, 0.00054, 0.000054, 3e-12, 0.9961, 0.99999, 0.9949, 0.1, 0.01, 0.0001]
-    payload = build_round_payload(traces.sixteen())
+    payload = build_round_payload(traces.build_longest_block())
     for chip, x in zip(payload["rounds"][0]["chips"], numbers, strict=False):
         chip["q"] = x
     page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
@@ -127,7 +127,7 @@ def test_the_browser_writes_numbers_as_python_does(open_stage):
 
 
 def test_nodes_are_updated_and_not_made_anew(open_stage):
-    page = open_stage(build_round_payload(traces.story()))
+    page = open_stage(build_round_payload(traces.build_story()))
     page.evaluate("window.first = window.stage.querySelector('.chip'); window.bar = window.stage.querySelector('.slot .bar')")
     page.keyboard.press("End")
     page.evaluate("window.give({notices: ['A sentence.']})")
@@ -136,7 +136,7 @@ def test_nodes_are_updated_and_not_made_anew(open_stage):
 
 
 def test_notes_of_a_link_do_not_move_the_stage_and_can_be_closed(open_stage):
-    page = open_stage(build_round_payload(traces.story()))
+    page = open_stage(build_round_payload(traces.build_story()))
     before = page.locator(".scene").bounding_box()
     page.evaluate("window.give({notices: ['One. '.repeat(60), 'Two. '.repeat(60)]})")
     assert page.locator(".notices p").count() == 2 and page.locator(".scene").bounding_box() == before
@@ -147,7 +147,7 @@ def test_notes_of_a_link_do_not_move_the_stage_and_can_be_closed(open_stage):
 
 
 def test_the_address_follows_the_motion_and_keeps_everything_else(open_stage):
-    page = open_stage(build_round_payload(traces.story()), cursor=(0, 3))
+    page = open_stage(build_round_payload(traces.build_story()), cursor=(0, 3))
     before = page.evaluate("history.length")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("location.search.includes('at=1.5')")
@@ -156,7 +156,7 @@ def test_the_address_follows_the_motion_and_keeps_everything_else(open_stage):
 
 
 def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_stage):
-    page = open_stage(build_round_payload(traces.story()), cursor=(0, 2))
+    page = open_stage(build_round_payload(traces.build_story()), cursor=(0, 2))
     page.keyboard.press("ArrowRight")
     page.evaluate("window.give({cursor: {round: 0, step: 0}, mode: 'live'})")
     assert page.locator(".track input").input_value() == "3"
@@ -168,7 +168,7 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
 
 
 def test_keys_are_left_alone_while_someone_types(open_stage):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     before = sentence(page)
     page.locator(".uniformForm input").click()
@@ -178,7 +178,7 @@ def test_keys_are_left_alone_while_someone_types(open_stage):
 
 
 def test_next_round_is_in_the_record_or_asked_of_the_server(open_stage):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload)
     page.keyboard.press("Enter")
     assert sentence(page) == payload["rounds"][1]["steps"][0]["sentence"]
@@ -187,7 +187,7 @@ def test_next_round_is_in_the_record_or_asked_of_the_server(open_stage):
 
 
 def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
-    page = open_stage(build_round_payload(traces.story()))
+    page = open_stage(build_round_payload(traces.build_story()))
     page.get_by_role("button", name="Go live").click()
     page.evaluate("window.give({busy: 'Loading the pair.'})")
     assert page.get_by_role("button", name="Go live").is_disabled()
@@ -201,12 +201,12 @@ def test_without_a_run_the_opening_and_going_live_stand_alone(open_stage):
     page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Go live").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]
-    page.evaluate("(payload) => window.give({payload})", build_round_payload(traces.story()))
+    page.evaluate("(payload) => window.give({payload})", build_round_payload(traces.build_story()))
     assert page.locator(".chip").count() == 5
 
 
 def test_playing_steps_by_itself_and_stops_at_the_end(open_stage, browser):
-    payload = build_round_payload(traces.nothing_drafted())
+    payload = build_round_payload(traces.build_undrafted())
     page = open_stage(payload, where=browser.new_context())  # whose clock is its own
     page.clock.install()
     page.keyboard.press("p")
@@ -229,7 +229,7 @@ OVERLAPPING = """() => {
 
 @pytest.mark.parametrize(("width", "height"), [(683, 384), (844, 390), (933, 700), (1000, 700), (1100, 760)])
 def test_words_of_the_panels_do_not_meet_on_tablets_and_at_200_percent(open_stage, width, height):
-    payload = build_round_payload(traces.story())
+    payload = build_round_payload(traces.build_story())
     page = open_stage(payload)
     page.set_viewport_size({"width": width, "height": height})
     for one in range(len(payload["rounds"])):

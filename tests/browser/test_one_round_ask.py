@@ -10,13 +10,13 @@ from specviz.web.one_round.payload import build_round_payload
 from tests import traces
 from tests.browser.component_pages import find_step, page_html, sentence
 
-PAYLOAD = build_round_payload(traces.story())
+PAYLOAD = build_round_payload(traces.build_story())
 CHIPS = PAYLOAD["rounds"][0]["chips"]
 MOTIONS = PAYLOAD["rounds"][0]["steps"]
 
 
 @pytest.fixture
-def asking(open_html, browser):
+def open_asking(open_html, browser):
     """The stage before the first check, asked first, in a browser that has kept nothing."""
     context = browser.new_context()
 
@@ -45,16 +45,16 @@ def answer(page, percent: int) -> None:
     page.get_by_role("button", name="Draw u").click()
 
 
-def test_the_question_does_not_tell_the_answer(asking):
-    page = asking()
+def test_the_question_does_not_tell_the_answer(open_asking):
+    page = open_asking()
     assert has_question(page)
     assert page.locator(".scene .edge").evaluate("node => node.style.opacity") == "0"
     assert "p/q =" not in page.locator(".scene").text_content()
 
 
 @pytest.mark.parametrize("size", ["390", "1366"])
-def test_an_answer_is_drawn_echoed_and_scored(asking, size):
-    page = asking(size)
+def test_an_answer_is_drawn_echoed_and_scored(open_asking, size):
+    page = open_asking(size)
     answer(page, 90)
     fate = CHIPS[0]["fate"]
     assert sentence(page).startswith(MOTIONS[find_step(PAYLOAD, "uniform", node=0)]["sentence"])
@@ -68,8 +68,8 @@ def test_an_answer_is_drawn_echoed_and_scored(asking, size):
     )
 
 
-def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):
-    page = asking()
+def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(open_asking):
+    page = open_asking()
     answer(page, 75)
     page.keyboard.press("ArrowRight")
     assert has_question(page)
@@ -82,15 +82,15 @@ def test_every_token_is_asked_once_a_step_skips_and_the_curve_grows(asking):
     assert not has_question(page), "asked once"
 
 
-def test_whoever_switches_it_on_reads_at_once_that_questions_will_come(asking):
-    page = asking()
+def test_whoever_switches_it_on_reads_at_once_that_questions_will_come(open_asking):
+    page = open_asking()
     page.keyboard.press("Home")
     assert sentence(page).endswith("You will be asked before each check.")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_pressed_button_stays_readable_under_the_pointer(asking, scheme):
-    page = asking(scheme=scheme)
+def test_the_pressed_button_stays_readable_under_the_pointer(open_asking, scheme):
+    page = open_asking(scheme=scheme)
     button = page.get_by_role("button", name="Ask me first")
     button.hover()
     page.wait_for_function("stage.querySelector('.asker').getAnimations().length === 0")
@@ -98,8 +98,8 @@ def test_the_pressed_button_stays_readable_under_the_pointer(asking, scheme):
     assert (ink, ground) == ("rgb(255, 255, 255)", "rgb(0, 95, 150)")
 
 
-def test_a_keyboard_alone_is_enough(asking):
-    page = asking()
+def test_a_keyboard_alone_is_enough(open_asking):
+    page = open_asking()
     page.locator(".chance input").focus()
     for _ in range(30):
         page.keyboard.press("ArrowLeft")  # the slider's own keys
@@ -110,8 +110,8 @@ def test_a_keyboard_alone_is_enough(asking):
     assert load_forecasts(page)[0]["said"] == 0.2
 
 
-def test_answers_outlast_a_reload_and_can_be_forgotten(asking):
-    page = asking()
+def test_answers_outlast_a_reload_and_can_be_forgotten(open_asking):
+    page = open_asking()
     answer(page, 60)
     page.reload()
     page.wait_for_function("window.ready")
@@ -121,16 +121,16 @@ def test_answers_outlast_a_reload_and_can_be_forgotten(asking):
     assert load_forecasts(page) == [] and not page.locator(".calibrated").is_visible()
 
 
-def test_playing_waits_for_an_answer(asking):
-    page = asking()
+def test_playing_waits_for_an_answer(open_asking):
+    page = open_asking()
     page.keyboard.press("p")
     page.wait_for_timeout(200)
     expect(page.get_by_role("button", name="▶ Play")).to_be_visible(timeout=12_000)
     assert has_question(page)
 
 
-def test_without_the_switch_nothing_is_asked(asking):
-    page = asking()
+def test_without_the_switch_nothing_is_asked(open_asking):
+    page = open_asking()
     page.keyboard.press("a")
     assert sentence(page) == MOTIONS[find_step(PAYLOAD, "look", node=0)]["sentence"]
     assert not page.locator(".asked").is_visible()

@@ -19,7 +19,7 @@ SPOKEN_OF = (".chips", ".scene", ".sentence", ".transport .buttons")
 
 
 @pytest.fixture
-def toured(open_html):
+def open_tour(open_html):
     def opener(address: str = f"{ADDRESS}&tour=1", size: str = "1366", payload=PAYLOAD, **data):
         return open_html(page_html(payload, **data), address, size)
 
@@ -31,13 +31,13 @@ def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
     assert all(len(stop["says"]) < 260 for stop in TOUR)
 
 
-def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(toured):
-    page = toured(tour=select_texts("block")["tour"])
+def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(open_tour):
+    page = open_tour(tour=select_texts("block")["tour"])
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
 
 
-def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
-    page = toured(ADDRESS)
+def test_it_never_starts_by_itself_and_starts_by_a_button(open_tour):
+    page = open_tour(ADDRESS)
     assert not page.locator(".tour").is_visible()
     page.get_by_role("button", name="Take the tour").click()
     expect(page.locator(TITLE)).to_have_text(TOUR[0]["title"])
@@ -45,8 +45,8 @@ def test_it_never_starts_by_itself_and_starts_by_a_button(toured):
 
 
 @pytest.mark.parametrize("size", ["390", "1366", "1920"])
-def test_every_stop_points_at_one_thing_in_sight(toured, size):
-    page = toured(size=size)
+def test_every_stop_points_at_one_thing_in_sight(open_tour, size):
+    page = open_tour(size=size)
     for n, stop in enumerate(TOUR, start=1):
         expect(page.locator(TITLE)).to_have_text(stop["title"])
         expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
@@ -63,8 +63,8 @@ def test_every_stop_points_at_one_thing_in_sight(toured, size):
 
 
 @pytest.mark.parametrize("size", ["390", "1366", "1920"])
-def test_nothing_moves_from_stop_to_stop(toured, size):
-    page = toured(size=size)
+def test_nothing_moves_from_stop_to_stop(open_tour, size):
+    page = open_tour(size=size)
     places = set()
     for n in range(len(TOUR)):
         if n:
@@ -76,25 +76,25 @@ def test_nothing_moves_from_stop_to_stop(toured, size):
     assert len(places) == 1
 
 
-def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_share(toured):
-    page = toured()
+def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_share(open_tour):
+    page = open_tour()
     for _ in range(2):
         page.get_by_role("button", name="Next stop").click()
     expect(page.locator(".tourStop.now p")).to_contain_text("0.13 × 0.30 makes 0.039")
     expect(page.locator(".tour")).not_to_contain_text("{")
 
 
-def test_the_tour_puts_chosen_numbers_back_before_it_begins(toured):
-    page = toured(ADDRESS, payload=build_round_payload(traces.edited()))
+def test_the_tour_puts_chosen_numbers_back_before_it_begins(open_tour):
+    page = open_tour(ADDRESS, payload=build_round_payload(traces.edited()))
     page.get_by_role("button", name="Take the tour").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
     expect(page.locator(".tour")).to_be_hidden()
-    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, step: 3}})", build_round_payload(traces.story()))
+    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, step: 3}})", build_round_payload(traces.build_story()))
     expect(page.locator(".tourCount")).to_have_text(f"1 of {len(TOUR)}")
 
 
-def test_the_button_that_steps_stays_in_sight_at_every_stop_of_a_small_window(toured):
-    page = toured()
+def test_the_button_that_steps_stays_in_sight_at_every_stop_of_a_small_window(open_tour):
+    page = open_tour()
     resize(page, 1000, 700)
     for n in range(1, len(TOUR) + 1):
         expect(page.locator(".tourCount")).to_have_text(f"{n} of {len(TOUR)}")
@@ -103,15 +103,15 @@ def test_the_button_that_steps_stays_in_sight_at_every_stop_of_a_small_window(to
             page.get_by_role("button", name="Next stop").click()
 
 
-def test_on_a_phone_the_end_of_the_tour_leaves_the_focus_on_a_button_in_sight(toured):
-    page = toured(size="390")
+def test_on_a_phone_the_end_of_the_tour_leaves_the_focus_on_a_button_in_sight(open_tour):
+    page = open_tour(size="390")
     page.get_by_role("button", name="Next stop").click()
     page.keyboard.press("Escape")
     assert page.evaluate("stage.activeElement.offsetWidth > 0 && stage.activeElement.textContent") == "Step →"
 
 
-def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(toured):
-    page = toured()
+def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(open_tour):
+    page = open_tour()
     at = next(i for i, stop in enumerate(TOUR) if stop["kind"] == "uniform")
     for _ in range(at):
         page.get_by_role("button", name="Next stop").click()
@@ -126,8 +126,8 @@ def test_a_u_that_is_dragged_in_the_tour_shows_its_fate_and_goes_back(toured):
     expect(page.locator(".tourCount")).to_have_text(f"{at + 1} of {len(TOUR)}")
 
 
-def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
-    page = toured()
+def test_it_follows_whoever_steps_and_waits_on_other_rounds(open_tour):
+    page = open_tour()
     while page.locator(TITLE).inner_text() == TOUR[0]["title"]:
         page.keyboard.press("ArrowRight")
     expect(page.locator(TITLE)).to_have_text(TOUR[1]["title"])
@@ -137,8 +137,8 @@ def test_it_follows_whoever_steps_and_waits_on_other_rounds(toured):
     expect(page.locator(".tour")).to_be_visible()
 
 
-def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
-    page = toured(f"{ADDRESS}&tour=1&at=1.7", cursor=(0, 6))
+def test_a_reload_goes_on_where_it_was_and_escape_ends_it(open_tour):
+    page = open_tour(f"{ADDRESS}&tour=1&at=1.7", cursor=(0, 6))
     title = page.locator(TITLE).inner_text()
     assert title != TOUR[0]["title"]
     page.reload()
@@ -150,13 +150,13 @@ def test_a_reload_goes_on_where_it_was_and_escape_ends_it(toured):
     assert "seed=7" in page.url
 
 
-def test_a_run_without_a_rejection_offers_no_tour(toured):
-    page = toured(payload=build_round_payload(traces.same_distributions()))
+def test_a_run_without_a_rejection_offers_no_tour(open_tour):
+    page = open_tour(payload=build_round_payload(traces.same_distributions()))
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Take the tour").is_visible()
 
 
-def test_escape_ends_the_tour_first_and_the_presenter_view_after_it(toured):
-    page = toured(f"{ADDRESS}&tour=1&present=1")
+def test_escape_ends_the_tour_first_and_the_presenter_view_after_it(open_tour):
+    page = open_tour(f"{ADDRESS}&tour=1&present=1")
     page.keyboard.press("Escape")
     expect(page.locator(".tour")).to_be_hidden()
     assert "present=1" in page.url

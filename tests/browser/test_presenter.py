@@ -59,7 +59,7 @@ def build_component_page(name: str) -> str:
 
 
 @pytest.fixture
-def present(open_html, browser):
+def open_presenter(open_html, browser):
     """Opens a component on a projector, in a browser that has kept nothing."""
     context = browser.new_context(reduced_motion="reduce")
 
@@ -72,15 +72,15 @@ def present(open_html, browser):
     context.close()
 
 
-def notes_of(page):
+def open_notes(page):
     with page.expect_popup() as opened:
         page.keyboard.press("s")
     return opened.value
 
 
 @pytest.mark.parametrize("name", ["one_round", "one_token", "questions", "whole_text", *TREES])
-def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
-    page = present(name)
+def test_no_type_is_smaller_than_24_px_on_a_projector(open_presenter, name):
+    page = open_presenter(name)
     steps = {"one_round": len(STAGE["rounds"][0]["steps"]), "questions": 8, "one_token": 1, "whole_text": 3}.get(name) or len(
         TREES[name]["steps"]
     )
@@ -92,8 +92,8 @@ def test_no_type_is_smaller_than_24_px_on_a_projector(present, name):
         page.keyboard.press("ArrowRight")
 
 
-def test_the_stage_fits_the_projector_at_every_step(present):
-    page = present()
+def test_the_stage_fits_the_projector_at_every_step(open_presenter):
+    page = open_presenter()
     for _ in STAGE["rounds"][0]["steps"]:
         tall = page.evaluate(
             "[stage.querySelector('section.stage').scrollHeight, stage.querySelector('section.stage').clientHeight]"
@@ -103,8 +103,8 @@ def test_the_stage_fits_the_projector_at_every_step(present):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_a_round_of_a_drafting_method_fits_the_projector_at_every_step(present, name):
-    page = present(name)
+def test_a_round_of_a_drafting_method_fits_the_projector_at_every_step(open_presenter, name):
+    page = open_presenter(name)
     for _ in TREES[name]["steps"]:
         assert page.evaluate(
             "[stage.querySelector('section.stage')].every((node) => node.scrollHeight <= node.clientHeight && node.scrollWidth <= node.clientWidth)"
@@ -115,8 +115,8 @@ def test_a_round_of_a_drafting_method_fits_the_projector_at_every_step(present, 
         page.keyboard.press("ArrowRight")
 
 
-def test_each_question_and_each_explanation_fits_the_projector(present):
-    page = present("questions")
+def test_each_question_and_each_explanation_fits_the_projector(open_presenter):
+    page = open_presenter("questions")
     for one in build_questions_payload(RECORDED)["questions"]:
         for key in range(len(one["options"]) + 1):
             if key:
@@ -129,8 +129,8 @@ def test_each_question_and_each_explanation_fits_the_projector(present):
 
 
 @pytest.mark.parametrize(("width", "height"), ((1920, 1080), (1366, 768)))
-def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(present, width, height):
-    page = present("one_token")
+def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(open_presenter, width, height):
+    page = open_presenter("one_token")
     resize(page, width, height)
     for end in (None, "p, the target", "q, the draft", "what p has beyond"):
         if end:
@@ -141,8 +141,8 @@ def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(pre
         assert page.locator("section.stage > .sentence").evaluate("node => node.scrollHeight <= node.clientHeight")
 
 
-def test_a_key_opens_the_view_and_another_leaves_it_and_the_link_stays_the_same_but_for_it(present):
-    page = present(address=ADDRESS)
+def test_a_key_opens_the_view_and_another_leaves_it_and_the_link_stays_the_same_but_for_it(open_presenter):
+    page = open_presenter(address=ADDRESS)
     node = page.locator("section.stage")
     expect(node).not_to_have_class("presenting")
     page.keyboard.press("f")
@@ -155,8 +155,8 @@ def test_a_key_opens_the_view_and_another_leaves_it_and_the_link_stays_the_same_
     assert page.locator("body > div[aria-hidden=true]").count() == 0, "black is for the presenter view alone"
 
 
-def test_black_covers_everything_and_goes_again(present):
-    page = present()
+def test_black_covers_everything_and_goes_again(open_presenter):
+    page = open_presenter()
     page.keyboard.press("b")
     black = page.locator("body > div[aria-hidden=true]")
     assert black.evaluate("node => document.elementFromPoint(900, 500) === node")
@@ -164,9 +164,9 @@ def test_black_covers_everything_and_goes_again(present):
     expect(black).to_have_count(0)
 
 
-def test_the_notes_say_what_to_ask_and_what_is_next_and_both_windows_move_together(present):
-    page = present()
-    notes = notes_of(page)
+def test_the_notes_say_what_to_ask_and_what_is_next_and_both_windows_move_together(open_presenter):
+    page = open_presenter()
+    notes = open_notes(page)
     steps = STAGE["rounds"][0]["steps"]
     expect(notes.locator(".place")).to_have_text(f"Round 1, step 1 of {len(steps)}")
     expect(notes.locator(".ask")).to_have_text(TEXTS["notes"][steps[0]["kind"]])
@@ -178,9 +178,9 @@ def test_the_notes_say_what_to_ask_and_what_is_next_and_both_windows_move_togeth
     expect(notes.locator(".place")).to_have_text(f"Round 1, step 3 of {len(steps)}")
 
 
-def test_a_reload_in_the_middle_finds_its_notes_again(present):
-    page = present()
-    notes = notes_of(page)
+def test_a_reload_in_the_middle_finds_its_notes_again(open_presenter):
+    page = open_presenter()
+    notes = open_notes(page)
     page.keyboard.press("ArrowRight")
     page.wait_for_url("**&at=1.2*")
     page.reload()
@@ -191,25 +191,25 @@ def test_a_reload_in_the_middle_finds_its_notes_again(present):
     assert len(page.context.pages) == 2
 
 
-def test_notes_that_were_closed_stay_closed_until_they_are_asked_for(present):
-    page = present()
-    notes_of(page).close()
+def test_notes_that_were_closed_stay_closed_until_they_are_asked_for(open_presenter):
+    page = open_presenter()
+    open_notes(page).close()
     page.wait_for_function("sessionStorage.getItem('specviz-notes') === null")
     page.keyboard.press("ArrowRight")
     assert len(page.context.pages) == 1
-    notes_of(page)
+    open_notes(page)
 
 
-def test_the_answer_of_a_question_stands_in_the_notes_alone(present):
-    page = present("questions")
-    notes = notes_of(page)
+def test_the_answer_of_a_question_stands_in_the_notes_alone(open_presenter):
+    page = open_presenter("questions")
+    notes = open_notes(page)
     right = next(one for one in build_questions_payload(RECORDED)["questions"][0]["options"] if one["right"])
     expect(notes.locator(".ask")).to_contain_text(right["text"])
     expect(page.locator(".explained:visible")).to_have_count(0)
 
 
-def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(present):
-    page = present("one_token")
+def test_a_bar_is_dragged_to_where_the_pointer_is_in_a_scaled_view(open_presenter):
+    page = open_presenter("one_token")
     bar = page.locator(".reach").first
     box = bar.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -242,16 +242,16 @@ LINES = """() => Math.max(...[...stage.querySelectorAll(".chip .caption")].map((
 }))"""
 
 
-def test_captions_of_draft_tokens_take_one_line_on_the_projector(present):
-    page = present()
+def test_captions_of_draft_tokens_take_one_line_on_the_projector(open_presenter):
+    page = open_presenter()
     for _ in range(sum(len(one["steps"]) for one in STAGE["rounds"])):
         assert page.evaluate(LINES) == 1, page.locator("section.stage > .sentence").inner_text()
         page.keyboard.press("ArrowRight")
 
 
 @pytest.mark.parametrize(("width", "height"), ((1920, 1080), (1366, 768)))
-def test_whole_text_opens_at_its_first_line_and_fits_the_projector(present, width, height):
-    page = present("whole_text")
+def test_whole_text_opens_at_its_first_line_and_fits_the_projector(open_presenter, width, height):
+    page = open_presenter("whole_text")
     resize(page, width, height)
     assert page.locator(".lane > .text").evaluate_all("lanes => lanes.map((one) => one.scrollTop)") == [0, 0]
     assert page.evaluate(
@@ -262,9 +262,9 @@ def test_whole_text_opens_at_its_first_line_and_fits_the_projector(present, widt
         assert box["height"] > 0.25 * height and box["y"] + box["height"] <= height
 
 
-def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stays_in_sight(present):
-    page = present("whole_text")
-    notes = notes_of(page)
+def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stays_in_sight(open_presenter):
+    page = open_presenter("whole_text")
+    notes = open_notes(page)
     expect(notes.locator(".ask")).to_have_text(LANES["ask"])
     rounds = LANES["lanes"][1]["rounds"]
     written = [sum(one["round"] < n for one in LANES["lanes"][1]["tokens"]) for n in range(len(rounds) + 1)]
@@ -348,7 +348,7 @@ def test_the_notes_of_a_page_say_what_to_ask_and_its_keys_turn_the_black_on(proj
     page = projector("speed", "")
     page.keyboard.press("f")
     page.locator(".stMain.presenting").wait_for()
-    notes = notes_of(page)
+    notes = open_notes(page)
     expect(notes.locator(".ask")).to_contain_text("gamma")
     expect(notes.locator(".place")).to_contain_text("Screen 1 of")
     notes.keyboard.press("PageDown")
@@ -367,8 +367,8 @@ def test_every_page_is_presented_or_says_why_not():
     assert all(page.presented_by_component or page.ask or page.instead for page in PAGES.values())
 
 
-def test_a_phone_steps_in_the_view_and_leaves_it_by_a_button(present):
-    page = present()
+def test_a_phone_steps_in_the_view_and_leaves_it_by_a_button(open_presenter):
+    page = open_presenter()
     resize(page, 390)
     page.keyboard.press("f")
     page.keyboard.press("f")

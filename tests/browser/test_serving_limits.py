@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.test_app import NASTY, PATIENT, harmless, query
+from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 
 def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
@@ -27,4 +27,4 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     page.locator(".st-key-serving_limits-stop button").click()  # the frame has a Stop of its own where a run takes long
     expect(page.get_by_role("button", name="Measure every setup")).to_be_enabled(timeout=PATIENT)
     expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text(re.compile("Recorded on passages of|Your run"))
-    harmless(page)
+    assert_harmless(page)

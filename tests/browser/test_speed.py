@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import at_rest, resize
-from tests.browser.test_app import NASTY, PATIENT, harmless, query
+from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 SHORT = NASTY[:40]
 PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill. "
@@ -41,7 +41,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
-    harmless(page)
+    assert_harmless(page)
     expect(page.locator(".annotation-text").first).to_be_visible(timeout=PATIENT)
     resize(page, 390)
     words = [*page.get_by_role("tab").all(), *page.locator(".annotation-text").all()]
@@ -68,7 +68,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     page.wait_for_url(re.compile("tab=many"))
     page.go_back()
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
-    harmless(page)
+    assert_harmless(page)
 
 
 @pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast

@@ -11,7 +11,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from specviz.web.whole_text.state import load_recorded_passages
 from tests.browser.chromium import resize
-from tests.browser.test_app import NASTY, PATIENT, harmless, query
+from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
 
@@ -94,7 +94,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     write.click()
     expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible()
-    harmless(page)
+    assert_harmless(page)
     token = page.locator(SECOND).nth(20)
     round_ = int(re.search(r"round (\d+)", token.get_attribute("aria-label"))[1])
     step = re.search(r"at=\d+\.(\d+)", token.get_attribute("href"))[1]

@@ -98,7 +98,7 @@ def few_permutations():
 
 
 @pytest.fixture(scope="module")
-def certified(pair, class_samples):
+def certificate(pair, class_samples):
     return json.loads(json.dumps(build_certificate(pair, SETTINGS, BLOCKS, ignore_progress)))
 
 
@@ -107,24 +107,26 @@ def list_states(record, pair) -> dict[str, str]:
     return found | {line.field: line.state for line in redraw_certificate(record, pair, lambda label: ignore_progress)}
 
 
-def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pair, certified):
-    assert read_blocks(certified) == tuple(
+def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pair, certificate):
+    assert read_blocks(certificate) == tuple(
         list_sample_numbers(*one) for one in take_first_samples((SampleBlock(*row, {}) for row in BLOCKS), 100)
     )
     assert (
-        certified["answers"][0]["n"] == 100 == class_evidence.count_certified(221)
-        and certified["answers"][0]["plan"]["alpha"] == SCHEDULE.level(0) * 2
+        certificate["answers"][0]["n"] == 100 == class_evidence.count_certified(221)
+        and certificate["answers"][0]["plan"]["alpha"] == SCHEDULE.level(0) * 2
     )
-    found = list_states(certified, pair)
+    found = list_states(certificate, pair)
     assert ALTERED not in found.values() and found["blocks"] == CONFIRMED
 
 
-def test_a_certificate_with_other_students_is_altered_although_its_seals_are_right(pair, certified):
-    other = seal(certified | {"blocks": [[9 * SAMPLES_PER_STUDENT, 100]]})
+def test_a_certificate_with_other_students_is_altered_although_its_seals_are_right(pair, certificate):
+    other = seal(certificate | {"blocks": [[9 * SAMPLES_PER_STUDENT, 100]]})
     assert ALTERED not in {line.state for line in check_certificate(other)}, "the file agrees with itself"
     assert ALTERED in list_states(other, pair).values(), "and its samples are not those of student 9"
     for blocks_ in ([[0, 99]], [[0, 50], [49, 50]]):
-        assert {line.field: line.state for line in check_certificate(seal(certified | {"blocks": blocks_}))}["blocks"] == ALTERED
+        assert {line.field: line.state for line in check_certificate(seal(certificate | {"blocks": blocks_}))}[
+            "blocks"
+        ] == ALTERED
 
 
 def test_there_is_no_certificate_before_the_first_test(pair):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def fails(monkeypatch):
+def run_failing(monkeypatch):
     """fails(error): what the command pairs raises. Gives its exit code."""
 
     def run(error: Exception) -> int:
@@ -44,8 +44,8 @@ def fails(monkeypatch):
         (ModuleNotFoundError("import of torch halted", name="torch.nn"), "torch is not installed."),
     ],
 )  # fmt: skip
-def test_what_the_machine_lacks_is_one_sentence(fails, capsys, error, said):
-    assert fails(error) == 2
+def test_what_the_machine_lacks_is_one_sentence(run_failing, capsys, error, said):
+    assert run_failing(error) == 2
     written = capsys.readouterr()
     assert written.err.startswith(f"specviz pairs: {said}") and "Traceback" not in written.err and not written.out
 
@@ -53,8 +53,8 @@ def test_what_the_machine_lacks_is_one_sentence(fails, capsys, error, said):
 @pytest.mark.parametrize(
     "error", [FileNotFoundError(errno.ENOENT, "x"), RuntimeError("x"), ModuleNotFoundError("x", name="specviz.x")]
 )
-def test_a_bug_is_still_a_bug(fails, capsys, error):
-    assert fails(error) == 70 and "Traceback" in capsys.readouterr().err
+def test_a_bug_is_still_a_bug(run_failing, capsys, error):
+    assert run_failing(error) == 70 and "Traceback" in capsys.readouterr().err
 
 
 def test_output_into_a_full_disk_is_a_sentence_and_no_success(monkeypatch, capsys):

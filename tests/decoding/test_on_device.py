@@ -89,7 +89,7 @@ def eagle(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def both(pair_folders) -> Callable[..., tuple[Any, Any]]:
+def compare_devices(pair_folders) -> Callable[..., tuple[Any, Any]]:
     """What a function of a pair gives on the CPU and on the device. In float64, because in float32 a last digit can become a token."""
     name = "|".join(map(str, pair_folders))
     load = cache(load_pair)
@@ -128,7 +128,7 @@ IN_FLOAT32 = ("draft", "tree-distinct", "early-exit", "medusa-tree", "eagle-chai
         *(pytest.param(name, "float32", (0.0,), marks=() if name in IN_FLOAT32 else SLOW) for name in list_lines()),
     ],
 )
-def test_every_proposer_under_every_rule_decodes_alike(both, heads, name, rule, kind, temperatures):
+def test_every_proposer_under_every_rule_decodes_alike(compare_devices, heads, name, rule, kind, temperatures):
     def work(pair):
         found = []
         for temperature in temperatures:
@@ -141,13 +141,13 @@ def test_every_proposer_under_every_rule_decodes_alike(both, heads, name, rule, 
                 found.append(str(error))
         return found
 
-    here, there = both(work, kind)
+    here, there = compare_devices(work, kind)
     assert here == there
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list_lines())
-def test_rows_of_a_batch_decode_alike(both, heads, name):
+def test_rows_of_a_batch_decode_alike(compare_devices, heads, name):
     def work(pair):
         settings, ids = replace(BASE, heads=heads, **list_lines()[name]), pair.encode(PROMPT)
         target, proposer = open_proposer(pair, settings)
@@ -157,31 +157,31 @@ def test_rows_of_a_batch_decode_alike(both, heads, name):
         )
         return made.tokens.tolist()
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
 @pytest.mark.parametrize(
     "warper", ({}, {"temperature": 0.0}, {"top_k": 5, "temperature": 0.7}, {"top_p": 0.8}, {"min_p": 0.1}), ids=str
 )
-def test_warpers_and_target_only_sampling(both, warper):
+def test_warpers_and_target_only_sampling(compare_devices, warper):
     def work(pair):
         settings, ids = replace(BASE, **warper), pair.encode(PROMPT)
         alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(5), settings, ids, pair.eos_token_ids)
         return decode_decisions(pair, settings, ids), list_decisions(alone)
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
 @pytest.mark.parametrize("proposer", ("draft", "none", "unigram", "uniform", "adversarial", "oracle", "early-exit"))
-def test_samples_on_shared_distributions(both, proposer):
+def test_samples_on_shared_distributions(compare_devices, proposer):
     def work(pair):
         settings, ids = replace(BASE, proposer=proposer, max_new_tokens=3), pair.encode(PROMPT)
         ours = (*open_proposer(pair, settings), build_rule(settings), PhiloxRandomness(3))
         return sample_with_shared_distributions(Shard(*ours, settings, ids, pair.eos_token_ids, count=200)).tokens.tolist()
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
@@ -201,7 +201,7 @@ def test_a_pass_of_shared_distributions_is_fetched_in_one_transfer(pair_folders)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", BUGS)
-def test_every_mistake_is_drawn_alike(both, mutant):
+def test_every_mistake_is_drawn_alike(compare_devices, mutant):
     def work(pair):
         settings, ids = BUGS[mutant].apply_settings(replace(BASE, seed=4)), pair.encode(PROMPT)
         drawn = []
@@ -209,12 +209,12 @@ def test_every_mistake_is_drawn_alike(both, mutant):
             drawn.append(build_decoder(mutant, pair, settings, ids).sample(mode, 0, 40).tokens.tolist())
         return drawn
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
 @pytest.mark.parametrize("name", ("speculative", "target"))
-def test_evidence_gives_the_same_verdict(both, name):
+def test_evidence_gives_the_same_verdict(compare_devices, name):
     def work(pair):
         settings, ids, plan = replace(BASE, max_new_tokens=2), pair.encode(PROMPT), TestPlan.for_samples(300, 2, 0.4)
         target, draft = pair.open(settings)
@@ -225,22 +225,22 @@ def test_evidence_gives_the_same_verdict(both, name):
         tests = [(test.name, test.statistic, test.p_value) for test in found.tests]
         return found.verdict, found.counts.tolist(), tests, build_decoder(name, pair, settings, ids).count_borderline(cells, 300)
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here[:2] == there[:2] and here[3] == there[3]
     for one, other in zip(here[2], there[2], strict=True):
         assert one[0] == other[0] and one[1:] == pytest.approx(other[1:], rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("changes", ({}, {"proposer": "early-exit"}, {"top_p": 0.9}), ids=str)
-def test_the_analytic_check(both, changes):
+def test_the_analytic_check(compare_devices, changes):
     def work(pair):
         return build_decoder("speculative", pair, replace(BASE, **changes), pair.encode(PROMPT)).compute_analytic_tv(6)
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == pytest.approx(there, abs=1e-6) and there < 5e-6
 
 
-def test_assisted_generation(both):
+def test_assisted_generation(compare_devices):
     def work(pair):
         return (
             build_decoder("assisted", pair, replace(BASE, max_new_tokens=4, temperature=0.0), pair.encode(PROMPT))
@@ -248,31 +248,31 @@ def test_assisted_generation(both):
             .tokens.tolist()
         )
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("only", ("draft", "tree-distinct", "ngram"))
-def test_cells_of_the_matrix(both, heads, only):
+def test_cells_of_the_matrix(compare_devices, heads, only):
     def work(pair):
         found = evaluate_matrix(pair, replace(BASE, heads=heads), 0.5, (only,) if only in list_lines() else ("tree",))
         return [(cell.line, cell.rule, cell.column, cell.verdict, cell.n) for cell in found.cells]
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
 @pytest.mark.slow
-def test_a_certificate_is_drawn_again(both, record):
+def test_a_certificate_is_drawn_again(compare_devices, record):
     def work(pair):
         return [(line.field, line.state) for line in redraw_certificate(record, pair, lambda label: QUIET)]
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
-def test_a_run_of_the_stage_and_its_fingerprints(both):
+def test_a_run_of_the_stage_and_its_fingerprints(compare_devices):
     def work(pair):
         trace = record_run(pair, BASE)
         return (
@@ -281,11 +281,11 @@ def test_a_run_of_the_stage_and_its_fingerprints(both):
             [probs.tokens for one in trace.rounds for probs in one.distributions],
         )
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
-def test_whole_text(both):
+def test_whole_text(compare_devices):
     def work(pair):
         one = passage.write_passage(pair, BASE, runs=1)
         two = passage.survey_texts(pair, BASE, 2, 6)
@@ -297,18 +297,18 @@ def test_whole_text(both):
             one.read.beta,
         )
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here[:-1] == there[:-1] and here[-1] == pytest.approx(there[-1], abs=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", ("0", "1"))
-def test_other_proposers(both, heads, choice):
+def test_other_proposers(compare_devices, heads, choice):
     def work(pair):
         found = drafting_methods.compare_methods(pair, replace(choose_distribution(BASE, choice), heads=heads), runs=1, draws=60)
         return [(row.key, row.reason, row.checked, row.accepted, row.passes, row.tokens) for row in found.rows]
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
@@ -316,24 +316,24 @@ def test_other_proposers(both, heads, choice):
 @pytest.mark.parametrize(
     "base", ({}, {"proposer": "tree"}, {"proposer": "ngram"}, {"proposer": "early-exit"}, {"rule": "block"}), ids=str
 )
-def test_bench(both, base):
+def test_bench(compare_devices, base):
     def work(pair):
         found = run_bench(pair, gamma=2, length=6, runs=1, log=QUIET, base=replace(BASE, **base))
         return [(one.tokens_per_pass, one.draft_tokens, one.accepted_per_tested) for one in found]
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
 @pytest.mark.slow
-def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
+def test_rates_of_draws_curves_and_the_gap_of_a_block(compare_devices):
     def work(pair):
         found = costs.measure_pass_curves(pair, 2, 4, runs=1, log=QUIET)
         gaps = measure_block_gap(pair, BASE, pair.encode(PROMPT))
         entropies = [one.entropy for one in sampling_rates.measure_sampling_rates(pair, 30, runs=1, log=QUIET)]
         return found.tokens_per_pass, gaps, entropies
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here[0] == there[0] and here[2] == pytest.approx(there[2], rel=1e-5) and max(there[1]) < 1e-4
 
 
@@ -342,13 +342,13 @@ def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
 @pytest.mark.parametrize(
     "changes", ({}, {"proposer": "ngram"}, {"proposer": "early-exit"}, {"rule": "block"}, {"temperature": 0.0}), ids=str
 )
-def test_plan(both, changes, check):
+def test_plan(compare_devices, changes, check):
     def work(pair):
         settings, effort = replace(BASE, max_new_tokens=8, **changes), replace(SHORT, check=check, runs=2, timed=2)
         found = make_plan(pair, settings, TEXT, (1, 2), effort)
         return [(row.gamma, row.tokens.value) for row in found.rows], [row.tokens for row in found.checked or ()]
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert len(here[0]) == len(there[0]) == 2
     assert str(here[1]) == str(there[1])
     for one, other in zip(here[0], there[0], strict=True):
@@ -356,7 +356,7 @@ def test_plan(both, changes, check):
 
 
 @pytest.mark.slow
-def test_study_and_batches(both, tmp_path):
+def test_study_and_batches(compare_devices, tmp_path):
     (tmp_path / "kind.txt").write_text(TEXT)
     size = StudySize(openings=2, opening=8, length=8, gamma=2)
 
@@ -365,33 +365,33 @@ def test_study_and_batches(both, tmp_path):
         batches = measure_batches({"tiny": (pair, replace(BASE, max_new_tokens=8))}, TEXT, 2, 8, 1, rows=(1, 2), gammas=(1, 2))
         return [(cell.kind, cell.share) for cell in study.cells], batches.rounds
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
-def test_remembered_models(both):
+def test_remembered_models(compare_devices):
     def work(pair):
         remembering = MemoizedPair(pair)
         return [decode_decisions(remembering, replace(BASE, seed=seed), pair.encode(PROMPT)) for seed in range(3)]
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 
-def test_a_processor_behind_the_target(both):
+def test_a_processor_behind_the_target(compare_devices):
     def work(pair):
         source = ProcessedModel(pair.open(BASE)[0], RepetitionPenaltyLogitsProcessor(1.4))
         block = DraftTree(((5, 6, 7),), ((-1, 0, 0),), (None,), ((None,) * 3,), "none")
         return source.distributions([Prefix(tuple(pair.encode(PROMPT)), 0, 9)], block).cpu().numpy()
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert there == pytest.approx(here, abs=1e-6)
 
 
-def test_a_record_names_device_and_number_type_as_they_are_asked_for(both):
+def test_a_record_names_device_and_number_type_as_they_are_asked_for(compare_devices):
     """Else a certificate made on a GPU is never drawn again, and the command in an export is refused."""
     asked = lambda pair: (pick_device(*map(pair.describe().get, ("device", "dtype"))), pair.target.device.type)  # noqa: E731
-    here, there = both(asked, "float32")
+    here, there = compare_devices(asked, "float32")
     assert here == ((torch.device("cpu"), torch.float32), "cpu")
     assert there == ((torch.device("cuda"), torch.float32), "cuda")
 
@@ -402,14 +402,14 @@ def test_banned_tokens_are_impossible_wherever_the_distribution_lies():
     assert left.tolist() == [0.5, 0.0, 0.0, 0.5]
 
 
-def test_a_trained_exit(both, tmp_path):
+def test_a_trained_exit(compare_devices, tmp_path):
     layer = exits.EXITS.allow(str(save_random_exit(tmp_path / "exit")))
 
     def work(pair):
         settings = replace(BASE, proposer="early-exit", early_exit=layer, exit_layer=None)
         return decode_decisions(pair, settings, pair.encode(PROMPT))
 
-    here, there = both(work)
+    here, there = compare_devices(work)
     assert here == there
 
 

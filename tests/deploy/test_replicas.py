@@ -151,7 +151,7 @@ def read_replica(headers) -> str:
     return found[1] if found else ""
 
 
-async def socket_at(hosted: Hosted, cookie: str) -> str:
+async def find_socket_server(hosted: Hosted, cookie: str) -> str:
     """Who answers a socket that comes with the cookie of a replica."""
     stream = hosted.address.replace("https", "wss") + "/_stcore/stream"
     headers = {"Cookie": f"specviz_replica={cookie}"} if cookie else {}
@@ -198,9 +198,9 @@ def read_stage(shown: str) -> tuple[str, ...]:
 
 def test_a_socket_goes_where_the_cookie_says_and_stays_with_the_replica_that_took_it_over(hosted):
     async def asked() -> list[str]:
-        found = [await socket_at(hosted, name) for name in ("first", "second", "first", "nobody")]
+        found = [await find_socket_server(hosted, name) for name in ("first", "second", "first", "nobody")]
         hosted.kill("first")
-        return [*found, *[await socket_at(hosted, name) for name in ("first", "second", "")]]
+        return [*found, *[await find_socket_server(hosted, name) for name in ("first", "second", "")]]
 
     with ThreadPoolExecutor(1) as apart:
         *before, anyone, moved, stayed, fresh = apart.submit(asyncio.run, asked()).result()

@@ -49,7 +49,7 @@ class NextTarget(TokenRule):
         return super().verify(rows, block, p.roll(-1, 1), randomness)
 
 
-def published(row: str):
+def apply_published(row: str):
     """A row of the catalog put in a decoder's place."""
 
     def change(one):
@@ -66,7 +66,7 @@ def cache(kind):
     return change
 
 
-def ruled_by(rule):
+def replace_rule(rule):
     def change(one):
         one.rule = rule
 
@@ -74,20 +74,20 @@ def ruled_by(rule):
 
 
 MISTAKES = {
-    "R1 an argmax draft token judged by its softmax": (published("R1"), {}),
-    "R2 q before top-k": (published("R2"), {"top_k": 8}),
-    "R2 q before top-p": (published("R2"), {"top_p": 0.7}),
-    "R2 q before min-p": (published("R2"), {"min_p": 0.2}),
-    "R4 the target without top-k": (published("R4"), {"top_k": 8}),
-    "R4 the target without min-p": (published("R4"), {"min_p": 0.2}),
-    "R4 the target at another temperature": (published("R4"), {"temperature": 0.7}),
-    "R5 the replacement from p": (published("R5"), {}),
-    "R5 the replacement from p, inside verify": (ruled_by(FromTargetInside()), {}),
-    "R9 the residual by place in a list": (published("R9"), {"top_k": 8}),
-    "R16 the draft token drawn in half precision": (published("R16"), {}),
-    "q of the position before": (published("gate"), {}),
-    "p of the position before": (published("R11"), {}),
-    "p of the next position, inside verify": (ruled_by(NextTarget()), {}),
+    "R1 an argmax draft token judged by its softmax": (apply_published("R1"), {}),
+    "R2 q before top-k": (apply_published("R2"), {"top_k": 8}),
+    "R2 q before top-p": (apply_published("R2"), {"top_p": 0.7}),
+    "R2 q before min-p": (apply_published("R2"), {"min_p": 0.2}),
+    "R4 the target without top-k": (apply_published("R4"), {"top_k": 8}),
+    "R4 the target without min-p": (apply_published("R4"), {"min_p": 0.2}),
+    "R4 the target at another temperature": (apply_published("R4"), {"temperature": 0.7}),
+    "R5 the replacement from p": (apply_published("R5"), {}),
+    "R5 the replacement from p, inside verify": (replace_rule(FromTargetInside()), {}),
+    "R9 the residual by place in a list": (apply_published("R9"), {"top_k": 8}),
+    "R16 the draft token drawn in half precision": (apply_published("R16"), {}),
+    "q of the position before": (apply_published("gate"), {}),
+    "p of the position before": (apply_published("R11"), {}),
+    "p of the next position, inside verify": (replace_rule(NextTarget()), {}),
     "R11 a rejected draft token in the cache where a kept token was": (cache(OneRowOff), {}),
     "R11 a cache rolled back one row too few": (cache(OneTooFew), {}),
 }
@@ -118,5 +118,5 @@ def test_the_mistake_fails_on_the_shipped_pair(name, storybook):
 def test_a_mistake_passes_where_its_settings_hide_it(row, warper):
     """Without cuts raw and warped are one distribution, and at T = 0 all is certain: so what fails above is the mistake itself."""
     one = decoder(warper)
-    published(row)(one)
+    apply_published(row)(one)
     assert one.checked(6).is_within()

@@ -53,12 +53,12 @@ def of_tables(make, seed: int = 3):
     return Components(p, proposer, rule)
 
 
-def mutated(name: str):
+def open_mutant(name: str):
     mutant = BUGS[name]
     return mutant.build(open_tables(*mutant.toy), mutant.settings)
 
 
-def best_of(width: int, nodes: int):
+def find_best(width: int, nodes: int):
     """The mutant best-drawn with other numbers of siblings."""
     mutant = BUGS["best-drawn"]
     target, draft = open_tables(*mutant.toy)(mutant.settings)
@@ -72,10 +72,10 @@ DECODERS = {  # name -> (arguments of step, room of the round)
     "distinct": (lambda: of_tables(lambda q: (FixedTree(q, (2, 1), "distinct"), TokenRule())), 3),
     "budget": (lambda: of_tables(lambda q: (BudgetTree(q, (2, 2), "independent", 4), TokenRule())), 3),
     "entropy": (lambda: of_tables(lambda q: (AdaptiveDraft(q, EntropyPolicy(3)), TokenRule())), 4),
-    "best-drawn": (lambda: mutated("best-drawn"), 2),
-    "two of three": (lambda: best_of(3, 2), 2),
+    "best-drawn": (lambda: open_mutant("best-drawn"), 2),
+    "two of three": (lambda: find_best(3, 2), 2),
     **{
-        name: (lambda name=name: mutated(name), BUGS[name].settings.max_new_tokens)
+        name: (lambda name=name: open_mutant(name), BUGS[name].settings.max_new_tokens)
         for name in ("R6", "R7", "R8", "R20", "R35", "kept-rest")
     },
 }
@@ -100,7 +100,7 @@ def summarize_round(round_) -> tuple:
     return tuple((one.token, one.accepted) for one in round_.proposals), round_.committed, round_.ending.kind
 
 
-def misplaced(made: Components, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
+def count_misplaced(made: Components, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
     """How many of n random points of the cube lie in no box, in two, or in one whose round is another than theirs."""
     row = Prefix(PROMPT, 0, remaining)
     boxes, missed = BoxCutter(made).cut_round(row, {})
@@ -125,14 +125,14 @@ def misplaced(made: Components, remaining: int, n: int, seed: int = SEED, batch:
 @pytest.mark.parametrize("name", DECODERS)
 def test_random_points_lie_in_the_box_of_their_own_round(name):
     make, remaining = DECODERS[name]
-    assert misplaced(make(), remaining, 1000) == 0
+    assert count_misplaced(make(), remaining, 1000) == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_hundred_thousand_random_points_lie_in_the_box_of_their_own_round(name):
     make, remaining = DECODERS[name]
-    assert misplaced(make(), remaining, 100_000) == 0
+    assert count_misplaced(make(), remaining, 100_000) == 0
 
 
 # Nothing hangs on the points that are executed, nor on a last bit ------------------------------------------------------
@@ -169,7 +169,7 @@ def test_tables_moved_ten_times_by_a_last_bit_give_the_same_distance(name, seed)
     assert distance(mutant, [move_table(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
-def texts_of(p, q, proposer, rule):
+def enumerate_outcomes(p, q, proposer, rule):
     target, draft = model(p, 3), model(q, 3)
     return compute_text_tv(
         enumerate_output(Components(target, proposer(draft), rule), PROMPT, 3), enumerate_target(target, PROMPT, 3)
@@ -189,7 +189,7 @@ def test_right_decoders_stay_exact_on_moved_tables(seed):
     for kind in ("random", "equal", "disjoint"):
         p, q = (move_table(table, seed) for table in pair(kind, seed, 3, 12))
         for proposer, rule in decoders:
-            assert texts_of(p, q, proposer, rule) < 1e-11
+            assert enumerate_outcomes(p, q, proposer, rule) < 1e-11
 
 
 # What is not known is stated -------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_a_number_computed_from_another_is_noticed():
 
 def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():
     """Both siblings of best-drawn are cut into one interval for each token that its distribution can draw."""
-    made = mutated("best-drawn")
+    made = open_mutant("best-drawn")
     boxes, _ = BoxCutter(made).cut_round(Prefix(PROMPT, 0, 2), {})
     first, second = ((Purpose.DRAFT, 0, node) for node in (0, 1))
     assert len({box[first] for _, box in boxes}) == 5

@@ -27,7 +27,7 @@ from specviz.verification.block import BlockRule
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule
 from tests import tables
-from tests.mutated import PROMPT, as_printed, count_draws, distributions, first, pooled, stated
+from tests.mutated import PROMPT, as_printed, build_pooled_cells, count_draws, distributions, first, read_stated
 
 RARELY = 1e-4
 SEEN_BY_DRAWS = [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"]
@@ -58,18 +58,18 @@ def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(
 
 
 def test_the_documented_distances_are_those_of_every_mutant():
-    assert list(stated()) == list(BUGS)
+    assert list(read_stated()) == list(BUGS)
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_the_distance_of_the_first_token_is_the_documented_one(name):
     written, exact = distributions(BUGS[name])
-    assert as_printed(stated()[name].first, compute_text_tv(first(written, 1), first(exact, 1)))
+    assert as_printed(read_stated()[name].first, compute_text_tv(first(written, 1), first(exact, 1)))
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_the_distance_of_the_text_is_the_documented_one(name):
-    assert as_printed(stated()[name].text, BUGS[name].toy_tv)
+    assert as_printed(read_stated()[name].text, BUGS[name].toy_tv)
 
 
 def test_r7_leaves_one_token_alone_and_bends_three_by_099():
@@ -159,7 +159,7 @@ def test_the_decoder_without_the_mistake_keeps_the_distribution(mutant):
 def draws_for(exact: dict, written: dict) -> int:
     """The least n = 200 * 2^k at which a chi-square of level RARELY misses the mutant with probability RARELY at most."""
     for n in (200 * 2**k for k in count()):
-        cells, _, masses = pooled(exact, written, n)
+        cells, _, masses = build_pooled_cells(exact, written, n)
         impossible = masses[cells.probs == 0].sum()
         if n * impossible > 20 or len(cells.probs) == 2:
             return n
@@ -201,7 +201,7 @@ def test_r10_is_seen_by_a_uniform_of_0_and_by_nothing_else():
         assert round_.committed == written
 
 
-def one_step(made, ids: tuple[int, ...]) -> torch.Tensor:
+def enumerate_next_token(made, ids: tuple[int, ...]) -> torch.Tensor:
     """Distribution of the next token, (V,): every token that can be drawn, what the rule does about it, what it puts in its place."""
     rows, nothing = [Prefix(ids, 0, 9)], build_empty_tree(1)
     drawn, q, p = (source.distributions(rows, nothing)[0, 0] for source in (made.proposer.draft, claimed(made), made.target))
@@ -225,7 +225,7 @@ def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_deco
     settings = mutant.apply_settings(Settings())
     (p,) = pair.open(settings)[0].distributions([Prefix(ids, 0, 9)], build_empty_tree(1))[:, 0]
     for build, seen in ((mutant.build, True), (mutant.control, False)):
-        distance = float((one_step(build(pair.open, settings), ids) - p).abs().sum() / 2)
+        distance = float((enumerate_next_token(build(pair.open, settings), ids) - p).abs().sum() / 2)
         assert (distance > 5e-6) is seen, distance
 
 

@@ -12,8 +12,8 @@ from scipy import stats
 from specviz.evidence.bugs.registry import BUGS, enumerate_tv, open_tables
 from specviz.statistics.goodness import compute_chi_square
 from tests import tables
-from tests.chance import in_band
-from tests.mutated import count_draws, distributions, pooled, stated
+from tests.chance import is_in_band
+from tests.mutated import build_pooled_cells, count_draws, distributions, read_stated
 
 LATER = ("R7", "R11", "gate", "kept-rest", "no-bonus", "R35")
 
@@ -30,7 +30,7 @@ def count_caught(name: str) -> int:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LATER else name for name in BUGS])
 def test_on_forty_random_tables_as_many_see_it_as_documented(name):
     """One table is not enough, and some mistakes need many."""
-    assert count_caught(name) == stated()[name].of_forty
+    assert count_caught(name) == read_stated()[name].of_forty
 
 
 @pytest.mark.parametrize("name", [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"])
@@ -51,23 +51,23 @@ SAMPLED = [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"]
 def test_a_mutant_is_caught_as_often_as_its_enumerated_distribution_says(name):
     """200 repeats of n draws, tested at .01: rejections lie in the 99.99% band of the power that the distribution gives."""
     mutant, (written, exact) = BUGS[name], distributions(BUGS[name])
-    n, power = planned(written, exact)
-    cells, _, _ = pooled(exact, written, n)
+    n, power = find_fewest_draws(written, exact)
+    cells, _, _ = build_pooled_cells(exact, written, n)
     found = 0
     for repeat in range(200):
         counts, _ = count_draws(mutant, mutant.build, exact, n, first=repeat * n)
         found += compute_chi_square(counts, cells.probs).p_value < 0.01
-    assert in_band(found, 200, power), (n, found, power)
+    assert is_in_band(found, 200, power), (n, found, power)
 
 
-def planned(written: dict, exact: dict) -> tuple[int, float]:
+def find_fewest_draws(written: dict, exact: dict) -> tuple[int, float]:
     """The fewest draws, of 60, 90, 135, ..., that catch a distribution more often than not, and how often they do.
 
     One draw that the target never writes rejects at once; else chi-square does, with the power of its noncentrality.
     """
     n = 60
     while n < 200_000:
-        cells, _, masses = pooled(exact, written, n)
+        cells, _, masses = build_pooled_cells(exact, written, n)
         probs, other, never = cells.probs[:-1], masses[:-1], float(masses[-1])
         assert (cells.probs > 0).sum() == len(probs)
         df, apart = len(probs) - 1, n * float(((other - probs) ** 2 / probs).sum())

@@ -23,11 +23,11 @@ from specviz.evidence.certificate import (
 )
 from specviz.evidence.report import build_answer, seal
 from specviz.evidence.tests import TestPlan, run_joint_tests
-from tests.certified import altered, first_answer, first_test, states
+from tests.certified import alter_record, first_answer, first_test, list_states
 
 
 def test_without_models_it_says_what_was_only_consistent_in_itself(record):
-    found = states(record)
+    found = list_states(record)
     for name in ("chi-square", "G", "n", "tv", "tv_null_band", "detectable_tv", "verdict", "sentence"):
         assert found[f"1 shared distributions: {name}"] == CONFIRMED, name
     for name in ("settings", "models", "1 shared distributions: cells", "1 shared distributions: probability transform"):
@@ -68,8 +68,8 @@ CHANGES = {
 def test_one_altered_field_is_found_even_if_the_digests_are_made_anew(record, change):
     changed = copy.deepcopy(record)
     change(changed)
-    assert altered(changed), "with the old digests"
-    assert altered(seal(changed)), "with new digests"
+    assert alter_record(changed), "with the old digests"
+    assert alter_record(seal(changed)), "with new digests"
 
 
 @pytest.mark.parametrize("factor", [1.5, 1.0 + 1e-6])
@@ -96,7 +96,7 @@ OWN = {
 }
 
 
-def scaled(record, places, factor: float) -> dict:
+def scale_numbers(record, places, factor: float) -> dict:
     """The certificate with these numbers times a factor, at most 1 for p-values; parts that it repeats and digests made anew."""
     changed = copy.deepcopy(record)
     for place in places:
@@ -111,11 +111,11 @@ def scaled(record, places, factor: float) -> dict:
 @pytest.mark.parametrize("place", OWN.values(), ids=OWN)
 def test_a_number_that_is_off_in_the_sixth_digit_is_altered(record, place):
     """Even with recomputed digests. With the versions that wrote it, a certificate agrees to far more than six digits."""
-    assert altered(scaled(record, [place], 1.0 - 1e-5))
+    assert alter_record(scale_numbers(record, [place], 1.0 - 1e-5))
 
 
 def test_rounding_of_any_number_is_not_altered(record):
-    assert not altered(scaled(record, OWN.values(), 1.0 - 1e-9))
+    assert not alter_record(scale_numbers(record, OWN.values(), 1.0 - 1e-9))
 
 
 def test_every_test_has_the_level_of_a_family_of_length_plus_six(record):
@@ -154,7 +154,7 @@ def test_a_plan_shares_its_false_alarm_rate_among_all_its_tests(length):
 def test_what_nothing_else_contradicts_is_found_and_named_by_its_digest(record, field, change):
     changed = copy.deepcopy(record)
     change(changed)
-    assert field in altered(changed) or any("engine: mode" in name for name in altered(changed))
+    assert field in alter_record(changed) or any("engine: mode" in name for name in alter_record(changed))
 
 
 def test_altered_is_exit_code_1_and_json_names_the_field(record, tmp_path, capsys):
@@ -204,7 +204,7 @@ def test_a_field_that_is_missing_or_of_another_kind_is_unreadable_or_altered_nev
         path = tmp_path / "changed.json"
         path.write_text(json.dumps(changed))
         try:
-            assert altered(read_certificate(path))
+            assert alter_record(read_certificate(path))
         except EvidenceError as error:
             assert "damaged" in str(error)
 
@@ -220,7 +220,7 @@ def test_a_statistic_that_is_not_installed_is_left_and_named(record):
         others = [replace(test, alpha=plan.level) for test in (extra, *stored.tests[2:])]
         one |= build_answer(replace(stored, plan=plan, tests=(*joint, *others)))
     made |= {name: value for name, value in first_answer(made).items() if name in made and name != "cells"}
-    assert not altered(seal(made))
+    assert not alter_record(seal(made))
     found = {line.field: line for line in check_certificate(seal(made))}
     line = found["1 shared distributions: of another package"]
     assert line.state == SELF_CONSISTENT and "'of another package' is not installed here" in line.why

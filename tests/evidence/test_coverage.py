@@ -21,7 +21,7 @@ from specviz.models.pairs.loading import build_pair
 from specviz.progress import ignore_progress
 from specviz.records import to_json_value
 from specviz.settings import Settings
-from tests.certified import altered
+from tests.certified import alter_record
 from tests.pairs import build_tiny_model
 
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
@@ -99,7 +99,7 @@ def test_assisted_generation_of_one_token_tests_nothing_and_exits_with_5(pair_fo
     report = json.loads(capsys.readouterr().out)
     assert report["verdict"] == "nothing tested" and "no draft token was proposed" in report["sentence"]
     assert report["exercised"]["proposed"] == 0 and report["exercised"]["target_only"] == 64
-    assert not altered(report)
+    assert not alter_record(report)
 
 
 def test_a_draft_whose_context_is_shorter_than_the_prompt_tests_nothing(pair):
@@ -117,9 +117,9 @@ def test_a_draft_whose_context_is_shorter_than_the_prompt_tests_nothing(pair):
 def test_target_only_sampling_is_the_control_and_says_so(pair):
     report = verify(pair, SETTINGS, "target", mode="shared-distributions")
     assert report["verdict"] == "consistent" and "This is the control" in report["sentence"]
-    assert report["exercised"]["proposed"] == 0 and not altered(report)
+    assert report["exercised"]["proposed"] == 0 and not alter_record(report)
     other = verify(pair, replace(SETTINGS, gamma=0), mode="shared-distributions")
-    assert other["verdict"] == "nothing tested" and not altered(other)
+    assert other["verdict"] == "nothing tested" and not alter_record(other)
 
 
 def test_a_draft_that_is_never_rejected_is_said_in_the_verdict(pair):
@@ -191,7 +191,7 @@ def test_a_certificate_of_an_earlier_version_still_checks(report, pair):
         del one["exercised"]
     old["answers"] = [recompute(one, old["decoder"]) for one in old["answers"]]
     old = seal(old | {"sentence": old["answers"][0]["sentence"]})
-    assert not altered(old) and all(line.state != ALTERED for line in redraw_certificate(old, pair, QUIET))
+    assert not alter_record(old) and all(line.state != ALTERED for line in redraw_certificate(old, pair, QUIET))
 
 
 @pytest.mark.parametrize("change", [{"accepted": 7}, {"proposed": 0, "accepted": 0, "rejected": 0, "residual": 0}, {"bonus": 1}])
@@ -200,5 +200,5 @@ def test_forged_counts_are_found(report, pair, change):
     forged = copy.deepcopy(report)
     for one in (forged, *forged["answers"]):
         one["exercised"] |= change
-    found = altered(seal(forged))
+    found = alter_record(seal(forged))
     assert found or any(line.state == ALTERED for line in redraw_certificate(seal(forged), pair, QUIET))

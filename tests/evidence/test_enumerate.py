@@ -54,7 +54,7 @@ def worlds(seed: int, warper: dict | None = None):
     return [model(table, V, settings) for table in tables]
 
 
-def worst(one: dict, other: dict) -> float:
+def compute_largest_gap(one: dict, other: dict) -> float:
     return max(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other})
 
 
@@ -63,7 +63,9 @@ def worst(one: dict, other: dict) -> float:
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     target, draft = worlds(1, warper)
     assert (
-        worst(enumerate_output(Components(target, DraftModel(draft, 2), rule), PROMPT, 3), enumerate_target(target, PROMPT, 3))
+        compute_largest_gap(
+            enumerate_output(Components(target, DraftModel(draft, 2), rule), PROMPT, 3), enumerate_target(target, PROMPT, 3)
+        )
         < 1e-12
     )
 
@@ -73,7 +75,7 @@ def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warp
 def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, rule):
     target, draft = worlds(2)
     assert (
-        worst(
+        compute_largest_gap(
             enumerate_output(Components(target, DraftModel(draft, gamma), rule), PROMPT, 4), enumerate_target(target, PROMPT, 4)
         )
         < 1e-12
@@ -86,7 +88,7 @@ def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, r
 def test_text_and_stopping_time_have_the_targets_joint_distribution(eos_token_ids, gamma, rule):
     target, draft = worlds(3, {"temperature": 0.8})
     probs = enumerate_output(Components(target, DraftModel(draft, gamma), rule, eos_token_ids=eos_token_ids), PROMPT, 3)
-    assert worst(probs, enumerate_target(target, PROMPT, 3, eos_token_ids)) < 1e-12
+    assert compute_largest_gap(probs, enumerate_target(target, PROMPT, 3, eos_token_ids)) < 1e-12
     assert all(not eos_token_ids & set(text[:-1]) and (len(text) == 3 or text[-1] in eos_token_ids) for text in probs)
 
 
@@ -96,14 +98,14 @@ def test_the_length_cap_and_the_end_of_the_context_cut_the_distribution_and_do_n
     target, draft = model(p, V, context=len(PROMPT) + 1), model(q, V, context=len(PROMPT) + 1)
     probs = enumerate_output(Components(target, DraftModel(draft, 4), TokenRule()), PROMPT, length)
     assert {len(text) for text in probs} == {min(length, 2)}  # the last token need not be held by the context
-    assert worst(probs, enumerate_target(target, PROMPT, min(length, 2))) < 1e-12
+    assert compute_largest_gap(probs, enumerate_target(target, PROMPT, min(length, 2))) < 1e-12
 
 
 @pytest.mark.parametrize("branching", ((3,), (2, 1)))
 def test_trees_keep_the_distribution_too(branching):
     target, draft = worlds(4)
     assert (
-        worst(
+        compute_largest_gap(
             enumerate_output(Components(target, Siblings(draft, branching), TokenRule()), PROMPT, 2),
             enumerate_target(target, PROMPT, 2),
         )
@@ -114,7 +116,9 @@ def test_trees_keep_the_distribution_too(branching):
 def test_no_draft_tokens_and_the_target_alone_are_one():
     target, _ = worlds(5)
     assert (
-        worst(enumerate_output(Components(target, NoDraft(), TokenRule()), PROMPT, 3), enumerate_target(target, PROMPT, 3))
+        compute_largest_gap(
+            enumerate_output(Components(target, NoDraft(), TokenRule()), PROMPT, 3), enumerate_target(target, PROMPT, 3)
+        )
         < 1e-15
     )
 
@@ -122,7 +126,7 @@ def test_no_draft_tokens_and_the_target_alone_are_one():
 def test_the_targets_distribution_is_the_oracles():
     target, _ = worlds(6)
     expected = token_rule.target_distribution(lambda ids: tuple(target.probs((*PROMPT, *ids)).tolist()), 3, frozenset({2}))
-    assert worst(enumerate_target(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
+    assert compute_largest_gap(enumerate_target(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
 
 
 @pytest.mark.parametrize("gamma", (1, 2, 3))
@@ -146,7 +150,7 @@ class LyingRecord(TokenRule):
 def test_a_record_that_lies_about_thresholds_changes_nothing():
     target, draft = worlds(1)
     assert (
-        worst(
+        compute_largest_gap(
             enumerate_output(Components(target, DraftModel(draft, 2), LyingRecord()), PROMPT, 3),
             enumerate_target(target, PROMPT, 3),
         )
@@ -207,7 +211,7 @@ def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
     """gamma 0, one bonus number for all rounds: the distribution of two tokens is the overlap of two cumulative intervals, by hand."""
     target = model(lambda ids: (0.5, 0.25, 0.25) if len(ids) == 1 else (0.25, 0.5, 0.25), V)
     probs = enumerate_output(Components(target, NoDraft(), TokenRule(), ByPurposeAlone), PROMPT, 2)
-    assert worst(probs, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
+    assert compute_largest_gap(probs, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
 
 
 @pytest.mark.parametrize(

@@ -158,10 +158,10 @@ def test_the_table_that_the_browser_is_held_to_is_what_the_production_rule_says(
         for rule, numbers in new["rules"].items():
             assert old["rules"][rule] == pytest.approx(numbers, abs=1e-15)
         for key, by in (("w1", 1e-15), ("h1", 1e-12), ("h2", 1e-15)):  # h1 is a quotient of two sums that nearly cancel
-            assert _flat(old["bounds"][key]) == pytest.approx(_flat(new["bounds"][key]), abs=by)
+            assert _flatten(old["bounds"][key]) == pytest.approx(_flatten(new["bounds"][key]), abs=by)
 
 
-def _flat(rows):
+def _flatten(rows):
     """Numbers of a list or of a list of lists; -1 for None."""
     flat = [x for row in rows for x in (row if isinstance(row, list) else [row])]
     return [-1.0 if x is None else x for x in flat]

@@ -69,45 +69,45 @@ def heads(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def attached(heads, tmp_path_factory):
+def attachment_folders(heads, tmp_path_factory):
     """Heads, an EAGLE head and an exit for the tiny target."""
     eagle = stored_eagle.EAGLES.allow(save_random_head(tmp_path_factory.mktemp("eagle") / "head"))
     return {"heads": heads, "eagle": eagle, "exit_layer": 1}
 
 
 @pytest.fixture(scope="module")
-def whole(pair, attached):
-    return evaluate_matrix(pair, Settings(prompt=PROMPT, **attached), TV)
+def matrix(pair, attachment_folders):
+    return evaluate_matrix(pair, Settings(prompt=PROMPT, **attachment_folders), TV)
 
 
 def cells(found, **wanted) -> list:
     return [cell for cell in found.cells if all(getattr(cell, name) == value for name, value in wanted.items())]
 
 
-def test_every_cell_of_the_matrix_is_as_it_should_be(whole):
-    assert [cell for cell in whole.cells if not cell.right] == [] and whole.right
-    assert len(whole.cells) == len(list_lines()) * len(RULES) * len(COLUMNS)
+def test_every_cell_of_the_matrix_is_as_it_should_be(matrix):
+    assert [cell for cell in matrix.cells if not cell.right] == [] and matrix.right
+    assert len(matrix.cells) == len(list_lines()) * len(RULES) * len(COLUMNS)
 
 
-def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the_distance(whole):
+def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the_distance(matrix):
     for rule in ("token", "block", "k-seq"):
         for column in COLUMNS:
-            found = [cell for cell in cells(whole, rule=rule, column=column) if cell.verdict != "blank"]
+            found = [cell for cell in cells(matrix, rule=rule, column=column) if cell.verdict != "blank"]
             assert found and {cell.verdict for cell in found} == {"consistent"}
             assert all(cell.n == 64 if column == "T = 0" else cell.seen <= TV for cell in found)
-    judged = {cell.line for cell in cells(whole, rule="token", verdict="consistent", column="T = 1")}
+    judged = {cell.line for cell in cells(matrix, rule="token", verdict="consistent", column="T = 1")}
     assert judged == {*list_lines()} - {"draft-gain"}, "every proposer of the gallery is tested under the token rule"
 
 
-def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_coincides_where_it_does_not(whole):
+def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_coincides_where_it_does_not(matrix):
     for column, verdict in (("T = 0", "coincides"), ("T = 1", "rejected"), ("top-p .9", "rejected")):
-        found = [cell for cell in cells(whole, rule="typical", column=column) if cell.verdict != "blank"]
+        found = [cell for cell in cells(matrix, rule="typical", column=column) if cell.verdict != "blank"]
         assert len(found) >= 12 and {cell.verdict for cell in found} == {verdict}
         assert all((cell.lost == 0) is (verdict == "coincides") for cell in found)
 
 
-def test_a_blank_cell_says_why(whole):
-    blanks = {(cell.line, cell.rule): cell.said for cell in cells(whole, verdict="blank", column="T = 1")}
+def test_a_blank_cell_says_why(matrix):
+    blanks = {(cell.line, cell.rule): cell.said for cell in cells(matrix, verdict="blank", column="T = 1")}
     for key, why in (
         (("tree-top", "block"), "block judges chains"),
         (("several", "block"), "block judges chains"),
@@ -196,12 +196,12 @@ def test_slices_of_the_streams_are_the_uniforms_themselves():
         assert np.array_equal(slices.take(purpose, rows, 2, 1), randomness.take(purpose, rows, 2, 1))
 
 
-def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_random_numbers(pair, heads, whole):
+def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_random_numbers(pair, heads, matrix):
     some = evaluate_matrix(pair, Settings(prompt=PROMPT, heads=heads), TV, ("ngram", "block", "several"))
     assert {(cell.line, cell.rule) for cell in some.cells} == {("ngram", "block"), ("several", "block")}
-    assert set(some.cells) <= set(whole.cells)
+    assert set(some.cells) <= set(matrix.cells)
     seeds = {derive_seed(7, line, rule, column) for line in list_lines() for rule in RULES for column in COLUMNS}
-    assert len(seeds) == len(whole.cells) and max(seeds) < 2**63
+    assert len(seeds) == len(matrix.cells) and max(seeds) < 2**63
 
 
 def test_the_number_of_samples_follows_from_the_distance_and_from_the_whole_matrix(pair):
@@ -240,19 +240,19 @@ def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads
     assert {cell["line"] for cell in json.loads(capsys.readouterr().out)["cells"]} == {"medusa-tree"}
 
 
-def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
+def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, matrix, monkeypatch):
     monkeypatch.setattr(stored.HEADS, "allowed", set())
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads)
     there = PairRef.from_pair(load_pair(settings.pair, "cpu"), settings)
     cell = matrix_module.CellsTask(there, settings, TV).prepare()
     for line in ("draft", "medusa-tree"):
-        assert cell(matrix_module.MatrixCellKey("T = 1", line, "token"), lambda share: None) in whole.cells
+        assert cell(matrix_module.MatrixCellKey("T = 1", line, "token"), lambda share: None) in matrix.cells
 
 
-def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attached, whole):
+def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attachment_folders, matrix):
     """To the last bit: another worker computes other cells before it, and so has other contexts beside each other in a pass."""
-    worker = CellEvaluator(pair, Settings(prompt=PROMPT, **attached), TV)
-    some = [cell for cell in whole.cells if cell.rule == "token" and cell.column == "T = 1"]
+    worker = CellEvaluator(pair, Settings(prompt=PROMPT, **attachment_folders), TV)
+    some = [cell for cell in matrix.cells if cell.rule == "token" and cell.column == "T = 1"]
     assert [worker.cell(matrix_module.MatrixCellKey(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
 
 
@@ -312,8 +312,8 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
 
 
-def test_on_a_terminal_the_words_have_colors_and_the_same_places(whole):
-    plain, painted = (command.format_matrix(whole.to_record(), color) for color in (False, True))
+def test_on_a_terminal_the_words_have_colors_and_the_same_places(matrix):
+    plain, painted = (command.format_matrix(matrix.to_record(), color) for color in (False, True))
     assert "\x1b[32mexact" in painted and "\x1b[31mlossy" in painted
     assert [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", painted).splitlines()] == plain.splitlines()
 

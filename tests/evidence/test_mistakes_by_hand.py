@@ -14,7 +14,7 @@ from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests import tables
-from tests.mutated import as_printed, distributions, first, stated
+from tests.mutated import as_printed, distributions, first, read_stated
 from tests.oracle import token_rule
 from tests.oracle.mistakes import best_drawn, block_by_position, chain, distribution_of, one_accept_number, programs, run, share
 
@@ -53,8 +53,8 @@ def test_fractions_and_the_enumerated_step_give_one_distribution(name):
 @pytest.mark.parametrize("name", BUGS)
 def test_the_documented_distances_are_those_of_fractions(name):
     written, exact = by_hand(name)
-    assert as_printed(stated()[name].text, float(token_rule.total_variation(written, exact)))
-    assert as_printed(stated()[name].first, float(token_rule.total_variation(first(written, 1), first(exact, 1))))
+    assert as_printed(read_stated()[name].text, float(token_rule.total_variation(written, exact)))
+    assert as_printed(read_stated()[name].first, float(token_rule.total_variation(first(written, 1), first(exact, 1))))
 
 
 @pytest.mark.parametrize(("width", "handed", "distance"), ((2, 1, F(33, 200)), (3, 1, None), (3, 2, None)))
@@ -121,4 +121,4 @@ def test_as_many_of_forty_tables_show_it_in_fractions(name):
         p, q = tables.pair("random", seed, 3, 12)
         round_, length, target = programs(p, q)[name]
         off += distribution_of(run(round_, length)) != of_target(target, length)
-    assert off == stated()[name].of_forty
+    assert off == read_stated()[name].of_forty

@@ -95,7 +95,7 @@ def test_r2_and_r4_target_and_draft_are_warped_by_one_function(warper):
     assert first_token_tv(world, warp(torch.tensor(TOY_P, dtype=torch.float64).log(), Settings(**warper))) < 1e-12
 
 
-def sampled_tv(world: World, n: int = 4000) -> float:
+def sample_tv(world: World, n: int = 4000) -> float:
     """Total variation between n first tokens and the target's distribution there. For five tokens its mean is below .013 and, by
     McDiarmid, a right decoder passes .05 at n = 4,000 with a chance below 2e-5."""
     rows = [Prefix((), 0, 9, number) for number in range(n)]
@@ -111,7 +111,7 @@ def test_r2_a_raw_q_beside_a_warped_draw_is_seen():
         def verify(self, rows, block, p, randomness):
             return super().verify(rows, replace(block, q=(raw,) * len(rows)), p, randomness)
 
-    assert sampled_tv(toy(top_k=2)) < 0.05 < sampled_tv(toy(RawQ(), top_k=2))
+    assert sample_tv(toy(top_k=2)) < 0.05 < sample_tv(toy(RawQ(), top_k=2))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,13 +119,13 @@ def test_r3_greedy_writes_the_very_tokens_of_the_target(seed):
     """R3: argmax inside softmax accept/reject (romsto/Speculative-Decoding). At T = 0 both distributions are one-hot, every random number is
     irrelevant, and tables and networks alike write what the target alone writes."""
     settings = Settings(temperature=0.0, max_new_tokens=20, seed=seed)
-    for target, draft in ((model(P, V, settings), model(Q, V, settings)), two_networks(settings)):
+    for target, draft in ((model(P, V, settings), model(Q, V, settings)), open_networks(settings)):
         randomness = PhiloxRandomness(seed)
         fast = tokens(decode(target, DraftModel(draft, 4), TokenRule(), randomness, settings, (1, 2)))
         assert fast == tokens(sample_target_only(fresh_like(target), randomness, settings, (1, 2)))
 
 
-def two_networks(settings: Settings):
+def open_networks(settings: Settings):
     return CachedModel(build_network("Llama"), settings), CachedModel(build_network("GPT2"), settings)
 
 
@@ -300,4 +300,4 @@ def test_a_gate_off_by_one_is_seen():
             return super().verify(rows, block, p.roll(-1, 1), randomness)
 
     target = model(lambda ids: (0.0, 0.0, 0.0, 0.0, 1.0) if ids else TOY_P, 5)
-    assert sampled_tv(toy(target=target)) < 0.05 < sampled_tv(toy(OffByOne(), target=target))
+    assert sample_tv(toy(target=target)) < 0.05 < sample_tv(toy(OffByOne(), target=target))

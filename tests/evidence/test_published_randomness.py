@@ -12,7 +12,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.token import TokenRule
-from tests.evidence.test_published_mistakes import TOY_P, P, Q, V, joint_tv, sampled_tv, toy, two_networks
+from tests.evidence.test_published_mistakes import TOY_P, P, Q, V, joint_tv, open_networks, sample_tv, toy
 from tests.tables import RecordingRandomness, Siblings, World, model
 
 
@@ -87,7 +87,7 @@ def test_r18_uniforms_stuck_at_zero_are_caught():
 
     world, rows = toy(), [Prefix((), 0, 9, number) for number in range(4000)]
     counts = Counter(round_.committed[0] for round_ in step(rows, world.target, world.proposer, world.rule, Stuck()))
-    assert sampled_tv(world) < 0.05 < 0.2 < sum(abs(counts[token] / 4000 - TOY_P[token]) for token in range(5)) / 2
+    assert sample_tv(world) < 0.05 < 0.2 < sum(abs(counts[token] / 4000 - TOY_P[token]) for token in range(5)) / 2
 
 
 def test_r25_the_same_settings_give_the_same_trace_and_neighbors_change_nothing():
@@ -95,11 +95,11 @@ def test_r25_the_same_settings_give_the_same_trace_and_neighbors_change_nothing(
     settings = Settings(max_new_tokens=10, seed=11)
 
     def alone(draw: int) -> list[Round]:
-        source, draft = two_networks(settings)
+        source, draft = open_networks(settings)
         return list(decode(source, DraftModel(draft, 3), TokenRule(), PhiloxRandomness(11), settings, (4, 5), draw=draw))
 
     assert alone(0) == alone(0) != alone(1)
-    source, draft = two_networks(settings)
+    source, draft = open_networks(settings)
     rows = [Prefix((4, 5), 0, 10, 0), Prefix((4, 5), 0, 10, 1), Prefix((6,), 0, 10, 2)]
     together = step(rows, source, DraftModel(draft, 3), TokenRule(), PhiloxRandomness(11))
     for number in (0, 1):

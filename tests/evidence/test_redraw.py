@@ -31,12 +31,12 @@ from specviz.evidence.report import RULE_ONLY, seal
 from specviz.models.table import TableModel
 from specviz.progress import ignore_progress
 from specviz.settings import Settings
-from tests.certified import altered, first_answer, first_test, remembered_permutations
+from tests.certified import alter_record, first_answer, first_test, remember_permutations
 
 
 @pytest.fixture(autouse=True)
 def permutations_once():
-    with remembered_permutations():
+    with remember_permutations():
         yield
 
 
@@ -130,7 +130,7 @@ def test_drawing_again_finds_a_forgery_that_agrees_with_itself(record, change):
     change(forged)
     forged["tests"] = forged["answers"][0]["tests"]
     forged = seal(forged)
-    assert not altered(forged)
+    assert not alter_record(forged)
     assert any(line.state == ALTERED for line in redraw_certificate(forged, load_models(forged), QUIET))
 
 
@@ -147,7 +147,7 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
     cells[1]["mass"], cells[2]["mass"] = cells[1]["mass"] * 0.99, cells[2]["mass"] + cells[1]["mass"] * 0.01
     forged |= {"answers": [recompute(one)], "note": RULE_ONLY}
     forged = seal(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
-    assert not altered(forged)
+    assert not alter_record(forged)
     found = [line for line in redraw_certificate(forged, load_models(forged), QUIET) if line.state == ALTERED]
     assert "a cell's mass is off" in found[0].why
 
@@ -170,19 +170,19 @@ def test_nothing_but_the_versions_is_left_unchecked_where_the_models_are(report,
     assert {one["field"] for one in fields if one["state"] != CONFIRMED} == {"versions", "files"}
 
 
-def _elsewhere(record):
+def _move_pair(record):
     record["settings"]["pair"] = "/nowhere/target|/nowhere/draft"
 
 
-def _other_weights(record):
+def _change_weights(record):
     record["models"]["target_sha256"] = "0" * 64
 
 
 @pytest.mark.parametrize(
     ("change", "options", "why"),
     [
-        (_elsewhere, [], "'/nowhere/target|/nowhere/draft' is not on this machine"),
-        (_other_weights, [], "has a different target than the certificate"),
+        (_move_pair, [], "'/nowhere/target|/nowhere/draft' is not on this machine"),
+        (_change_weights, [], "has a different target than the certificate"),
         (lambda record: None, ["--no-redraw"], "--no-redraw was given"),
     ],
     ids=["models elsewhere", "another hash of the target", "told not to"],
@@ -203,7 +203,7 @@ def test_a_certificate_that_was_not_redrawn_is_not_called_unaltered(record, chan
 
 
 def test_an_altered_certificate_stays_altered_where_the_models_are_not_here(record, tmp_path, capsys):
-    _elsewhere(record)
+    _move_pair(record)
     path = tmp_path / "report.json"
     path.write_text(json.dumps(record))
     assert main(["check", str(path)]) == 1

@@ -29,7 +29,7 @@ from specviz.settings import Settings
 
 
 @pytest.fixture(scope="module")
-def asked(pair_folders):
+def command_options(pair_folders):
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     return ["verify", *folders, "--prompt", "Once upon", "--max-new-tokens", "3", "--gamma", "2", "--samples", "300", "--min-tv", "0.95",
             "--format", "json"]  # fmt: skip
@@ -74,26 +74,26 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
     assert found[1] == whole[1] and whole[1].target_only + whole[1].proposed > 0, "what was exercised is resumed as well"
 
 
-def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
+def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(command_options, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(Decoder, "sample_target", lambda *_: None)
-    assert main(asked) == 0
+    assert main(command_options) == 0
     whole, path = json.loads(capsys.readouterr().out), tmp_path / "draws"
     with monkeypatch.context() as patched:
         patched.setattr(command, "Progress", Impatient)
-        assert main([*asked, "--resume", str(path)]) == 130
+        assert main([*command_options, "--resume", str(path)]) == 130
     assert path.exists() and "the same command resumes from there" in capsys.readouterr().err
-    assert main([*asked, "--resume", str(path)]) == 0
+    assert main([*command_options, "--resume", str(path)]) == 0
     assert json.loads(capsys.readouterr().out) == whole
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, tmp_path):
+def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(command_options, tmp_path):
     """Twenty million samples would take minutes; 10 s leave time for a busy machine."""
     more = ["--samples", "20000000", "--mode", "shared-distributions", "--out", str(tmp_path / "evidence")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "specviz", *asked, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "specviz", *command_options, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background leaves it ignored
     )  # fmt: skip
     try:
@@ -112,14 +112,14 @@ def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, t
     assert [path.name for path in tmp_path.iterdir()] == ["evidence.draws"]
 
 
-def test_without_a_file_the_interruption_says_how_to_get_one(asked, monkeypatch, capsys):
+def test_without_a_file_the_interruption_says_how_to_get_one(command_options, monkeypatch, capsys):
     monkeypatch.setattr(command, "Progress", Impatient)
-    assert main([*asked, "--samples", "2000"]) == 130
+    assert main([*command_options, "--samples", "2000"]) == 130
     assert "nothing was saved; with --out DIR or --resume FILE" in capsys.readouterr().err
 
 
 @pytest.fixture
-def full(tmp_path) -> tuple[dict, object]:
+def half_done_file(tmp_path) -> tuple[dict, object]:
     """A file with one mode complete and one half done."""
     asked = {"decoder": "speculative", "settings": {"temperature": 1.0}, "versions": {"torch": "2"}}
     saved = SavedSamples.open(tmp_path / "draws", asked)
@@ -131,8 +131,8 @@ def full(tmp_path) -> tuple[dict, object]:
     return asked, tmp_path / "draws"
 
 
-def test_what_is_read_is_what_was_written(full):
-    again = SavedSamples.open(full[1], full[0])
+def test_what_is_read_is_what_was_written(half_done_file):
+    again = SavedSamples.open(half_done_file[1], half_done_file[0])
     assert again.parts["engine"].tokens.tolist() == [[0, 1], [2, 3], [4, 5]] and again.parts["engine"].half is None
     half = again.parts["shared distributions"].half
     assert (half.place, half.done) == (0, 0) and half.tokens.shape == (5, 2) and half.open.all() and not half.start.any()
@@ -146,8 +146,8 @@ def test_what_is_read_is_what_was_written(full):
         ({"versions": {"torch": "3"}}, "torch was 2, now 3"),
     ],
 )
-def test_samples_of_another_run_are_refused_and_left_alone(full, change, said):
-    asked, path = full
+def test_samples_of_another_run_are_refused_and_left_alone(half_done_file, change, said):
+    asked, path = half_done_file
     before = path.read_bytes()
     with pytest.raises(EvidenceError, match=said):
         SavedSamples.open(path, asked | change)
@@ -156,9 +156,9 @@ def test_samples_of_another_run_are_refused_and_left_alone(full, change, said):
 
 @pytest.mark.parametrize("where", [0, 30, 400, -30, -1])
 @pytest.mark.parametrize("how", ["cut", "changed"])
-def test_a_damaged_file_is_refused_and_left_alone(full, where, how):
+def test_a_damaged_file_is_refused_and_left_alone(half_done_file, where, how):
     """Cut off anywhere, or with one byte changed anywhere: a sentence that names the file, never other samples."""
-    asked, path = full
+    asked, path = half_done_file
     whole = path.read_bytes()
     damaged = whole[:where] if how == "cut" else whole[:where] + bytes([whole[where] ^ 1]) + whole[where:][1:]
     path.write_bytes(damaged)
@@ -167,24 +167,24 @@ def test_a_damaged_file_is_refused_and_left_alone(full, where, how):
     assert path.read_bytes() == damaged
 
 
-def test_any_other_file_is_refused_and_left_alone(asked, tmp_path, capsys):
+def test_any_other_file_is_refused_and_left_alone(command_options, tmp_path, capsys):
     path = tmp_path / "letter.txt"
     path.write_text("Dear friend,\n" * 3)
-    assert main([*asked, "--resume", str(path)]) == 2
+    assert main([*command_options, "--resume", str(path)]) == 2
     assert "is not a file of saved samples" in capsys.readouterr().err
     assert path.read_text().startswith("Dear friend")
 
 
 @pytest.mark.parametrize("place", ["/proc/draws", "/nowhere/draws"])
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_drawn(asked, place, capsys):
-    assert main([*asked, "--resume", place]) == 2
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_drawn(command_options, place, capsys):
+    assert main([*command_options, "--resume", place]) == 2
     assert "resume must be a file that can be written" in capsys.readouterr().err
 
 
-def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(full, monkeypatch):
+def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(half_done_file, monkeypatch):
     from specviz.errors import SettingsError
 
-    asked, path = full
+    asked, path = half_done_file
     saved, before = SavedSamples.open(path, asked), path.read_bytes()
 
     def no_room(one, other):
@@ -196,6 +196,6 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(full, monkeypatch):
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["draws"]
 
 
-def test_with_a_sample_file_there_is_nothing_to_resume(asked, tmp_path, capsys):
-    assert main([*asked, "--sample-file", "x.jsonl", "--resume", str(tmp_path / "draws")]) == 2
+def test_with_a_sample_file_there_is_nothing_to_resume(command_options, tmp_path, capsys):
+    assert main([*command_options, "--sample-file", "x.jsonl", "--resume", str(tmp_path / "draws")]) == 2
     assert "left out with --sample-file" in capsys.readouterr().err

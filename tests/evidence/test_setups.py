@@ -55,7 +55,7 @@ BOOK = TEXT[0] * 6
 
 
 @pytest.fixture(scope="module")
-def measured(pair) -> SetupComparison:
+def measured_setups(pair) -> SetupComparison:
     """Every row on the tiny pair, with the watch's shares."""
     shares = []
     found = compare_setups(
@@ -65,10 +65,10 @@ def measured(pair) -> SetupComparison:
     return found
 
 
-def test_exact_setups_keep_their_own_distribution_and_mistakes_do_not(measured):
+def test_exact_setups_keep_their_own_distribution_and_mistakes_do_not(measured_setups):
     """Rounding in float32 explains TOLERANCE."""
     assert along_text.TOLERANCE == TOLERANCE
-    for row in measured.rows:
+    for row in measured_setups.rows:
         assert not row.reason, row.reason
         assert row.own.prefixes >= EFFORT.positions
         if row.entry.kind == EXACT:
@@ -77,36 +77,40 @@ def test_exact_setups_keep_their_own_distribution_and_mistakes_do_not(measured):
             assert row.own.worst > 1e-3, row.key
 
 
-def test_every_setup_but_the_reference_has_another_distribution_and_a_mistake_has_that_of_the_setup_it_means(measured):
-    for row in measured.rows:
+def test_every_setup_but_the_reference_has_another_distribution_and_a_mistake_has_that_of_the_setup_it_means(measured_setups):
+    for row in measured_setups.rows:
         if row.key == REFERENCE:
             assert row.apart is None
         else:
             assert 0.0 < row.apart.low <= row.apart.value <= row.apart.high <= 1.0
-            assert row.apart == measured.row(row.entry.reference_key).apart
+            assert row.apart == measured_setups.row(row.entry.reference_key).apart
         assert 0.0 < row.overlap.value < 1.0
-    assert measured.row("bf16").apart.value < measured.row("int8").apart.value < measured.row("top-k").apart.value
+    assert (
+        measured_setups.row("bf16").apart.value
+        < measured_setups.row("int8").apart.value
+        < measured_setups.row("top-k").apart.value
+    )
 
 
-def test_counts_and_factors_hang_together(measured):
-    reference = measured.row(REFERENCE)
+def test_counts_and_factors_hang_together(measured_setups):
+    reference = measured_setups.row(REFERENCE)
     assert (reference.alone.value, reference.alone.low, reference.alone.high) == (1.0, 1.0, 1.0)
-    for row in measured.rows:
+    for row in measured_setups.rows:
         assert row.tokens == EFFORT.runs * EFFORT.tokens and 0 <= row.accepted <= row.checked
         assert 1.0 <= row.per_pass <= 1 + SETTINGS.gamma
         assert (row.alone is None) == (row.ms[0] is None) == (row.entry.kind == LOSSY)
         assert row.drafted.low <= row.drafted.value <= row.drafted.high
 
 
-def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(measured):
-    assert replace(measured, spread=MAX_SPREAD).noise_note == ""
-    said = replace(measured, spread=0.4).noise_note
+def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(measured_setups):
+    assert replace(measured_setups, spread=MAX_SPREAD).noise_note == ""
+    said = replace(measured_setups, spread=0.4).noise_note
     assert "spans 40% of their median" in said and f"at most {MAX_SPREAD:.0%}" in said
 
 
-def test_a_file_gives_the_comparison_back_and_damage_is_one_sentence(measured):
-    text = dump_setups(measured)
-    assert load_setups(text) == measured
+def test_a_file_gives_the_comparison_back_and_damage_is_one_sentence(measured_setups):
+    text = dump_setups(measured_setups)
+    assert load_setups(text) == measured_setups
     damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("setups-2", "setups-9"),
                text.replace('"fp32-blocks"', '"other"'), text.replace('"margins": [', '"margins": [-1.0, '))  # fmt: skip
     for broken in damaged:
@@ -229,13 +233,13 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
         assert decode_greedy_text(HandMade(ahead), DraftModel(draft, 2), settings, (0,)) == one
 
 
-def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(measured, pair):
+def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(measured_setups, pair):
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
-    seen = measured.near_ties.summarize("fp32-blocks")
+    seen = measured_setups.near_ties.summarize("fp32-blocks")
     assert (
         min(seen.margins_before_difference) > 1e-4
         and not seen.differences
-        and set(measured.near_ties.comparisons) == set(COMPARISONS)
+        and set(measured_setups.near_ties.comparisons) == set(COMPARISONS)
     )
     settings, (prompt, _) = replace(SETTINGS, temperature=0.0, max_new_tokens=EFFORT.greedy), cut_openings(pair, BOOK, 8, 8, 2)[0]
     alone = sample_target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)

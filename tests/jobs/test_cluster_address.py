@@ -14,7 +14,7 @@ from specviz.jobs import ray
 
 
 @pytest.fixture
-def answering():
+def listening_port():
     """A port of this machine where something listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
@@ -35,7 +35,7 @@ def test_a_malformed_address_is_refused_with_what_is_allowed(where):
         ray.check_cluster(where)
 
 
-def test_an_address_without_a_listener_is_refused_at_once(answering):
+def test_an_address_without_a_listener_is_refused_at_once(listening_port):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ClusterError, match=rf"Nothing answers at 127\.0\.0\.1:{port} .*Is the Ray cluster running"):
@@ -75,9 +75,9 @@ def test_a_name_with_one_address_outside_is_outside(monkeypatch):
         ray.check_cluster("both:6379")
 
 
-def test_without_ray_the_sentence_says_how_to_install_it(monkeypatch, answering):
+def test_without_ray_the_sentence_says_how_to_install_it(monkeypatch, listening_port):
     monkeypatch.setattr(ray, "find_spec", lambda name: None)
-    for where in ("auto", f"127.0.0.1:{answering}", f"[::ffff:127.0.0.1]:{answering}"):
+    for where in ("auto", f"127.0.0.1:{listening_port}", f"[::ffff:127.0.0.1]:{listening_port}"):
         with pytest.raises(ClusterError, match=r"pip install 'specviz\[cluster\]'"):
             ray.check_cluster(where)
 
@@ -111,7 +111,7 @@ def test_ray_is_imported_only_once_a_cluster_is_asked_for():
         assert all(id(node) in inside for node in named), path.name
 
 
-def test_a_process_that_listens_where_others_reach_it_is_refused(answering):
+def test_a_process_that_listens_where_others_reach_it_is_refused(listening_port):
     pytest.importorskip("psutil", reason="psutil is not installed: pip install 'specviz[cluster]'")
     ray.refuse_new_listeners()  # loopback only, as answering is
     with (

@@ -33,7 +33,7 @@ def quick(monkeypatch):
 
 
 @pytest.fixture
-def small(pair, monkeypatch):
+def small_shards(pair, monkeypatch):
     monkeypatch.setattr(session, "SHARD_SIZES", {ENGINE: 24, SHARED: 30})
     monkeypatch.setattr(session, "PILOT", 8)
     monkeypatch.setattr(file, "EVERY", 0.0)
@@ -69,7 +69,7 @@ def name_shard(first: int, size: int) -> str:
     return str(ShardRange(first, min(size, SAMPLES - first)))
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("mode", [ENGINE, SHARED])
 def test_lost_and_reordered_shards_change_no_bit(pair, mode, open_pool):
     first, size = (8, 24) if mode == ENGINE else (0, 30)  # the pilot is drawn here
@@ -81,7 +81,7 @@ def test_lost_and_reordered_shards_change_no_bit(pair, mode, open_pool):
     assert set(plan.deaths.values()) == {0}, "all of them were lost as planned"
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_a_run_stopped_on_the_cluster_resumes_on_it_or_here_from_the_same_file(pair, tmp_path, open_pool):
     whole, path = draw_tokens(pair, ENGINE), tmp_path / "draws"
 
@@ -102,27 +102,27 @@ def test_a_run_stopped_on_the_cluster_resumes_on_it_or_here_from_the_same_file(p
     assert np.array_equal(draw_tokens(pair, ENGINE, None, copy), whole)
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_a_single_shard_is_drawn_here(pair, monkeypatch, open_pool):
     monkeypatch.setattr(session, "SHARD_SIZES", {SHARED: SAMPLES})
     plan = FaultPlan()
     assert len(draw_tokens(pair, SHARED, open_pool(plan))) == SAMPLES and plan.done == []
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_progress_grows_to_one(pair, open_pool):
     told: list[float] = []
     draw_tokens(pair, ENGINE, open_pool(FaultPlan()), on_progress=told.append)
     assert told == sorted(told) and told[-1] == 1.0 and len(told) > 4
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_a_shard_that_is_always_lost_ends_the_run_with_its_numbers(pair, open_pool):
     with pytest.raises(ClusterError, match=rf"Samples 30 to 59: lost {MAX_RETRIES + 1} times"):
         draw_tokens(pair, SHARED, open_pool(FaultPlan({name_shard(30, 30): 10**6})))
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, open_pool, monkeypatch):
     here = tasks.describe_models(pair)
     monkeypatch.setattr(tasks, "describe_models", lambda pair: here | {"versions": here["versions"] | {"torch": "0.1"}})
@@ -132,7 +132,7 @@ def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, open_pool
         open_pool(FaultPlan()).run(SamplingTask(there, SamplingSpec("speculative", SHARED, SETTINGS, (0,))), ShardRange(0, 4))
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_order(pair, open_pool):
     settings, only = Settings(pair=pair.name, prompt="Once upon a time. Once upon"), ("draft", "token")
     plan = FaultPlan({"cell draft, token, T = 1": 2})
@@ -222,7 +222,7 @@ def test_threads_that_run_jobs_at_once_get_their_own_results(open_pool):
     assert found == {n: n + 1 for n in range(20)}
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_remote_calls_from_several_threads_return_what_this_process_returns(pair, open_pool):
     ids = tuple(pair.encode(SETTINGS.prompt))
     works = [SamplingSpec(name, SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
@@ -242,7 +242,7 @@ def test_remote_calls_from_several_threads_return_what_this_process_returns(pair
         assert all(map(np.array_equal, found[work.name], alone)), work.name
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small_shards")
 def test_a_remote_call_reads_no_file_that_settings_name_and_raises_its_error_unchanged(pair, open_pool, tmp_path):
     (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
     settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), max_new_tokens=3)

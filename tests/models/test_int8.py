@@ -30,7 +30,7 @@ TEXT = tuple((7 * n * n + 3 * n) % 260 for n in range(60))
 
 
 @pytest.fixture(scope="module")
-def small() -> nn.Module:
+def small_model() -> nn.Module:
     return quantize_model(build_tiny_model(260, seed=4))
 
 
@@ -56,11 +56,11 @@ def test_products_are_sums_of_whole_numbers():
     assert (small(x) - linear(x)).abs().max() < 0.05 * linear(x).abs().max()
 
 
-def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
+def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small_model):
     """Equal to the last bit for the same prefix with other draft tokens of the same number. With one scale for a pass they differ."""
     mutant = quantize_model(build_tiny_model(260, seed=4), PassScaleLinear)
     apart = {}
-    for name, model in (("token", small), ("pass", mutant)):
+    for name, model in (("token", small_model), ("pass", mutant)):
         distributions = [
             CachedModel(model, Settings()).distributions([Prefix(TEXT[:20], 0, 9)], chain(*draft_tokens))[0, 0]
             for draft_tokens in ((3, 9), (200, 41))
@@ -69,26 +69,26 @@ def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
     assert apart["token"] == 0.0 and apart["pass"] > 1e-3
 
 
-def test_distributions_are_those_of_the_librarys_own_pass_and_not_the_float_weights(small):
+def test_distributions_are_those_of_the_librarys_own_pass_and_not_the_float_weights(small_model):
     """Along a text, several tokens at a time and one by one. The float model's distributions are a hundred times as far away."""
-    model, cached = build_tiny_model(260, seed=4), CachedModel(small, Settings())
+    model, cached = build_tiny_model(260, seed=4), CachedModel(small_model, Settings())
     for length in range(10, 50, 4):
         distributions = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(*TEXT[length : length + 3]))[0]
         for node in range(4):
             ids = TEXT[: length + node]
-            own, other = (torch.softmax(compute_fresh_probs(one, ids).double(), -1) for one in (small, model))
+            own, other = (torch.softmax(compute_fresh_probs(one, ids).double(), -1) for one in (small_model, model))
             assert (distributions[node] - own).abs().sum() / 2 < 0.02 * (own - other).abs().sum()
     assert len(cached._pass.written) == 2, "the layers are written out, and their products are the int8 ones"
 
 
-def test_an_int8_matrix_has_no_float_weights_to_be_served_by_mistake(small):
-    for part in small.modules():
+def test_an_int8_matrix_has_no_float_weights_to_be_served_by_mistake(small_model):
+    for part in small_model.modules():
         assert not isinstance(part, Int8Linear) or not any(
             value.dtype.is_floating_point and value.ndim > 1 for value in part.buffers()
         )
         assert type(part) is not nn.Linear
-    assert not hasattr(small.lm_head, "weight")
-    assert type(small.lm_head) is Int8Linear and is_covered(small)
+    assert not hasattr(small_model.lm_head, "weight")
+    assert type(small_model.lm_head) is Int8Linear and is_covered(small_model)
 
 
 def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():

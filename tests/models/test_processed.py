@@ -53,11 +53,11 @@ class Logits:
 
 def build_tables(seed: int):
     """Target as logits and a draft, all masses above 0."""
-    p = TableModel(lambda ids: [float(x) for x in _even(("p", seed, ids))], V)
+    p = TableModel(lambda ids: [float(x) for x in _list_even(("p", seed, ids))], V)
     return Logits(p), remembered(lambda ids: draw_distribution(("q", seed, ids), V, 7), V)
 
 
-def _even(key) -> list[float]:
+def _list_even(key) -> list[float]:
     probs = draw_distribution(key, V, 7)
     return [(float(x) + 0.1) / 1.3 for x in probs]
 

@@ -163,7 +163,7 @@ def test_eight_bits_say_nearly_what_the_weights_said_and_the_library_computes_wi
 
 
 @pytest.fixture(scope="module")
-def eight():
+def rounded_pair():
     """The shipped pair with its draft rounded."""
     entry = PAIRS["storybook"]
     return load_pair(PairPlaces(entry.target, entry.draft, True).name)
@@ -180,23 +180,25 @@ def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied
     assert torch.allclose(multiply(x, known), nn.functional.linear(x, layer.weight), atol=0.05)
 
 
-def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target_is_the_same(eight, monkeypatch):
+def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target_is_the_same(rounded_pair, monkeypatch):
     full = load_pair("storybook")
     assert (
-        eight.is_coarse
+        rounded_pair.is_coarse
         and not full.is_coarse
-        and eight.describe()["draft"]["bits"] == 8
+        and rounded_pair.describe()["draft"]["bits"] == 8
         and "bits" not in full.describe()["draft"]
     )
-    assert all(torch.equal(a, b) for a, b in zip(eight.target.parameters(), full.target.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(rounded_pair.target.parameters(), full.target.parameters(), strict=True))
     ids = torch.tensor(full.encode(HELD_OUT)[:256]).view(-1, 64)
     with torch.inference_mode():
-        p, q, rounded = (torch.softmax(m(ids).logits.double(), -1) for m in (full.target, full.draft, eight.draft))
+        p, q, rounded = (torch.softmax(m(ids).logits.double(), -1) for m in (full.target, full.draft, rounded_pair.draft))
     rate, rounded_rate = (torch.minimum(p, probs).sum(-1).mean() for probs in (q, rounded))
     assert 0 < (q - rounded).abs().sum(-1).mean() / 2 < 0.02 and abs(rate - rounded_rate) < 0.005
 
 
 @pytest.mark.parametrize("warper", ({}, pytest.param({"temperature": 0.7, "top_p": 0.8}, marks=pytest.mark.slow)), ids=str)
-def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
-    found = check_pair_along_text(eight, Settings(pair=eight.name, gamma=3, **warper), eight.encode(HELD_OUT), 15)
+def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(rounded_pair, warper):
+    found = check_pair_along_text(
+        rounded_pair, Settings(pair=rounded_pair.name, gamma=3, **warper), rounded_pair.encode(HELD_OUT), 15
+    )
     assert found.is_within() and found.prefixes >= 15 and len({*found.accepted}) > 2

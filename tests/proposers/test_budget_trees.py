@@ -29,14 +29,14 @@ def test_re_ranking_keeps_the_nodes_of_highest_joint_confidence(nodes):
                     (*path, x): weights.get(path, 1.0) * m for x, m in enumerate(draft.probs((*PROMPT, *path)).tolist()) if m
                 }
         block = propose_tree(RankedTree(draft, (3, 3, 3), nodes), [Prefix(PROMPT, 0, 9)])
-        found = {path_of(block, 0, node) for node in range(len(block.tokens[0]))}
+        found = {list_path(block, 0, node) for node in range(len(block.tokens[0]))}
         least = sorted(weights.values(), reverse=True)[: len(found)][-1]
         assert len(found) == min(nodes, len(weights)) and all(weights[path] >= least for path in found)
 
 
-def path_of(block, index: int, node: int) -> tuple[int, ...]:
+def list_path(block, index: int, node: int) -> tuple[int, ...]:
     parent = block.parents[index][node]
-    return (*(() if parent == ROOT else path_of(block, index, parent)), block.tokens[index][node])
+    return (*(() if parent == ROOT else list_path(block, index, parent)), block.tokens[index][node])
 
 
 @pytest.mark.parametrize("siblings", ("independent", "distinct"))
@@ -71,9 +71,9 @@ def spots(parents, node: int) -> list[int]:
     return [ROOT] if level == 0 else [n for n in range(node) if compute_node_depth(parents, n) == level - 1]
 
 
-def above(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
+def compute_path_share(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
     """Tokens of the path down to a node, and the draft's joint probability of them."""
-    path, share = () if spot == ROOT else path_of(block, index, spot), 1.0
+    path, share = () if spot == ROOT else list_path(block, index, spot), 1.0
     for count, token in enumerate(path):
         share *= float(draft.probs((*PROMPT, *path[:count]))[token])
     return path, share
@@ -81,7 +81,7 @@ def above(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
 
 def _worth(draft, block, index: int, spot: int, node: int) -> float:
     """Expected joint confidence of one more distinct child of ``spot`` before node number ``node`` is drawn; 0 where none may be."""
-    path, share = above(draft, block, index, spot)
+    path, share = compute_path_share(draft, block, index, spot)
     drawn = find_children(block.parents[index][:node], spot)
     tokens = {block.tokens[index][child] for child in drawn}
     fresh = [0.0 if x in tokens else mass for x, mass in enumerate(draft.probs((*PROMPT, *path)).tolist())]
@@ -102,14 +102,17 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
             here = [n for n in range(len(parents)) if compute_node_depth(parents, n) == level]
             weights = sorted(
                 (
-                    (_fresh(draft, block, index, spot, count), spot)
+                    (_compute_fresh_share(draft, block, index, spot, count), spot)
                     for spot in spots(parents, here[0])
                     if spot == ROOT or first[spot] == spot
                     for count in (1, 2, 3)
                 ),
                 reverse=True,
             )
-            given = [_fresh(draft, block, index, parents[n], find_children(parents, parents[n]).index(n) + 1) for n in here]
+            given = [
+                _compute_fresh_share(draft, block, index, parents[n], find_children(parents, parents[n]).index(n) + 1)
+                for n in here
+            ]
             allowed = min(
                 levels[0] if level == 0 else 9 - len(find_children(parents, ROOT)), sum(weight > 0 for weight, _ in weights)
             )
@@ -117,8 +120,8 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
             assert given == pytest.approx([weight for weight, _ in weights[:allowed]], abs=1e-12), "the best first, and no others"
 
 
-def _fresh(draft, block, index: int, spot: int, count: int) -> float:
-    path, share = above(draft, block, index, spot)
+def _compute_fresh_share(draft, block, index: int, spot: int, count: int) -> float:
+    path, share = compute_path_share(draft, block, index, spot)
     probs = draft.probs((*PROMPT, *path)).tolist()
     mean = 0.0
     for draws in product(range(4), repeat=count):

@@ -68,13 +68,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def admitted(folder, monkeypatch):
+def allowed_folder(folder, monkeypatch):
     monkeypatch.setattr(stored.EAGLES, "allowed", set())
     return stored.EAGLES.allow(folder)
 
 
 @pytest.fixture(scope="module")
-def double(pair_folders):
+def double_pair(pair_folders):
     return load_pair("|".join(map(str, pair_folders)), "cpu", "float64")
 
 
@@ -171,14 +171,17 @@ def list_paths(round_) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize(
     "more", ({"gamma": 4}, {"tree": "2-2-1"}, {"tree": "3-2", "siblings": "independent"}, {"tree_budget": 9}), ids=str
 )
-def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double, admitted, more):
+def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double_pair, allowed_folder, more):
     """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it."""
-    settings = Settings(proposer="eagle", eagle=admitted, max_new_tokens=24, **more)
-    target, proposer = open_proposer(double, settings)
+    settings = Settings(proposer="eagle", eagle=allowed_folder, max_new_tokens=24, **more)
+    target, proposer = open_proposer(double_pair, settings)
     fresh = UncachedDraftHead(
-        double.target, EAGLES.find(double.name, double.target, admitted, load_eagle), settings, double.vocabulary
+        double_pair.target,
+        EAGLES.find(double_pair.name, double_pair.target, allowed_folder, load_eagle),
+        settings,
+        double_pair.vocabulary,
     )
-    ids, accepted = double.encode(PROMPT), set()
+    ids, accepted = double_pair.encode(PROMPT), set()
 
     @cache
     def compute_fresh(before: tuple[int, ...], path: tuple[int, ...]) -> torch.Tensor:
@@ -199,20 +202,20 @@ def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double,
     assert len(accepted) > 1, "rounds that accept and rounds that reject"
 
 
-def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double, admitted):
+def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double_pair, allowed_folder):
     """The same text as prefix, and as prefix and draft token, has two distributions; a round later the first is meant."""
-    settings = Settings(proposer="eagle", eagle=admitted)
-    head = EAGLES.find(double.name, double.target, admitted, load_eagle)
-    fresh = UncachedDraftHead(double.target, head, settings, double.vocabulary)
-    ids = double.encode(PROMPT)
+    settings = Settings(proposer="eagle", eagle=allowed_folder)
+    head = EAGLES.find(double_pair.name, double_pair.target, allowed_folder, load_eagle)
+    fresh = UncachedDraftHead(double_pair.target, head, settings, double_pair.vocabulary)
+    ids = double_pair.encode(PROMPT)
     split, whole = (fresh.distributions(ids, count)[0][-1] for count in (3, 1))
     assert float((split - whole).abs().sum()) > 0.01
 
 
 @pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
 @pytest.mark.parametrize("more", ({}, {"tree": "3-2"}, {"tree": "3-2", "tree_budget": 5}), ids=str)
-def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, more):
-    settings = Settings(proposer="eagle", eagle=admitted, siblings=siblings, **more)
+def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, allowed_folder, siblings, more):
+    settings = Settings(proposer="eagle", eagle=allowed_folder, siblings=siblings, **more)
     _, proposer = open_proposer(pair, settings)
     rows = [Prefix(pair.encode(PROMPT), 0, 9, number) for number in range(4)]
     block = proposer.propose(rows, PhiloxRandomness(5))
@@ -227,9 +230,9 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
 
 
 @pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"tree_budget": 5}), ids=str)
-def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted, more):
+def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, allowed_folder, more):
     for temperature in (0.0, 1.0):
-        settings = Settings(proposer="eagle", eagle=admitted, temperature=temperature, max_new_tokens=40, **more)
+        settings = Settings(proposer="eagle", eagle=allowed_folder, temperature=temperature, max_new_tokens=40, **more)
         target, proposer = open_proposer(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
@@ -239,8 +242,8 @@ def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted
             assert text == [t for r in alone for t in r.committed]
 
 
-def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
-    settings = Settings(proposer="eagle", eagle=admitted, gamma=3, max_new_tokens=40)
+def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, allowed_folder, monkeypatch):
+    settings = Settings(proposer="eagle", eagle=allowed_folder, gamma=3, max_new_tokens=40)
     target, proposer = open_proposer(pair, settings)
     passes, inner = [], target.logits
     monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
@@ -249,13 +252,13 @@ def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, 
 
 
 @pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"tree_budget": 4}), ids=str)
-def test_a_row_of_a_batch_is_what_it_is_by_itself(double, admitted, more):
+def test_a_row_of_a_batch_is_what_it_is_by_itself(double_pair, allowed_folder, more):
     """Three rows of different texts and lengths, one of them a single token, three rounds: the same draft tokens, verdicts and tokens."""
-    settings, ids = Settings(proposer="eagle", eagle=admitted, **more), double.encode(PROMPT)
+    settings, ids = Settings(proposer="eagle", eagle=allowed_folder, **more), double_pair.encode(PROMPT)
     rows = [Prefix(some, 0, remaining, draw) for some, remaining, draw in ((ids, 9, 4), (ids[:1], 6, 0), (ids[:-5], 12, 7))]
-    together = run_three_rounds(double, settings, rows)
+    together = run_three_rounds(double_pair, settings, rows)
     for index, row in enumerate(rows):
-        assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double, settings, [row])]
+        assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double_pair, settings, [row])]
 
 
 def run_three_rounds(pair, settings, rows) -> list[list[tuple]]:
@@ -268,16 +271,16 @@ def run_three_rounds(pair, settings, rows) -> list[list[tuple]]:
     return found
 
 
-def test_a_row_of_one_token_gets_no_draft_tokens(pair, admitted):
-    settings = Settings(proposer="eagle", eagle=admitted)
+def test_a_row_of_one_token_gets_no_draft_tokens(pair, allowed_folder):
+    settings = Settings(proposer="eagle", eagle=allowed_folder)
     assert open_proposer(pair, settings)[1].propose([Prefix((5,), 0, 9)], PhiloxRandomness(1)) == replace(
         build_empty_tree(1), source="eagle"
     )
 
 
-def test_what_is_drafted_depends_on_the_row_and_its_numbers_only(pair, admitted):
+def test_what_is_drafted_depends_on_the_row_and_its_numbers_only(pair, allowed_folder):
     """Whatever was asked before: other texts, longer ones, trees of other rows, another first token."""
-    settings = Settings(proposer="eagle", eagle=admitted, gamma=3)
+    settings = Settings(proposer="eagle", eagle=allowed_folder, gamma=3)
     ids = pair.encode(PROMPT)
     _, first = open_proposer(pair, settings)
     wanted = first.propose([Prefix(ids, 0, 9, 2)], PhiloxRandomness(8))
@@ -289,15 +292,15 @@ def test_what_is_drafted_depends_on_the_row_and_its_numbers_only(pair, admitted)
 
 
 @pytest.mark.parametrize("cut", CUTS, ids=str)
-def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, cut):
-    settings = Settings(proposer="eagle", eagle=admitted, gamma=3, **cut)
+def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, allowed_folder, cut):
+    settings = Settings(proposer="eagle", eagle=allowed_folder, gamma=3, **cut)
     found = check_pair_along_text(pair, settings, pair.encode(TEXT * 3), 24)
     assert found.is_within() and len({*found.accepted}) > 2 and found.prefixes >= 24
     assert sum(place.is_redrawn for place in found.places) > 16
 
 
-def test_verify_states_the_distance_of_a_chains_own_distribution(pair, admitted):
-    settings = Settings(proposer="eagle", eagle=admitted, gamma=2, prompt=PROMPT, max_new_tokens=4)
+def test_verify_states_the_distance_of_a_chains_own_distribution(pair, allowed_folder):
+    settings = Settings(proposer="eagle", eagle=allowed_folder, gamma=2, prompt=PROMPT, max_new_tokens=4)
     assert 0.0 <= build_decoder("speculative", pair, settings).compute_analytic_tv(8) < 5e-6
     assert build_decoder("speculative", pair, replace(settings, tree="2-1")).compute_analytic_tv(8) is None
 
@@ -356,7 +359,7 @@ def test_a_published_head_has_no_norm_before_its_attention_and_may_bring_its_own
     assert torch.allclose(head.network.model(inputs_embeds=by_hand).last_hidden_state, after, atol=1e-5)
 
 
-def spoiled(tmp_path, **changes) -> str:
+def write_spoiled_head(tmp_path, **changes) -> str:
     """A head for 60 tokens with other weights; None takes one away."""
     save_random_head(tmp_path, build_tiny_model(60))
     weights = load_file(tmp_path / WEIGHTS) | changes
@@ -383,7 +386,7 @@ def spoiled(tmp_path, **changes) -> str:
 )
 def test_a_head_that_cannot_be_read_is_a_sentence(tmp_path, changes, kind, said):
     with pytest.raises(kind, match=said):
-        load_eagle(stored.Path(spoiled(tmp_path, **changes)), build_tiny_model(60))
+        load_eagle(stored.Path(write_spoiled_head(tmp_path, **changes)), build_tiny_model(60))
 
 
 def test_a_head_for_another_target_is_refused_and_nothing_is_stored(pair, tmp_path, monkeypatch):

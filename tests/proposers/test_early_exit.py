@@ -47,7 +47,7 @@ def save_random_exit(folder, layer: int = 1, width: int = 32, blocks: int = 2):
 
 
 @pytest.fixture
-def admitted(tmp_path, monkeypatch):
+def allowed_folder(tmp_path, monkeypatch):
     """A random exit after the first layer of the tiny target."""
     monkeypatch.setattr(stored.EXITS, "allowed", set())
     return stored.EXITS.allow(save_random_exit(tmp_path / "exit"))
@@ -57,9 +57,9 @@ def admitted(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
-def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, warper):
+def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, allowed_folder, warper):
     """After random histories of accepted and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
-    settings = replace(EARLY, early_exit=admitted, **warper)
+    settings = replace(EARLY, early_exit=allowed_folder, **warper)
     found = check_pair_along_text(pair, settings, pair.encode(TEXT * 3), 24)
     assert found.is_within() and len({*found.accepted}) > 2 and found.prefixes >= 24
     assert sum(place.is_redrawn for place in found.places) > 16
@@ -98,8 +98,8 @@ def test_verify_states_the_distance_of_its_own_distribution(pair):
 # Exits ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_stored_exit_is_norm_blocks_and_the_targets_own_output_matrix(pair, admitted):
-    made, states = find_exit(pair.name, pair.target, replace(EARLY, early_exit=admitted)), torch.randn(2, 3, 32)
+def test_a_stored_exit_is_norm_blocks_and_the_targets_own_output_matrix(pair, allowed_folder):
+    made, states = find_exit(pair.name, pair.target, replace(EARLY, early_exit=allowed_folder)), torch.randn(2, 3, 32)
     x = torch.nn.functional.rms_norm(states, (32,), made.norm, pair.target.model.norm.variance_epsilon)
     for block in made.blocks:
         x = x + torch.nn.functional.silu(x @ block.weight.plain.T + block.bias)
@@ -168,15 +168,15 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
         load_exit(folder, pair.target)
 
 
-def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, admitted, tmp_path):
+def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, allowed_folder, tmp_path):
     with pytest.raises(
         SettingsError, match=r"early-exit must be left out .* or a folder named on the command line with --early-exit DIR"
     ):
         open_proposer(pair, replace(EARLY, early_exit=save_random_exit(tmp_path / "other")))
     three = replace(pair, target=build_tiny_model(300, layers=3))
     with pytest.raises(SettingsError, match=r"exit-layer must be 1, the layer that the exit in .* reads, got 2"):
-        open_proposer(three, replace(EARLY, early_exit=admitted, exit_layer=2))
-    settings, said = Settings.from_query({"early_exit": admitted, "exit_layer": "3"})
+        open_proposer(three, replace(EARLY, early_exit=allowed_folder, exit_layer=2))
+    settings, said = Settings.from_query({"early_exit": allowed_folder, "exit_layer": "3"})
     assert (
         settings == Settings(exit_layer=3)
         and "The link's early-exit was left out: early-exit must be given on the command line" in said[0]
@@ -186,11 +186,15 @@ def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, adm
 # By name --------------------------------------------------------------------------------------------------------------
 
 
-def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, capsys):
+def test_decode_and_verify_take_it_by_name(pair_folders, allowed_folder, tmp_path, capsys):
     """Greedy, so that both texts are the target's; 200 draws of two tokens would show a distance of 0.9."""
     places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon"]
     texts = []
-    for more in ([], ["--proposer", "early-exit", "--exit-layer", "1"], ["--proposer", "early-exit", "--early-exit", admitted]):
+    for more in (
+        [],
+        ["--proposer", "early-exit", "--exit-layer", "1"],
+        ["--proposer", "early-exit", "--early-exit", allowed_folder],
+    ):
         assert main(["decode", *places, "--temperature", "0", "--max-new-tokens", "12", *more]) == 0
         texts.append(capsys.readouterr().out)
     assert len({text.split("\n\n")[0] for text in texts}) == 1 and "proposer early-exit; rule token by token" in texts[1]

@@ -28,12 +28,12 @@ PROMPT = "Once upon a time there was a"
 
 
 @pytest.fixture(scope="module")
-def double(pair_folders):
+def double_pair(pair_folders):
     return load_pair("|".join(map(str, pair_folders)), "cpu", "float64")
 
 
 @pytest.fixture
-def four(monkeypatch):
+def window_of_four(monkeypatch):
     """A window of four positions."""
     monkeypatch.setattr(lookahead, "WINDOW", 4)
 
@@ -46,14 +46,14 @@ def alphabet() -> WindowedTarget:
 # By hand ------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_predictions_are_the_end_of_the_text_and_the_first_ngrams_its_own(four):
+def test_the_first_predictions_are_the_end_of_the_text_and_the_first_ngrams_its_own(window_of_four):
     state = build_first_state((5, 0, 1, 2, 0, 1, 7), 2)
     assert state.window == ((2, 0, 1, 7), (0, 1, 7, 2))
     assert state.pool == {5: ((0, 1),), 0: ((1, 7), (1, 2)), 1: ((2, 0),), 2: ((0, 1),)}
     assert build_first_state((3,), 2) == LookaheadState(((3,) * 4, (3,) * 4), {})
 
 
-def test_a_round_shifts_the_predictions_and_what_replaced_them_makes_ngrams(four):
+def test_a_round_shifts_the_predictions_and_what_replaced_them_makes_ngrams(window_of_four):
     state = LookaheadState(((1, 2, 3, 4), (5, 6, 7, 8)), {1: ((0, 0),)})
     after = state.advance_round((2, 3, 4, 5), 1)
     assert after.window == ((5, 6, 7, 8), (2, 3, 4, 5))
@@ -62,7 +62,7 @@ def test_a_round_shifts_the_predictions_and_what_replaced_them_makes_ngrams(four
     assert state.advance_round(None, 2) == LookaheadState(((2, 3, 4, 1), (6, 7, 8, 5)), state.pool)
 
 
-def test_only_the_latest_ngrams_are_kept_each_once(four):
+def test_only_the_latest_ngrams_are_kept_each_once(window_of_four):
     state = LookaheadState(((1,) * 4, (0,) * 4), {})
     for number in range(20):
         state = state.advance_round((number,) * 4, 1)
@@ -84,36 +84,36 @@ def test_once_the_predictions_have_converged_every_draft_token_is_accepted():
 # On networks --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_prediction_is_replaced_by_the_targets_most_likely_token_after_the_predictions_before_it(double):
+def test_a_prediction_is_replaced_by_the_targets_most_likely_token_after_the_predictions_before_it(double_pair):
     """Column j of the latest row: after the prefix, the oldest predictions up to j, and the later ones of column j."""
-    target, proposer = open_proposer(double, SETTINGS)
-    row = Prefix(double.encode(PROMPT), 0, 9)
+    target, proposer = open_proposer(double_pair, SETTINGS)
+    row = Prefix(double_pair.encode(PROMPT), 0, 9)
     step([row], target, proposer, TokenRule(), PhiloxRandomness(0))
     window = proposer.find_state(row).window
     found = target.predict_replacements(row, window)
     for column, token in enumerate(found):
         ids = [*row.ids, *window[0][: column + 1], *(later[column] for later in window[1:])]
         with torch.inference_mode():
-            assert int(double.target(input_ids=torch.tensor([ids])).logits[0, -1].argmax()) == token
+            assert int(double_pair.target(input_ids=torch.tensor([ids])).logits[0, -1].argmax()) == token
 
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
-def test_every_round_is_one_pass_of_the_target(double, temperature, monkeypatch):
+def test_every_round_is_one_pass_of_the_target(double_pair, temperature, monkeypatch):
     settings = replace(SETTINGS, temperature=temperature)
-    target, proposer = open_proposer(double, settings)
+    target, proposer = open_proposer(double_pair, settings)
     passes, inner = [], target.source.logits
     monkeypatch.setattr(target.source, "logits", lambda *given: passes.append(given) or inner(*given))
-    rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(2), settings, double.encode(PROMPT)))
+    rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(2), settings, double_pair.encode(PROMPT)))
     assert len(passes) == len(rounds)
 
 
-def test_what_is_drafted_depends_on_the_text_and_its_rounds_only(double):
+def test_what_is_drafted_depends_on_the_text_and_its_rounds_only(double_pair):
     """A proposer that meets a text in the middle of its run drafts the same as the one that was there from the start."""
-    target, proposer = open_proposer(double, SETTINGS)
-    row, drafted = Prefix(double.encode(PROMPT), 0, 30), 0
+    target, proposer = open_proposer(double_pair, SETTINGS)
+    row, drafted = Prefix(double_pair.encode(PROMPT), 0, 30), 0
     for _ in range(8):
         block = proposer.propose([row], PhiloxRandomness(1))
-        later = open_proposer(double, SETTINGS)[1].propose([row], PhiloxRandomness(7))
+        later = open_proposer(double_pair, SETTINGS)[1].propose([row], PhiloxRandomness(7))
         assert (block.tokens, block.parents) == (later.tokens, later.parents)
         drafted += len(block.tokens[0])
         (round_,) = step([row], target, proposer, TokenRule(), PhiloxRandomness(1))
@@ -121,12 +121,12 @@ def test_what_is_drafted_depends_on_the_text_and_its_rounds_only(double):
     assert drafted and row.past
 
 
-def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_context(double):
-    target, proposer = open_proposer(double, SETTINGS)
-    for ids in (double.encode(PROMPT), tuple(range(5, 5 + target.context - 4))):
+def test_the_window_changes_no_distribution_and_is_left_out_at_the_end_of_the_context(double_pair):
+    target, proposer = open_proposer(double_pair, SETTINGS)
+    for ids in (double_pair.encode(PROMPT), tuple(range(5, 5 + target.context - 4))):
         row = Prefix(ids, 0, 9)
         proposer.propose([row], PhiloxRandomness(0))
-        plain = double.open(SETTINGS)[0].distributions([row], build_empty_tree(1))
+        plain = double_pair.open(SETTINGS)[0].distributions([row], build_empty_tree(1))
         assert float((target.distributions([row], build_empty_tree(1)) - plain).abs().max()) < 1e-12
         fits = len(ids) < 100
         assert (target.predict_replacements(row, proposer.find_state(row).window) is not None) is fits

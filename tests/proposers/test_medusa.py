@@ -69,7 +69,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def admitted(folder, monkeypatch):
+def allowed_folder(folder, monkeypatch):
     monkeypatch.setattr(stored.HEADS, "allowed", set())
     return stored.HEADS.allow(str(folder))
 
@@ -139,8 +139,8 @@ def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
 
 @pytest.mark.parametrize("nodes", (None, 5))
 @pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
-def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, nodes):
-    settings = Settings(proposer="medusa", heads=admitted, siblings=siblings, tree="3-2", tree_budget=nodes)
+def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, allowed_folder, siblings, nodes):
+    settings = Settings(proposer="medusa", heads=allowed_folder, siblings=siblings, tree="3-2", tree_budget=nodes)
     _, proposer = open_proposer(pair, settings)
     rows = [Prefix(pair.encode("Once upon a time"), 0, 9, number) for number in range(4)]
     block = proposer.propose(rows, PhiloxRandomness(5))
@@ -154,11 +154,11 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
 
 
 @pytest.mark.parametrize("shape", ("1-1-1", "3-2-1"))
-def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, shape):
+def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, allowed_folder, shape):
     """Cached = uncached after every round, whatever was accepted: q of the first draft token against the library's own forward pass."""
-    settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, max_new_tokens=60)
+    settings = Settings(proposer="medusa", heads=allowed_folder, siblings="independent", tree=shape, max_new_tokens=60)
     target, proposer = open_proposer(pair, settings)
-    heads, ids, kept = HEADS.find(pair.name, pair.target, admitted, load_heads), pair.encode("Once upon a time"), set()
+    heads, ids, kept = HEADS.find(pair.name, pair.target, allowed_folder, load_heads), pair.encode("Once upon a time"), set()
     for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         if round_.proposals:
             with torch.inference_mode():
@@ -173,8 +173,8 @@ def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, s
     assert len(kept) > 1, "rounds that keep and rounds that refuse were met"
 
 
-def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
-    settings = Settings(proposer="medusa", heads=admitted, tree="2-2", max_new_tokens=40)
+def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, allowed_folder, monkeypatch):
+    settings = Settings(proposer="medusa", heads=allowed_folder, tree="2-2", max_new_tokens=40)
     target, proposer = open_proposer(pair, settings)
     passes, inner = [], target.logits
     monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
@@ -182,9 +182,9 @@ def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, 
     assert len(passes) == len(rounds) + 1
 
 
-def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pair, admitted):
+def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pair, allowed_folder):
     for temperature in (0.0, 1.0):
-        settings = Settings(proposer="medusa", heads=admitted, temperature=temperature, max_new_tokens=50)
+        settings = Settings(proposer="medusa", heads=allowed_folder, temperature=temperature, max_new_tokens=50)
         target, proposer = open_proposer(pair, settings)
         ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
         text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
@@ -194,8 +194,8 @@ def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pai
             assert text == [t for r in alone for t in r.committed]
 
 
-def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbors_do_not_mind(pair, admitted):
-    settings = Settings(proposer="medusa", heads=admitted, tree="2", siblings="distinct")
+def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbors_do_not_mind(pair, allowed_folder):
+    settings = Settings(proposer="medusa", heads=allowed_folder, tree="2", siblings="distinct")
     ids = pair.encode("Once upon a time")
     rows = [Prefix((5,), 0, 9, 0), Prefix(ids, 0, 9, 1), Prefix((6,), 0, 9, 2)]
     target, proposer = open_proposer(pair, settings)
@@ -251,11 +251,11 @@ def test_decode_takes_heads_by_their_folder(pair_folders, folder, tmp_path, caps
     assert "has no Medusa heads of its own: name a folder with --heads DIR" in capsys.readouterr().err
 
 
-def test_a_tree_deeper_than_the_heads_is_refused_and_the_usual_one_is_cut(pair, admitted):
+def test_a_tree_deeper_than_the_heads_is_refused_and_the_usual_one_is_cut(pair, allowed_folder):
     with pytest.raises(SettingsError, match="tree must be at most 3 levels deep, one for each head, got '1-1-1-1'"):
-        open_proposer(pair, Settings(proposer="medusa", heads=admitted, tree="1-1-1-1"))
+        open_proposer(pair, Settings(proposer="medusa", heads=allowed_folder, tree="1-1-1-1"))
     target = pair.open(Settings())[0]
-    assert build_heads_proposer(target, load_heads_of_two(admitted, pair), Settings()).tree.widths == (3, 2)
+    assert build_heads_proposer(target, load_heads_of_two(allowed_folder, pair), Settings()).tree.widths == (3, 2)
 
 
 def load_heads_of_two(folder, pair) -> Heads:

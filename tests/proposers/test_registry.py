@@ -35,20 +35,20 @@ FROM_DRAFT = ("draft", "heuristic", "entropy", "gain", "ceiling", "several", "th
 
 
 @pytest.fixture(scope="module")
-def double(pair_folders):
+def double_pair(pair_folders):
     return load_pair("|".join(map(str, pair_folders)), "cpu", "float64")
 
 
 @pytest.fixture(scope="module")
-def runs(double):
+def runs(double_pair):
     """name -> what a run of 12 tokens recorded, and its random numbers; each made once."""
     made: dict[str, tuple] = {}
 
     def one(name: str):
         if name not in made:
             settings = Settings(**{"gamma": 3, "max_new_tokens": 12, **ALL[name]})
-            target, proposer = open_proposer(double, settings)
-            randomness, ids = RecordingRandomness(PhiloxRandomness(5)), double.encode(PROMPT)
+            target, proposer = open_proposer(double_pair, settings)
+            randomness, ids = RecordingRandomness(PhiloxRandomness(5)), double_pair.encode(PROMPT)
             made[name] = list(decode(target, proposer, TokenRule(), randomness, settings, ids)), randomness
         return made[name]
 
@@ -56,10 +56,10 @@ def runs(double):
 
 
 @pytest.fixture(scope="module")
-def greedy_text(double) -> tuple[int, ...]:
+def greedy_text(double_pair) -> tuple[int, ...]:
     """What the target writes alone at temperature 0."""
     settings = Settings(max_new_tokens=12, temperature=0.0)
-    return join_text(sample_target_only(double.open(settings)[0], PhiloxRandomness(0), settings, double.encode(PROMPT)))
+    return join_text(sample_target_only(double_pair.open(settings)[0], PhiloxRandomness(0), settings, double_pair.encode(PROMPT)))
 
 
 def join_text(rounds) -> tuple[int, ...]:
@@ -97,10 +97,10 @@ def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double):
+def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double_pair):
     """Every node of every round against the library's own pass over its own path, without a cache."""
-    fresh = UncachedModel(double.target, Settings(), double.vocabulary)
-    for round_, before in walk_rounds(runs(name)[0], double.encode(PROMPT)):
+    fresh = UncachedModel(double_pair.target, Settings(), double_pair.vocabulary)
+    for round_, before in walk_rounds(runs(name)[0], double_pair.encode(PROMPT)):
         for probs, ids in zip(round_.full.p, list_paths(round_, before), strict=True):
             assert float((probs - fresh.distributions(ids, 1)[0][0]).abs().max()) < 1e-12
 
@@ -117,10 +117,10 @@ def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, ru
 
 
 @pytest.mark.parametrize("name", [*FROM_DRAFT, "tree, distinct", "tree, its own shape", "budget, distinct"])
-def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_path(name, runs, double):
+def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_path(name, runs, double_pair):
     """Siblings without replacement: from that distribution without the siblings before them."""
-    fresh = UncachedModel(double.draft, Settings(), double.vocabulary)
-    for round_, before in walk_rounds(runs(name)[0], double.encode(PROMPT)):
+    fresh = UncachedModel(double_pair.draft, Settings(), double_pair.vocabulary)
+    for round_, before in walk_rounds(runs(name)[0], double_pair.encode(PROMPT)):
         ids = list_paths(round_, before)
         for node, one in enumerate(round_.proposals):
             probs = fresh.distributions(ids[one.parent + 1], 1)[0][0].clone()
@@ -132,13 +132,13 @@ def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_pat
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double):
+def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double_pair):
     """Three rows of different texts and rooms, three rounds, caches and all: the same draft tokens, verdicts and tokens."""
-    settings, ids = Settings(**{"gamma": 3, **ALL[name]}), double.encode(PROMPT)
+    settings, ids = Settings(**{"gamma": 3, **ALL[name]}), double_pair.encode(PROMPT)
     rows = [Prefix(ids[: len(ids) - cut], 0, remaining, draw) for cut, remaining, draw in ((0, 9, 4), (3, 6, 0), (5, 12, 7))]
-    together = run_three_rounds(double, settings, rows)
+    together = run_three_rounds(double_pair, settings, rows)
     for index, row in enumerate(rows):
-        assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double, settings, [row])]
+        assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double_pair, settings, [row])]
 
 
 def run_three_rounds(double, settings, rows) -> list[list[tuple]]:
@@ -153,26 +153,26 @@ def run_three_rounds(double, settings, rows) -> list[list[tuple]]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double, greedy_text):
-    settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 12, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
-    target, proposer = open_proposer(double, settings)
+def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double_pair, greedy_text):
+    settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 12, "temperature": 0.0, **ALL[name]}), double_pair.encode(PROMPT)
+    target, proposer = open_proposer(double_pair, settings)
     assert join_text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == greedy_text
 
 
 @pytest.mark.parametrize("siblings", SIBLINGS)
-def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double):
+def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double_pair):
     """A distribution at temperature 0 holds one token; siblings are then the most likely tokens of the distribution at temperature 1."""
     for shape, nodes, count in (("3-2-1", None, 15), ("", 12, 12)):
         settings = Settings(proposer="tree", temperature=0.0, siblings=siblings, tree=shape, tree_budget=nodes)
-        block = open_proposer(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxRandomness(0))
+        block = open_proposer(double_pair, settings)[1].propose([Prefix(double_pair.encode(PROMPT), 0, 9)], PhiloxRandomness(0))
         assert len(block.tokens[0]) == count and set(block.u_draft[0]) == {None}
 
 
-def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(double, monkeypatch):
+def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(double_pair, monkeypatch):
     """A bound that no distribution of a network reaches and every certain distribution does: each round makes its first draft token and no other."""
     monkeypatch.setattr(policies, "LEAST", 0.9999)
-    settings, ids = Settings(temperature=0.0, draft_length_policy="entropy", max_new_tokens=12), double.encode(PROMPT)
-    rounds = list(decode(*open_proposer(double, settings), TokenRule(), PhiloxRandomness(0), settings, ids))
+    settings, ids = Settings(temperature=0.0, draft_length_policy="entropy", max_new_tokens=12), double_pair.encode(PROMPT)
+    rounds = list(decode(*open_proposer(double_pair, settings), TokenRule(), PhiloxRandomness(0), settings, ids))
     assert {len(round_.proposals) for round_ in rounds[:-1]} == {1}
 
 
@@ -181,11 +181,11 @@ def test_an_oracle_is_never_rejected(runs):
     assert all(one.accepted for round_ in rounds for one in round_.proposals)
 
 
-def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
+def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double_pair):
     """A prompt that fills the context but for four tokens: the text fills the rest, whatever the proposer."""
     for name in ("tree, its own shape", "budget, its own shape", "several", "entropy", "ranked, its own shape"):
         settings = Settings(**{"gamma": 3, "max_new_tokens": 30, **ALL[name]})
-        target, proposer = open_proposer(double, settings)
+        target, proposer = open_proposer(double_pair, settings)
         rounds = list(
             decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, tuple(range(5, 5 + target.context - 4)))
         )

@@ -125,12 +125,12 @@ def folder(monkeypatch):
     monkeypatch.setattr(source_texts, "TEXTS", dict(source_texts.TEXTS))
 
 
-def retrieving(name: str):
+def open_retrieval(name: str):
     return open_proposer(TablePair(0), Settings(proposer="retrieval", text=name))
 
 
 def test_the_bundled_text_is_read_without_a_name(folder):
-    block = retrieving("")[1].propose([Prefix((0, 1, 2, 0, 1), 0, 9)], PhiloxRandomness(0))
+    block = open_retrieval("")[1].propose([Prefix((0, 1, 2, 0, 1), 0, 9)], PhiloxRandomness(0))
     assert len(block.tokens[0]) == 4 and block.source == "retrieval"
 
 
@@ -153,7 +153,7 @@ def test_a_link_can_name_no_file(folder, tmp_path):
         with pytest.raises(SettingsError, match="text must be one of dorothy, got "):
             open_proposer(TablePair(0), Settings.from_record(settings.to_record() | {"proposer": proposer}))
     assert source_texts.allow_path(str(path)) == str(path)
-    assert retrieving(str(path))[1].propose([Prefix((1, 2), 0, 9)], PhiloxRandomness(0)).tokens[0]
+    assert open_retrieval(str(path))[1].propose([Prefix((1, 2), 0, 9)], PhiloxRandomness(0)).tokens[0]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path)
     path.write_text("word")
     source_texts.allow_path(str(path))
     with pytest.raises(SettingsError, match=f"a text of at least {TOKENS_MIN} tokens .it has 4."):
-        retrieving(str(path))
+        open_retrieval(str(path))
 
 
 # Drafts that are there to be understood -------------------------------------------------------------------------------

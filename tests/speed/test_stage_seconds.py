@@ -22,22 +22,22 @@ from specviz.speed.prediction.plan_effort import PlanEffort
 from specviz.speed.records.passage import SPECULATIVE, TARGET_ONLY, TimedRound
 
 
-def of_tokens(count: int) -> SimpleNamespace:
+def build_round(count: int) -> SimpleNamespace:
     """A round that committed so many."""
     return SimpleNamespace(committed=(1,) * count)
 
 
 def test_a_pace_is_the_first_round_apart_the_median_of_the_later_ones_and_the_tokens_of_all():
-    pace = DecodingPace.from_rounds([1.0, 1.2, 1.4, 9.4], [of_tokens(n) for n in (1, 3, 2, 2)])
+    pace = DecodingPace.from_rounds([1.0, 1.2, 1.4, 9.4], [build_round(n) for n in (1, 3, 2, 2)])
     assert (pace.first, pace.each, pace.tokens) == (1.0, pytest.approx(0.2), 2.0)
     assert pace.estimate_seconds(20) == pytest.approx(1.0 + 9 * 0.2) and pace.estimate_seconds(1) == 1.0
-    assert DecodingPace.from_rounds([0.5], [of_tokens(1)]) == DecodingPace(0.5, 0.5, 1.0), "one round stands for the later ones"
+    assert DecodingPace.from_rounds([0.5], [build_round(1)]) == DecodingPace(0.5, 0.5, 1.0), "one round stands for the later ones"
 
 
 def test_a_probe_makes_a_few_rounds_and_no_more(monkeypatch):
     times = iter([0.0, 5.0, 6.0, 7.0])
     monkeypatch.setattr(duration, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    rounds = iter([of_tokens(2)] * 9)
+    rounds = iter([build_round(2)] * 9)
     assert measure_pace(rounds, 3) == DecodingPace(5.0, 1.0, 2.0)
     assert len(list(rounds)) == 6
 
@@ -61,7 +61,7 @@ def test_a_machine_that_is_twice_as_slow_doubles_what_every_page_says():
     places = [((1, 2), (3, 4, 5))] * 3
 
     def seconds(paces: list[DecodingPace], k: int) -> list[float]:
-        rounds = [TimedRound(TARGET_ONLY, of_tokens(1), 0.3 * k), TimedRound(SPECULATIVE, of_tokens(2), 0.5 * k)]
+        rounds = [TimedRound(TARGET_ONLY, build_round(1), 0.3 * k), TimedRound(SPECULATIVE, build_round(2), 0.5 * k)]
         ways = {("fp32", comparison.TARGET_ONLY): paces[0], ("fp32", comparison.SPECULATIVE): paces[1]}
         return [
             sum(of_passage(rounds, 128)),

@@ -66,7 +66,7 @@ def p_values(answers) -> dict[str, np.ndarray]:
     return dict(zip(names, np.array([[test.p_value for test in one.tests] for one in answers]).T, strict=True))
 
 
-def level_of(name: str, answers) -> float:
+def find_level(name: str, answers) -> float:
     """A permutation p-value is a multiple of 1 / (B + 1), so its test's own level is the largest of these up to the plan's."""
     level = answers[0].plan.level
     steps = int(1.5 / level) + 1
@@ -75,7 +75,7 @@ def level_of(name: str, answers) -> float:
 
 @pytest.mark.parametrize("name", TESTS)
 def test_false_alarms_are_as_many_as_the_level_says(answers, p_values, name):
-    level = level_of(name, answers)
+    level = find_level(name, answers)
     low, high = stats.binom.interval(0.999, SEEDS, level)
     assert 1 <= low <= (p_values[name] <= level).sum() <= high
 

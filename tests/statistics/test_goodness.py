@@ -17,7 +17,7 @@ from specviz.statistics.goodness import (
     compute_g_test,
 )
 from tests.cells import pool_cells
-from tests.chance import SEED, in_band, least_favorable, zipf
+from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_conditional_p_values, compute_p_values
 
 THIRDS = np.full(3, 1 / 3)
@@ -40,9 +40,9 @@ def test_perfect_counts_give_zero_and_p_value_one():
 
 
 def test_with_many_draws_the_p_value_is_the_textbooks():
-    counts = np.random.default_rng(SEED).multinomial(10**7, zipf(20))
-    pearson, ratio = compute_chi_square(counts, zipf(20)), compute_g_test(counts, zipf(20))
-    assert pearson.p_value == pytest.approx(stats.chisquare(counts, 10**7 * zipf(20)).pvalue, rel=1e-3)
+    counts = np.random.default_rng(SEED).multinomial(10**7, build_zipf(20))
+    pearson, ratio = compute_chi_square(counts, build_zipf(20)), compute_g_test(counts, build_zipf(20))
+    assert pearson.p_value == pytest.approx(stats.chisquare(counts, 10**7 * build_zipf(20)).pvalue, rel=1e-3)
     assert ratio.p_value == pytest.approx(stats.chi2.sf(ratio.statistic, 19), rel=1e-3)
 
 
@@ -70,8 +70,8 @@ def test_the_p_value_is_that_of_a_chi_square_with_the_null_mean_and_variance():
 
 CASES = {
     "three cells": (THIRDS, 300, 4000),
-    "zipf, 40 cells": (zipf(40), 5000, 4000),
-    "light cells": (pool_cells(zipf(30_000), 60_000).probs, 60_000, 1000),
+    "zipf, 40 cells": (build_zipf(40), 5000, 4000),
+    "light cells": (pool_cells(build_zipf(30_000), 60_000).probs, 60_000, 1000),
     "one heavy, many of five draws": (np.append(0.5, np.full(4000, 0.5 / 4000)), 40_000, 1000),
 }
 
@@ -84,14 +84,14 @@ def test_false_alarms_come_as_often_as_stated_neither_more_nor_less(case, test):
     draws = np.random.default_rng(SEED + 3).multinomial(n, probs, size=repeats)
     found = compute_p_values(test, draws, probs)
     for level in (0.05, 0.01):
-        assert in_band((found <= level).sum(), repeats, level), (level, (found <= level).mean())
+        assert is_in_band((found <= level).sum(), repeats, level), (level, (found <= level).mean())
 
 
 def test_p_values_are_uniform_while_the_distribution_is_true():
     """Kolmogorov-Smirnov over 2,000 p-values, level 0.0001."""
     for test in (compute_chi_square, compute_g_test):
-        draws = np.random.default_rng(SEED + 4).multinomial(100_000, zipf(60), size=2000)
-        assert stats.kstest(compute_p_values(test, draws, zipf(60)), "uniform").pvalue > 1e-4
+        draws = np.random.default_rng(SEED + 4).multinomial(100_000, build_zipf(60), size=2000)
+        assert stats.kstest(compute_p_values(test, draws, build_zipf(60)), "uniform").pvalue > 1e-4
 
 
 def test_the_textbook_distribution_would_raise_false_alarms_in_light_cells():
@@ -132,7 +132,7 @@ def test_conditional_distributions_add_up():
     assert found.p_value == pytest.approx(stats.chi2.sf(400 / 30, 4))
 
 
-def second_tokens(rng, n, first, conditional, repeats):
+def draw_second_tokens(rng, n, first, conditional, repeats):
     """Counts of (first, second) tokens, (repeats, P, V), the second drawn from its prefix's own distribution."""
     counts = rng.multinomial(n, first, size=repeats)
     return np.stack([rng.multinomial(counts[:, row], conditional[row]) for row in range(len(first))], axis=1)
@@ -142,12 +142,12 @@ def test_conditional_false_alarms_and_stated_power():
     """12 prefixes, 8 tokens each, 20,000 draws, 1,000 repeats: 0.05 of them under the null; 0.99 at level 0.001 at the
     alternative that moves every prefix's distribution by the stated distance in its least favorable direction."""
     rng, n, repeats = np.random.default_rng(SEED + 6), 20_000, 1000
-    first, conditional = zipf(12, 0.5), rng.dirichlet(np.full(8, 4.0), size=12) * 0.9 + 0.0125
-    drawn = second_tokens(rng, n, first, conditional, repeats)
-    assert in_band((compute_conditional_p_values(drawn, conditional) <= 0.05).sum(), repeats, 0.05)
+    first, conditional = build_zipf(12, 0.5), rng.dirichlet(np.full(8, 4.0), size=12) * 0.9 + 0.0125
+    drawn = draw_second_tokens(rng, n, first, conditional, repeats)
+    assert is_in_band((compute_conditional_p_values(drawn, conditional) <= 0.05).sum(), repeats, 0.05)
     stated = compute_conditional_chi_square(zip(drawn[0], conditional, strict=True))
-    moved = np.array([least_favorable(probs, stated.detectable_tv) for probs in conditional])
-    seen = compute_conditional_p_values(second_tokens(rng, n, first, moved, repeats), conditional) <= stated.alpha
+    moved = np.array([build_least_favorable(probs, stated.detectable_tv) for probs in conditional])
+    seen = compute_conditional_p_values(draw_second_tokens(rng, n, first, moved, repeats), conditional) <= stated.alpha
     assert sum(seen) >= stats.binom.ppf(5e-5, repeats, 0.99)
     assert np.mean(seen) < 1.0, "the alternative is hard enough to be missed now and then"
 

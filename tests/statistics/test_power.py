@@ -20,7 +20,7 @@ from specviz.statistics.power import (
     find_detectable_rate,
     find_detectable_tv,
 )
-from tests.chance import SEED, in_band, least_favorable, zipf
+from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_p_values
 
 
@@ -56,19 +56,19 @@ def test_the_affordable_cells_are_the_most_that_still_see_the_distance(tv, n):
     assert (df == 0 or find_detectable_tv(df, n) <= tv) and find_detectable_tv(df + 1, n) > tv
 
 
-@pytest.mark.parametrize("probs", (np.full(40, 1 / 40), zipf(40)), ids=("flat", "zipf"))
+@pytest.mark.parametrize("probs", (np.full(40, 1 / 40), build_zipf(40)), ids=("flat", "zipf"))
 def test_the_stated_power_is_reached_at_the_least_favorable_alternative(probs):
     """n 50,000, alpha 0.001, power 0.99, 2,000 repeats: rejections lie in the 99.99% band of Binomial(2000, 0.99)."""
     n, repeats = 50_000, 2000
     seen = compute_chi_square((probs * n).round(), probs).detectable_tv
-    draws = np.random.default_rng(SEED).multinomial(n, least_favorable(probs, seen), size=repeats)
+    draws = np.random.default_rng(SEED).multinomial(n, build_least_favorable(probs, seen), size=repeats)
     found = compute_p_values(compute_chi_square, draws, probs)
-    assert in_band((found <= 0.001).sum(), repeats, 0.99)
+    assert is_in_band((found <= 0.001).sum(), repeats, 0.99)
 
 
 def test_every_other_direction_at_that_distance_is_seen_more_often():
     """All of the change in the lightest cells: lambda is larger than 4 n TV^2, by Cauchy and Schwarz; 500 repeats, all reject."""
-    n, probs = 50_000, zipf(40)
+    n, probs = 50_000, build_zipf(40)
     tv = find_detectable_tv(39, n)
     other = probs.copy()
     other[0] -= tv
@@ -113,7 +113,7 @@ def test_corrections_by_hand():
 def test_a_holm_family_keeps_its_false_alarm_rate():
     """Eight independent true nulls at 0.05: at least one falls with probability 1 - (1 - 0.05/8)^8 = 0.0489; 4,000 repeats."""
     values = np.random.default_rng(SEED + 2).random((4000, 8))
-    assert in_band(sum(min(adjust_p_values(row)) <= 0.05 for row in values), 4000, 1 - (1 - 0.05 / 8) ** 8)
+    assert is_in_band(sum(min(adjust_p_values(row)) <= 0.05 for row in values), 4000, 1 - (1 - 0.05 / 8) ** 8)
 
 
 @pytest.mark.parametrize(

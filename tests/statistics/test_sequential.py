@@ -12,7 +12,7 @@ from specviz.errors import EvidenceError
 from specviz.statistics.goodness import compute_chi_square
 from specviz.statistics.power import find_detectable_tv
 from specviz.statistics.sequential import InterimSchedule
-from tests.chance import SEED, in_band, least_favorable, zipf
+from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_p_values
 
 
@@ -35,7 +35,7 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
     """8 looks, alpha 0.1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends
     half: the rate lies between alpha/2 and alpha, by 99.99% bands. Looking at 0.1 each time would alarm more than twice as
     often."""
-    rng, probs, plan, repeats = np.random.default_rng(SEED), zipf(12), InterimSchedule(300, 8, alpha=0.1), 2000
+    rng, probs, plan, repeats = np.random.default_rng(SEED), build_zipf(12), InterimSchedule(300, 8, alpha=0.1), 2000
     steps = [plan.n(0), *(plan.n(look) for look in range(plan.looks - 1))]
     totals = accumulate(rng.multinomial(step, probs, size=repeats) for step in steps)
     runs = np.stack([compute_p_values(compute_chi_square, counts, probs) for counts in totals], axis=1)
@@ -47,10 +47,10 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
 
 def test_the_power_stated_at_a_look_is_reached_there():
     """Look 4 of 8, alpha 0.001, 1,500 repeats at the least favorable alternative: look 4 alone rejects with 0.99."""
-    rng, probs, plan = np.random.default_rng(SEED + 1), zipf(12), InterimSchedule(2000, 8)
-    other = least_favorable(probs, find_detectable_tv(11, plan.n(4), plan.level(4)))
+    rng, probs, plan = np.random.default_rng(SEED + 1), build_zipf(12), InterimSchedule(2000, 8)
+    other = build_least_favorable(probs, find_detectable_tv(11, plan.n(4), plan.level(4)))
     draws = rng.multinomial(plan.n(4), other, size=1500)
-    assert in_band((compute_p_values(compute_chi_square, draws, probs) <= plan.level(4)).sum(), 1500, 0.99)
+    assert is_in_band((compute_p_values(compute_chi_square, draws, probs) <= plan.level(4)).sum(), 1500, 0.99)
 
 
 def test_the_price_of_looking_is_an_eighth():

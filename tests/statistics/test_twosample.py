@@ -8,7 +8,7 @@ from scipy import stats
 
 from specviz.errors import EvidenceError
 from specviz.statistics.twosample import compute_homogeneity_test, compute_permutation_test, find_shared_beginnings
-from tests.chance import SEED, in_band, least_favorable, zipf
+from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_homogeneity_p_values
 
 
@@ -32,7 +32,7 @@ def test_shared_beginnings_by_hand():
 def test_three_against_three_by_hand():
     """aaa against bbb: 2 of the 20 ways to split six draws are as extreme, so p tends to 0.1. 1,999 permutations, 99.99% band."""
     found = compute_permutation_test(["a"] * 3, ["b"] * 3)
-    assert in_band(round(found.p_value * 2000) - 1, 1999, 0.1)
+    assert is_in_band(round(found.p_value * 2000) - 1, 1999, 0.1)
     assert found.statistic == pytest.approx(5**0.5), "gap 3/3, spread sqrt(9/36 * 3 * 3 / 5) = 1.5 / sqrt(5) draws"
 
 
@@ -56,7 +56,7 @@ def test_permutation_false_alarms_come_as_often_as_stated():
         ).p_value
         for repeat in range(600)
     ]
-    assert in_band(sum(p <= 0.05 for p in p_values), 600, 0.05)
+    assert is_in_band(sum(p <= 0.05 for p in p_values), 600, 0.05)
 
 
 def test_the_stated_gap_in_one_beginning_is_seen():
@@ -81,7 +81,7 @@ def test_texts_that_never_repeat_are_told_apart_by_how_they_begin():
 
 
 def test_the_answer_is_a_pure_function_of_draws_and_seed():
-    rng, probs = np.random.default_rng(SEED + 2), zipf(4)
+    rng, probs = np.random.default_rng(SEED + 2), build_zipf(4)
     arms = continuations(rng, probs, 50), continuations(rng, probs, 50)
     assert compute_permutation_test(*arms, seed=1) == compute_permutation_test(*arms, seed=1)
     assert compute_permutation_test(*arms, permutations=99).detectable_tv is None, "too few permutations for level .001"
@@ -103,13 +103,13 @@ def test_a_two_by_two_table_by_hand():
 def test_homogeneity_false_alarms_and_stated_power():
     """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level 0.05 under the null; 0.99 at level 0.001 where half of the
     mass moves one way in one arm and the mixture of the arms stays."""
-    rng, probs, n, m, repeats = np.random.default_rng(SEED + 3), zipf(50), 20_000, 30_000, 2000
+    rng, probs, n, m, repeats = np.random.default_rng(SEED + 3), build_zipf(50), 20_000, 30_000, 2000
     null = rng.multinomial(n, probs, size=repeats), rng.multinomial(m, probs, size=repeats)
-    assert in_band((compute_homogeneity_p_values(*null) <= 0.05).sum(), repeats, 0.05)
+    assert is_in_band((compute_homogeneity_p_values(*null) <= 0.05).sum(), repeats, 0.05)
     tv = compute_homogeneity_test(null[0][0], null[1][0]).detectable_tv
-    one, two = least_favorable(probs, tv * m / (n + m)), least_favorable(probs, -tv * n / (n + m))
+    one, two = build_least_favorable(probs, tv * m / (n + m)), build_least_favorable(probs, -tv * n / (n + m))
     seen = compute_homogeneity_p_values(rng.multinomial(n, one, size=repeats), rng.multinomial(m, two, size=repeats)) <= 0.001
-    assert in_band(seen.sum(), repeats, 0.99)
+    assert is_in_band(seen.sum(), repeats, 0.99)
 
 
 def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():

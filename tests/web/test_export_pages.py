@@ -58,7 +58,7 @@ def build_package(**more):
 
 
 @pytest.fixture(scope="module")
-def whole() -> dict[str, bytes]:
+def package_files() -> dict[str, bytes]:
     return build_package(tests=[], detectable_tv=0.1).files()
 
 
@@ -72,8 +72,8 @@ def test_a_title_with_markup_is_text_on_the_screen():
     assert "&lt;b&gt;" in figure.layout.annotations[0].text
 
 
-def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(whole):
-    found, again = whole, build_package(tests=[], detectable_tv=0.1).files()
+def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(package_files):
+    found, again = package_files, build_package(tests=[], detectable_tv=0.1).files()
     assert [name for name in found if found[name] != again[name]] == []
     names = {name for name in found if name.endswith(".svg")}
     assert names == {f"{name}{ending}.svg" for name in ("draws-1", "p-values") for ending in ("", "-slide")}
@@ -87,17 +87,17 @@ def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(whole):
         assert archive.testzip() is None and len(archive.namelist()) == len(found) - 1
 
 
-def test_the_manifest_says_what_it_takes_to_make_it_again_and_hashes_every_file(whole):
-    manifest = json.loads(whole["manifest.json"])
+def test_the_manifest_says_what_it_takes_to_make_it_again_and_hashes_every_file(package_files):
+    manifest = json.loads(package_files["manifest.json"])
     for key in ("settings", "seed", "versions", "models", "n", "tests", "detectable_tv", "permalink", "commands"):
         assert key in manifest, key
     assert manifest["permalink"] == "exactness?prompt=x" and manifest["models"]["target_sha256"] == "a" * 64
-    assert manifest["files"]["cells.csv"] == hashlib.sha256(whole["cells.csv"]).hexdigest()
+    assert manifest["files"]["cells.csv"] == hashlib.sha256(package_files["cells.csv"]).hexdigest()
 
 
-def test_one_file_is_what_it_is_in_the_zip(whole):
+def test_one_file_is_what_it_is_in_the_zip(package_files):
     made = build_package()
-    assert all(made.file(name) == whole[name] for name in ("cells.csv", "draws-1.svg", "caption.txt"))
+    assert all(made.file(name) == package_files[name] for name in ("cells.csv", "draws-1.svg", "caption.txt"))
 
 
 @pytest.mark.usefixtures("no_pictures")

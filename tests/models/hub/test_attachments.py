@@ -21,27 +21,27 @@ from tests.proposers.test_early_exit import save_random_exit
 
 
 @pytest.fixture
-def published(hub, tmp_path, monkeypatch):
+def published_attachments(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(exits.EXITS, "allowed", set())
     save_random_exit(tmp_path / "exit")
     (tmp_path / "exit" / "README.md").write_text("not read")
     return hub.add("owner/exit", tmp_path / "exit")
 
 
-def test_an_exit_on_the_hub_is_read_with_its_revision(published, pair, hub):
+def test_an_exit_on_the_hub_is_read_with_its_revision(published_attachments, pair, hub):
     place = exits.EXITS.choose_folder("none", exits.EXITS.allow("owner/exit@v1.0"))
     assert exits.EXITS.load_once(pair.target, place, exits.load_exit).layer == 1
     assert {line.rpartition("/")[2] for line in hub.asked if "/resolve/" in line} == {CONFIG, exits.WEIGHTS}
 
 
 @pytest.mark.parametrize("place", ("owner/missing", "owner/exit@v7"))
-def test_one_that_the_hub_does_not_have_is_not_admitted(published, place):
+def test_one_that_the_hub_does_not_have_is_not_admitted(published_attachments, place):
     with pytest.raises(ModelError, match=r"has no model|has no revision"):
         exits.EXITS.allow(place)
     assert exits.EXITS.allowed == set()
 
 
-def test_a_model_is_no_exit(published, hub, pair_folders):
+def test_a_model_is_no_exit(published_attachments, hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     with pytest.raises(ModelError, match=rf"'owner/model' does not hold {exits.WEIGHTS}"):
         exits.EXITS.allow("owner/model")

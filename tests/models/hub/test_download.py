@@ -16,7 +16,7 @@ from specviz.models.hub import client, download
 from specviz.models.hub.download import download_models as fetch_all
 from specviz.models.hub.files import WEIGHTS, list_model
 from specviz.models.pairs.loading import load_model, load_pair, load_tokenizer
-from tests.hub import Hub, serving
+from tests.hub import Hub, run_hub
 
 CPU = (torch.device("cpu"), torch.float32)
 
@@ -144,7 +144,7 @@ def test_a_partial_file_that_is_not_of_this_download_does_no_harm(hub, pair_fold
 def test_files_elsewhere_are_followed_without_the_token(hub, pair_folders, monkeypatch):
     hub.add("owner/model", pair_folders[0], private=True)
     monkeypatch.setenv("HF_TOKEN", "hf_right")
-    with serving(Hub(repos=hub.repos)) as network:
+    with run_hub(Hub(repos=hub.repos)) as network:
         hub.elsewhere = network.address
         assert load_model("owner/model", *CPU).num_parameters() > 0
     assert any(line.startswith("GET /elsewhere/") for line in network.asked)

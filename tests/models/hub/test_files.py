@@ -20,7 +20,7 @@ CPU = (torch.device("cpu"), torch.float32)
 
 
 @pytest.fixture
-def sharded(pair_folders, tmp_path):
+def sharded_target(pair_folders, tmp_path):
     """The tiny target in shards."""
     folder = shutil.copytree(pair_folders[0], tmp_path / "sharded")
     (folder / WEIGHTS).unlink()
@@ -74,38 +74,38 @@ def test_what_is_not_read_is_not_listed(hub, pair_folders, tmp_path):
     assert {file.name for file in list_model("owner/model").files} == {p.name for p in pair_folders[0].iterdir()}
 
 
-def test_shards_are_those_that_the_index_names(hub, sharded):
-    hub.add("owner/model", sharded)
-    shards = {path.name for path in sharded.glob("*.safetensors")}
+def test_shards_are_those_that_the_index_names(hub, sharded_target):
+    hub.add("owner/model", sharded_target)
+    shards = {path.name for path in sharded_target.glob("*.safetensors")}
     assert len(shards) > 2
-    for place in ("owner/model", str(sharded)):
+    for place in ("owner/model", str(sharded_target)):
         assert {file.name for file in list_model(place).weights} == shards
     assert hub.contents() == []
 
 
-def test_a_model_in_shards_is_the_model(sharded, hub):
-    hub.add("owner/model", sharded)
-    there, fetched = (load_model(place, *CPU) for place in (str(sharded), "owner/model"))
+def test_a_model_in_shards_is_the_model(sharded_target, hub):
+    hub.add("owner/model", sharded_target)
+    there, fetched = (load_model(place, *CPU) for place in (str(sharded_target), "owner/model"))
     assert all(
         torch.equal(a, b) and torch.equal(a, c)
         for a, b, c in zip(build_tiny_model(300).parameters(), there.parameters(), fetched.parameters(), strict=True)
     )
 
 
-def test_a_missing_shard_is_named(sharded):
-    gone = sorted(sharded.glob("*.safetensors"))[1]
+def test_a_missing_shard_is_named(sharded_target):
+    gone = sorted(sharded_target.glob("*.safetensors"))[1]
     gone.unlink()
     with pytest.raises(DamagedModelError, match=rf"lacks 1 of the \d files of weights that its index names: {gone.name}"):
-        list_model(str(sharded))
+        list_model(str(sharded_target))
 
 
 @pytest.mark.parametrize(
     "index", ("{", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": 1}}', '{"weight_map": {"a": "../../x"}}')
 )
-def test_an_index_that_names_no_files_of_the_model_is_refused(sharded, index):
-    (sharded / INDEX).write_text(index)
+def test_an_index_that_names_no_files_of_the_model_is_refused(sharded_target, index):
+    (sharded_target / INDEX).write_text(index)
     with pytest.raises(DamagedModelError):
-        list_model(str(sharded))
+        list_model(str(sharded_target))
 
 
 def test_folders_are_found_by_relative_path_with_spaces_through_links_and_below_home(hub, pair_folders, tmp_path, monkeypatch):

@@ -32,21 +32,21 @@ DRAWS = 120
 
 
 @pytest.fixture(scope="module")
-def compared(pair) -> MethodComparison:
+def comparison(pair) -> MethodComparison:
     """Every row at temperature 1."""
     return compare_methods(pair, choose_distribution(BASE, "1"), runs=2, draws=DRAWS)
 
 
-def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(compared):
-    assert [row.key for row in compared.rows] == list(DRAFTING_METHODS)
-    assert [row.key for row in compared.rows if row.reason] == ["medusa", "medusa-wide", "eagle", "eagle-wide", "early-exit"]
-    assert "no EAGLE head" in compared.row("eagle").reason
-    assert "no Medusa heads" in compared.row("medusa").reason and "no trained exit" in compared.row("early-exit").reason
-    assert compared.runs == 2 and compared.machine["threads"] >= 1 and compared.date
+def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(comparison):
+    assert [row.key for row in comparison.rows] == list(DRAFTING_METHODS)
+    assert [row.key for row in comparison.rows if row.reason] == ["medusa", "medusa-wide", "eagle", "eagle-wide", "early-exit"]
+    assert "no EAGLE head" in comparison.row("eagle").reason
+    assert "no Medusa heads" in comparison.row("medusa").reason and "no trained exit" in comparison.row("early-exit").reason
+    assert comparison.runs == 2 and comparison.machine["threads"] >= 1 and comparison.date
 
 
-def test_times_are_of_every_run_and_rows_write_the_same_number_of_tokens(compared):
-    for row in compared.rows:
+def test_times_are_of_every_run_and_rows_write_the_same_number_of_tokens(comparison):
+    for row in comparison.rows:
         if not row.reason:
             assert row.tokens == 2 * BASE.max_new_tokens
             assert 0.0 < row.ms.low <= row.ms.value <= row.ms.high and (row.ms.n, row.ms.unit) == (2, "ms/token")
@@ -75,29 +75,29 @@ def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_an
         assert found["checked"] == before and found["accepted"] == at_least[: len(before)]
 
 
-def test_the_oracle_is_accepted_whole_and_the_target_alone_drafts_nothing(compared):
-    oracle, alone = compared.row("oracle"), compared.row("target")
+def test_the_oracle_is_accepted_whole_and_the_target_alone_drafts_nothing(comparison):
+    oracle, alone = comparison.row("oracle"), comparison.row("target")
     assert oracle.checked and oracle.shares == (1.0,) * len(oracle.checked)
     assert (alone.nodes, alone.per_pass, alone.shares) == (0.0, 1.0, ())
 
 
-def test_exact_methods_sample_the_targets_distribution_and_typical_acceptance_does_not(compared):
+def test_exact_methods_sample_the_targets_distribution_and_typical_acceptance_does_not(comparison):
     """Upper bounds hold 99 times in 100 for each method; sampling noise never reaches three times the bound at these n."""
-    for row in compared.rows:
+    for row in comparison.rows:
         if row.reason:
             continue
         assert row.first.n == sum(row.first.counts) == DRAWS
         assert sum(row.first.probs) == pytest.approx(1.0)
         if row.exact:
             assert row.first.written is None and row.first.tv < 3.0 * row.first.upper
-    typical = compared.row("typical")
+    typical = comparison.row("typical")
     assert not typical.exact and typical.first.written_tv > 0.1
     assert sum(typical.first.written) == pytest.approx(1.0)
 
 
-def test_what_typical_acceptance_is_said_to_write_is_what_it_samples(compared):
+def test_what_typical_acceptance_is_said_to_write_is_what_it_samples(comparison):
     """The stated distribution against samples of the engine: within three times the bound of sampling noise on these cells."""
-    first = compared.row("typical").first
+    first = comparison.row("typical").first
     tv = sum(max(0.0, share - mass) for share, mass in zip(first.shares, first.written, strict=True))
     assert tv < 3.0 * first.upper
 
@@ -111,18 +111,18 @@ def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_bl
     assert found.row("tree").trace is None and found.row("tree").per_pass is None
 
 
-def test_a_kept_round_is_one_of_the_run(pair, compared):
+def test_a_kept_round_is_one_of_the_run(pair, comparison):
     whole = record_run(pair, DRAFTING_METHODS["tree"].build_settings(choose_distribution(BASE, "1")), bars=7)
-    kept = compared.row("tree").trace
+    kept = comparison.row("tree").trace
     (one,) = kept.rounds
     assert one in whole.rounds
     assert kept.prompt_ids == (whole.prompt_ids + whole.output_ids)[: one.prefix_length]
     assert len(one.distributions) == len(one.proposals) + 1
 
 
-def test_a_file_gives_the_comparisons_back_and_damage_is_one_sentence(compared):
-    text = dump_comparisons({"1": compared})
-    assert load_comparisons(text) == {"1": compared}
+def test_a_file_gives_the_comparisons_back_and_damage_is_one_sentence(comparison):
+    text = dump_comparisons({"1": comparison})
+    assert load_comparisons(text) == {"1": comparison}
     for broken in ("{", "[]", '{"schema": "x", "comparisons": {}}', text.replace('"key": "tree"', '"key": "bush"')):
         with pytest.raises(TraceError, match="drafting methods"):
             load_comparisons(broken)

@@ -31,7 +31,7 @@ SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, max_new_toke
 
 
 @pytest.fixture(scope="module")
-def one(pair) -> Passage:
+def measured_passage(pair) -> Passage:
     return passage.write_passage(pair, SETTINGS, runs=2)
 
 
@@ -51,19 +51,22 @@ def test_the_origin_of_a_token_follows_from_the_round_alone():
     assert label_origins(round_of(True, kind="eos", token=None)) == ((0, "accepted"),)
 
 
-def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
+def test_the_second_lane_is_the_run_that_the_stage_shows(pair, measured_passage):
     """The link behind a token leads to its round because the rounds are the same ones."""
     trace = record_run(pair, SETTINGS, bars=0)
-    assert one.speculative.trace == trace
-    token = one.speculative.tokens[10]
+    assert measured_passage.speculative.trace == trace
+    token = measured_passage.speculative.tokens[10]
     query = dict(parse_qsl(payload.link_round(SETTINGS, token.round).removeprefix("./?")))
     found, said = Settings.from_query(query)
     assert (found, said) == (SETTINGS, []) and read_cursor(query["at"]) == {"round": token.round, "step": 0}
 
 
-def test_the_first_lane_is_the_target_alone(one):
-    assert one.target.counts == {"target": SETTINGS.max_new_tokens} and len(one.target.trace.rounds) == SETTINGS.max_new_tokens
-    assert one.read.tokens == one.target.trace.output_ids
+def test_the_first_lane_is_the_target_alone(measured_passage):
+    assert (
+        measured_passage.target.counts == {"target": SETTINGS.max_new_tokens}
+        and len(measured_passage.target.trace.rounds) == SETTINGS.max_new_tokens
+    )
+    assert measured_passage.read.tokens == measured_passage.target.trace.output_ids
 
 
 def test_at_temperature_0_both_lanes_write_one_text(pair):
@@ -126,16 +129,21 @@ def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
     assert other.speculative.clock == (0.5,), "another text's clock does not fit this one"
 
 
-def test_a_passage_comes_back_from_its_record_and_timing_is_no_part_of_equality(one):
-    (back,) = load_passages(dump_passages({"here": one})).values()
-    assert back.target == one.target and back.settings == one.settings
-    assert back.speculative.tokens[-1].at == pytest.approx(one.speculative.seconds, abs=1e-5)
-    assert replace(one, target=replace(one.target, clock=tuple(2 * at for at in one.target.clock))) == one
+def test_a_passage_comes_back_from_its_record_and_timing_is_no_part_of_equality(measured_passage):
+    (back,) = load_passages(dump_passages({"here": measured_passage})).values()
+    assert back.target == measured_passage.target and back.settings == measured_passage.settings
+    assert back.speculative.tokens[-1].at == pytest.approx(measured_passage.speculative.seconds, abs=1e-5)
+    assert (
+        replace(
+            measured_passage, target=replace(measured_passage.target, clock=tuple(2 * at for at in measured_passage.target.clock))
+        )
+        == measured_passage
+    )
 
 
 @pytest.mark.parametrize("damage", ("schema", "clock", "lanes", "text"))
-def test_a_damaged_record_is_refused_with_a_sentence(one, damage):
-    record = json.loads(dump_passages({"here": one}))
+def test_a_damaged_record_is_refused_with_a_sentence(measured_passage, damage):
+    record = json.loads(dump_passages({"here": measured_passage}))
     if damage == "schema":
         record["schema"] = "other"
     elif damage == "clock":
@@ -147,22 +155,27 @@ def test_a_damaged_record_is_refused_with_a_sentence(one, damage):
         load_passages(text)
 
 
-def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
-    drawn = payload.build_lanes_payload(one)
-    for row, lane in zip(drawn["lanes"], (one.target, one.speculative), strict=True):
+def test_the_lanes_hold_every_token_with_its_origin_round_and_time(measured_passage):
+    drawn = payload.build_lanes_payload(measured_passage)
+    for row, lane in zip(drawn["lanes"], (measured_passage.target, measured_passage.speculative), strict=True):
         assert [token["is"] for token in row["tokens"]] == [token.origin for token in lane.tokens]
         assert [token["at"] for token in row["tokens"]] == [token.at for token in lane.tokens]
         assert sum(round_["count"] for round_ in row["rounds"]) == len(row["tokens"])
-    assert drawn["end"] == max(one.target.seconds, one.speculative.seconds)
-    assert [place for place, token in enumerate(drawn["lanes"][0]["tokens"]) if token["fork"]] == sorted(one.read.forks)
+    assert drawn["end"] == max(measured_passage.target.seconds, measured_passage.speculative.seconds)
+    assert [place for place, token in enumerate(drawn["lanes"][0]["tokens"]) if token["fork"]] == sorted(
+        measured_passage.read.forks
+    )
     assert all("href" in token for token in drawn["lanes"][1]["tokens"])
 
 
-def test_a_token_leads_to_the_step_that_decides_it(pair, one):
+def test_a_token_leads_to_the_step_that_decides_it(pair, measured_passage):
     """An accepted token to its own check, a replacement to the check that rejected, a bonus token to its draw, by the steps of One round."""
-    trace, links = record_run(pair, SETTINGS), [row["href"] for row in payload.build_lanes_payload(one)["lanes"][1]["tokens"]]
+    trace, links = (
+        record_run(pair, SETTINGS),
+        [row["href"] for row in payload.build_lanes_payload(measured_passage)["lanes"][1]["tokens"]],
+    )
     seen = set()
-    for token, link in zip(one.speculative.tokens, links, strict=True):
+    for token, link in zip(measured_passage.speculative.tokens, links, strict=True):
         at = read_cursor(dict(parse_qsl(link.removeprefix("./?")))["at"])
         told = build_steps(trace, trace.rounds[at["round"]])[at["step"]]
         assert at["round"] == token.round
@@ -176,17 +189,22 @@ def test_a_token_leads_to_the_step_that_decides_it(pair, one):
     assert {"accepted", "residual"} <= seen, "the text has both"
 
 
-def test_passes_and_the_time_of_a_round_explain_the_speed(one):
+def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
     """Four tokens both ways: alone in four passes of a second each; drafted in two rounds of 1.5 s. So 2 / 1.5 = 1.33."""
     alone = replace(
-        one.target,
-        trace=replace(one.target.trace, rounds=(round_of(kind="bonus"),) * 4),
+        measured_passage.target,
+        trace=replace(measured_passage.target.trace, rounds=(round_of(kind="bonus"),) * 4),
         clock=(1.0, 2.0, 3.0, 4.0),
         rates=(1.0,),
     )
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
-    drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0), rates=(4 / 3,))
-    found = replace(one, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
+    drafted = replace(
+        measured_passage.speculative,
+        trace=replace(measured_passage.speculative.trace, rounds=rounds),
+        clock=(1.5, 3.0),
+        rates=(4 / 3,),
+    )
+    found = replace(measured_passage, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
     tokens, time_, fast = words.explain_speed(found)
     assert [part["value"] for part in (tokens, time_, fast)] == ["2.00", "1.50", "1.33"]
     assert tokens["said"].startswith("4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.")
@@ -202,26 +220,28 @@ def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
     assert {part["value"] for part in words.explain_speed(passage.build_passage(pair, SETTINGS, []))} == {"…"}
 
 
-def test_the_legend_counts_in_plurals(one):
+def test_the_legend_counts_in_plurals(measured_passage):
     """Two accepted, one replacement, one bonus token; none without a draft."""
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
-    drafted = replace(one.speculative, trace=replace(one.speculative.trace, rounds=rounds), clock=(1.5, 3.0))
-    legend = payload.build_lanes_payload(replace(one, speculative=drafted))["legend"]
+    drafted = replace(
+        measured_passage.speculative, trace=replace(measured_passage.speculative.trace, rounds=rounds), clock=(1.5, 3.0)
+    )
+    legend = payload.build_lanes_payload(replace(measured_passage, speculative=drafted))["legend"]
     assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token", "target token"]
 
 
-def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(one):
+def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(measured_passage):
     """Three tokens: a letter, and the two bytes of an e with an accent."""
-    trace = replace(one.target.trace, rounds=tuple(round_of(kind="bonus", token=n) for n in (1, 2, 3)),
-                    pieces={**one.target.trace.pieces, 1: "66", 2: "c3", 3: "a9"})  # fmt: skip
-    lane = replace(one.target, trace=trace, clock=(0.1, 0.2, 0.3))
-    tokens = payload.build_lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
+    trace = replace(measured_passage.target.trace, rounds=tuple(round_of(kind="bonus", token=n) for n in (1, 2, 3)),
+                    pieces={**measured_passage.target.trace.pieces, 1: "66", 2: "c3", 3: "a9"})  # fmt: skip
+    lane = replace(measured_passage.target, trace=trace, clock=(0.1, 0.2, 0.3))
+    tokens = payload.build_lanes_payload(replace(measured_passage, target=lane, read=None))["lanes"][0]["tokens"]
     assert [token["makes"] for token in tokens] == ["", "", "é"]
     assert tokens[2]["since"] == 1, "the outline begins at the first of the two"
     assert [token["glyphs"][0] for token in tokens[1:]] == [{"t": "C3", "k": "byte"}, {"t": "A9", "k": "byte"}]
 
 
-def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
+def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, measured_passage):
     events = [event for event in passage.stream_rounds(pair, SETTINGS)][:10]
     half = passage.build_passage(pair, SETTINGS, events)
     tokens = len(half.target.trace.output_ids)
@@ -230,58 +250,69 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
     assert half.read is None and payload.build_forks_payload(half) is None
 
 
-def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):
-    counts, said = one.speculative.counts, words.describe_tokens(one)
+def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(measured_passage):
+    counts, said = measured_passage.speculative.counts, words.describe_tokens(measured_passage)
     drawn = SETTINGS.max_new_tokens - counts.get("accepted", 0)
-    suggested = sum(len(round_.proposals) for round_ in one.speculative.trace.rounds)
+    suggested = sum(len(round_.proposals) for round_ in measured_passage.speculative.trace.rounds)
     rejected = counts.get("residual", 0)
     unchecked = suggested - counts.get("accepted", 0) - rejected
     assert f"{counts.get('accepted', 0)} are accepted draft tokens, of {suggested} that the draft model suggested ({rejected} were rejected, {unchecked} were not checked" in said  # fmt: skip
     assert f"The other {drawn} were drawn, one at the end of a round" in said
-    assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.max_new_tokens}." in said
-
-
-def test_a_text_that_ends_early_is_said_with_its_reason(one):
-    assert words.describe_short_texts(one) == ""
-    end = {**one.target.trace.pieces, 9: b"<|endoftext|>".hex()}
-    short = replace(
-        one.target, trace=replace(one.target.trace, rounds=(round_of(kind="bonus", token=9),), pieces=end), clock=(0.1,)
+    assert (
+        f"{len(measured_passage.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.max_new_tokens}."
+        in said
     )
-    said = words.describe_short_texts(replace(one, target=short))
+
+
+def test_a_text_that_ends_early_is_said_with_its_reason(measured_passage):
+    assert words.describe_short_texts(measured_passage) == ""
+    end = {**measured_passage.target.trace.pieces, 9: b"<|endoftext|>".hex()}
+    short = replace(
+        measured_passage.target,
+        trace=replace(measured_passage.target.trace, rounds=(round_of(kind="bonus", token=9),), pieces=end),
+        clock=(0.1,),
+    )
+    said = words.describe_short_texts(replace(measured_passage, target=short))
     assert (
         said
         == f"The text of target-only sampling ends after 1 of {SETTINGS.max_new_tokens} tokens, with <|endoftext|>, which ends a text."
     )
-    assert words.describe_short_texts(replace(one, target=short, speculative=short)).startswith("Both texts end after 1 of")
+    assert words.describe_short_texts(replace(measured_passage, target=short, speculative=short)).startswith(
+        "Both texts end after 1 of"
+    )
     cut = replace(short, trace=replace(short.trace, rounds=(round_of(kind="bonus", token=8),)))
-    assert "context was full" in words.describe_short_texts(replace(one, target=cut))
+    assert "context was full" in words.describe_short_texts(replace(measured_passage, target=cut))
 
 
-def test_a_slower_way_a_busy_machine_and_uneven_runs_are_said(one):
-    slow = replace(one, target=replace(one.target, rates=(10.0, 10.0)), speculative=replace(one.speculative, rates=(8.0, 9.0)))
+def test_a_slower_way_a_busy_machine_and_uneven_runs_are_said(measured_passage):
+    slow = replace(
+        measured_passage,
+        target=replace(measured_passage.target, rates=(10.0, 10.0)),
+        speculative=replace(measured_passage.speculative, rates=(8.0, 9.0)),
+    )
     assert (
         "does not pay" in words.describe_speed(slow)
         and "0.85 times" in words.describe_speed(slow)
         and "0.80 to 0.90" in words.describe_speed(slow)
     )
-    calm = replace(one, machine={"load": 0.1, "cores": 2}, target=replace(one.target, rates=(50.0, 50.0)),
-                   speculative=replace(one.speculative, rates=(60.0, 61.0)))  # fmt: skip
+    calm = replace(measured_passage, machine={"load": 0.1, "cores": 2}, target=replace(measured_passage.target, rates=(50.0, 50.0)),
+                   speculative=replace(measured_passage.speculative, rates=(60.0, 61.0)))  # fmt: skip
     assert words.list_cautions(calm) == []
     assert "busy" in words.list_cautions(replace(calm, machine={"load": 3.0, "cores": 2}))[0]
     assert "factor of 2.0" in words.list_cautions(replace(calm, speculative=replace(calm.speculative, rates=(60.0, 120.0))))[0]
     assert any(
         "no faster than people read" in said
-        for said in words.list_cautions(replace(slow, target=replace(one.target, rates=(6.0, 6.0))))
+        for said in words.list_cautions(replace(slow, target=replace(measured_passage.target, rates=(6.0, 6.0))))
     )
 
 
-def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(one):
-    plain, forks = figures.plot_along_text(one.read).data
+def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(measured_passage):
+    plain, forks = figures.plot_along_text(measured_passage.read).data
     assert len(plain.x) + len(forks.x) == SETTINGS.max_new_tokens and sorted(place - 1 for place in forks.x) == sorted(
-        one.read.forks
+        measured_passage.read.forks
     )
-    assert list(forks.y) == [one.read.distances[place] for place in sorted(one.read.forks)]
-    curves = figures.list_curves(one.read, {"temperature 1": (one.read,) * 2})
+    assert list(forks.y) == [measured_passage.read.distances[place] for place in sorted(measured_passage.read.forks)]
+    curves = figures.list_curves(measured_passage.read, {"temperature 1": (measured_passage.read,) * 2})
     drawn = figures.plot_lorenz(curves, "dark")
     assert list(drawn.data[1].y) == list(curves[0][1].y) and drawn.layout.yaxis.title.text == "share of all divergence"
     assert f"{curves[0][1].tops[2].value:.0%} of all divergence" in figures.describe_lorenz(curves)

@@ -38,7 +38,7 @@ from tests.evidence.test_enumerate import worlds
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
 from tests.speed.measurement.test_acceptance import LENGTH, PROMPT, enumerate_rounds
-from tests.speed.prediction.test_plan import asked  # noqa: F401
+from tests.speed.prediction.test_plan import command_options  # noqa: F401
 from tests.tables import DRAFTS, model
 from tests.tables import pair as tables
 from tests.verification.test_block_rule import THIRDS, build_algorithm1
@@ -108,21 +108,21 @@ def test_runs_of_the_engine_gain_what_the_fractions_say():
     assert error < 0.1 and abs(more.mean() - float(block - token)) < FIVE * error
 
 
-def test_plan_says_what_the_block_rule_gains_and_what_it_was_measured_to_gain(asked, capsys):  # noqa: F811
-    assert main([*asked[0], "--rule", "block", "--tokens-only", "--check", "--format", "json"]) == 0
+def test_plan_says_what_the_block_rule_gains_and_what_it_was_measured_to_gain(command_options, capsys):  # noqa: F811
+    assert main([*command_options[0], "--rule", "block", "--tokens-only", "--check", "--format", "json"]) == 0
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert plan.settings.rule == "block" and SpeedPlan.from_json(plan.to_json()) == plan
     for row, seen in zip(plan.rows, plan.checked, strict=True):
         assert -1e-12 <= row.gain.low <= row.gain.value <= row.gain.high
         assert seen.gain.low <= seen.gain.value <= seen.gain.high
     assert plan.rows[0].gain.value == pytest.approx(0.0, abs=1e-9) == plan.checked[0].gain.value, "one draft token: one rule"
-    assert main([*asked[0], "--rule", "block", "--tokens-only"]) == 0
+    assert main([*command_options[0], "--rule", "block", "--tokens-only"]) == 0
     said = capsys.readouterr().out
     assert "rule block" in said and said.count("above the token rule") == 1
 
 
-def test_a_plan_under_the_token_rule_has_no_gain(asked, capsys):  # noqa: F811
-    assert main([*asked[0], "--tokens-only", "--check", "--format", "json"]) == 0
+def test_a_plan_under_the_token_rule_has_no_gain(command_options, capsys):  # noqa: F811
+    assert main([*command_options[0], "--tokens-only", "--check", "--format", "json"]) == 0
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert all(row.gain is None for row in (*plan.rows, *plan.checked))
 

@@ -24,7 +24,7 @@ def now(monkeypatch):
     return time
 
 
-def working(now: list[float], seconds, seen: list | None = None, name: str = ""):
+def build_contestant(now: list[float], seconds, seen: list | None = None, name: str = ""):
     """A contestant that takes so long, in seconds or by run."""
 
     def work(lap: Lap) -> None:
@@ -37,7 +37,7 @@ def working(now: list[float], seconds, seen: list | None = None, name: str = "")
 
 def test_who_goes_first_moves_on_by_one_from_run_to_run_and_warm_ups_are_not_counted(now):
     seen = []
-    clock = Clock({name: working(now, 1.0, seen, name) for name in "abc"}, warm_runs=1).run_until(2)
+    clock = Clock({name: build_contestant(now, 1.0, seen, name) for name in "abc"}, warm_runs=1).run_until(2)
     assert [name for _, _, name in seen] == [*"abc", *"bca", *"cab"] and [run for run, _, _ in seen] == [0] * 3 + [1] * 3 + [
         2
     ] * 3
@@ -46,7 +46,9 @@ def test_who_goes_first_moves_on_by_one_from_run_to_run_and_warm_ups_are_not_cou
 
 def test_over_items_everybody_goes_first_equally_often_and_all_work_on_one_item_before_the_next(now):
     seen = []
-    Clock({name: working(now, 1.0, seen, name) for name in "abc"}, warm_runs=0, items=lambda run: ("x", "y", "z")).run_until(3)
+    Clock(
+        {name: build_contestant(now, 1.0, seen, name) for name in "abc"}, warm_runs=0, items=lambda run: ("x", "y", "z")
+    ).run_until(3)
     threes = [seen[place : place + 3] for place in range(0, len(seen), 3)]
     assert all(len({item for _, item, _ in three}) == 1 for three in threes)
     first = [(three[0][1], three[0][2]) for three in threes]
@@ -57,7 +59,10 @@ def test_over_items_everybody_goes_first_equally_often_and_all_work_on_one_item_
 def test_a_run_is_the_sum_of_its_items_and_ratios_are_taken_run_by_run(now):
     """The machine is twice as slow in every other run: the ratio does not move."""
     slow = Clock(
-        {"one": working(now, lambda lap: 1.0 + lap.run % 2), "two": working(now, lambda lap: 3.0 + 3.0 * (lap.run % 2))},
+        {
+            "one": build_contestant(now, lambda lap: 1.0 + lap.run % 2),
+            "two": build_contestant(now, lambda lap: 3.0 + 3.0 * (lap.run % 2)),
+        },
         items=lambda run: (1, 2),
     ).run_until(6)
     assert slow.get_seconds("one") == (4.0, 2.0) * 3
@@ -93,7 +98,7 @@ def test_what_lies_between_items_is_not_timed_and_the_watch_sees_shares_that_ris
         between.append(share)
         now[0] += 100.0
 
-    clock = Clock({name: working(now, 1.0) for name in "ab"}, items=lambda run: (1, 2))
+    clock = Clock({name: build_contestant(now, 1.0) for name in "ab"}, items=lambda run: (1, 2))
     clock.run_until(2, lambda share, run, key: shares.append(share), pause)
     assert clock.get_seconds("a") == (2.0, 2.0)
     assert shares == sorted(shares) and shares[0] == 0.0 and len(shares) == 12
@@ -108,7 +113,7 @@ def test_a_device_is_waited_for_inside_the_time_of_its_work(now):
     def settle() -> None:
         now[0] += next(waits)
 
-    assert Clock({"one": working(now, 1.0)}, warm_runs=1, synchronize=settle).run_until(1).get_seconds("one") == (6.0,)
+    assert Clock({"one": build_contestant(now, 1.0)}, warm_runs=1, synchronize=settle).run_until(1).get_seconds("one") == (6.0,)
 
 
 def test_a_pass_that_follows_its_like_in_the_decoder_is_timed_after_its_like(now, monkeypatch):

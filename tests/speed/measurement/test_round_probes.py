@@ -15,7 +15,7 @@ from specviz.__main__ import main
 from specviz.settings import Settings
 from specviz.speed.measurement import costs
 from specviz.speed.prediction import plan
-from tests.speed.prediction.test_plan import PROBES, asked  # noqa: F401
+from tests.speed.prediction.test_plan import PROBES, command_options  # noqa: F401
 
 
 def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_run(monkeypatch):
@@ -83,13 +83,13 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
         assert gaps.max() < 0.25, "ten places, or twenty of rounds without draft tokens"
 
 
-def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(asked, capsys, monkeypatch):  # noqa: F811
+def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(command_options, capsys, monkeypatch):  # noqa: F811
     """What slows the machine down for a minute then affects both the prediction and the measurement."""
     seen = []
     place, text = costs.RoundProbes._locate_run, plan._count_rounds  # asked for once a run
     monkeypatch.setattr(costs.RoundProbes, "_locate_run", lambda self, run: seen.append("probe") or place(self, run))
     monkeypatch.setattr(plan, "_count_rounds", lambda *a: seen.append("text") or text(*a))
-    main([*asked[0], "--check", "--runs", "2"])
+    main([*command_options[0], "--check", "--runs", "2"])
     *texts, rest = re.split("(?:probe)+", "".join(seen).replace("text", "t"))
     assert rest == "" and seen.count("probe") == PROBES + costs.WARM_RUNS and seen.count("text") == 5 * 4
     assert len(texts) == PROBES and all(len(one) % 4 == 0 for one in texts), "the target alone and three lengths write each text"

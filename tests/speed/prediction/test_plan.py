@@ -28,7 +28,7 @@ SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas",
 
 
 @pytest.fixture
-def asked(pair_folders, tmp_path):
+def command_options(pair_folders, tmp_path):
     """The command on the tiny pair, with few runs of probes, and the file of its text."""
     file = tmp_path / "text.txt"
     file.write_text(TEXT)
@@ -119,8 +119,8 @@ def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed
 
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
-def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, temperature):
-    code = main([*asked[0], "--temperature", str(temperature), "--check", "--runs", "2", "--format", "json"])
+def test_the_command_predicts_measures_and_its_record_comes_back(command_options, capsys, temperature):
+    code = main([*command_options[0], "--temperature", str(temperature), "--check", "--runs", "2", "--format", "json"])
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert code == (0 if plan.verdict != "no verdict" and plan.is_conclusive else 3)
     assert SpeedPlan.from_json(plan.to_json()) == plan
@@ -134,19 +134,19 @@ def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, 
     assert len(plan.costs.alone) == PROBES and all(abs(one.noise) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked)
 
 
-def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsys):
-    assert main([*asked[0], "--tokens-only", "--check"]) == 0
+def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(command_options, capsys):
+    assert main([*command_options[0], "--tokens-only", "--check"]) == 0
     said = capsys.readouterr().out
     assert "No verdict on speed" in said and "accepted draft tokens" in said and "times the target" not in said
 
 
-def test_another_machines_costs_take_the_place_of_probes(asked, capsys, monkeypatch):
+def test_another_machines_costs_take_the_place_of_probes(command_options, capsys, monkeypatch):
     monkeypatch.setattr("specviz.speed.prediction.plan.RoundProbes", None)  # nothing is timed
-    assert main([*asked[0], "--costs", "h200-8b"]) == 0
+    assert main([*command_options[0], "--costs", "h200-8b"]) == 0
     said = capsys.readouterr().out
     assert "costs of H200, target of 8B: NVIDIA H200, 27 November 2026" in said and "Computed from both" in said
     assert "A draft of 28 layers beside this target of 36" in said and "middle half" not in said
-    assert main([*asked[0], "--costs", "two-cpu-cores", "--format", "json"]) == 0
+    assert main([*command_options[0], "--costs", "two-cpu-cores", "--format", "json"]) == 0
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert plan.cost_model.title == "two CPU cores" and plan.models["draft"]["layers"] >= 1
     for row in plan.rows:
@@ -156,16 +156,18 @@ def test_another_machines_costs_take_the_place_of_probes(asked, capsys, monkeypa
         )
 
 
-def test_costs_that_cannot_be_used_are_a_sentence(asked, capsys, tmp_path):
+def test_costs_that_cannot_be_used_are_a_sentence(command_options, capsys, tmp_path):
     broken = tmp_path / "costs.json"
     broken.write_text('{"schema": "specviz-costs-1", "title": "x"}')
     for costs, said in (("a100", "h200-1.7b, h200-8b, two-cpu-cores, or a file"), (str(broken), "lacks alone, conditions, date")):
-        assert main([*asked[0], "--costs", costs]) == 2
+        assert main([*command_options[0], "--costs", costs]) == 2
         assert said in capsys.readouterr().err
 
 
-def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
-    assert main([*asked[0], "--proposer", "ngram", "--temperature", "0", "--check", "--runs", "2", "--format", "json"]) in (0, 3)
+def test_a_copying_proposer_is_planned_like_any_chain(command_options, capsys):
+    assert main(
+        [*command_options[0], "--proposer", "ngram", "--temperature", "0", "--check", "--runs", "2", "--format", "json"]
+    ) in (0, 3)
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert all(row.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
 
@@ -183,8 +185,8 @@ def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
         (("--proposer", "nobody"), "one of"),
     ),
 )
-def test_bad_numbers_and_names_are_a_sentence(asked, capsys, more, said):
-    assert main([*asked[0], *more]) == 2
+def test_bad_numbers_and_names_are_a_sentence(command_options, capsys, more, said):
+    assert main([*command_options[0], *more]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -192,30 +194,30 @@ def test_bad_numbers_and_names_are_a_sentence(asked, capsys, more, said):
     ("text", "said"),
     (("Once upon", "at least 20 tokens long"), ("", "empty"), ("!" * 200, "more than one token"), ("\x00" * 0 + " \n", "empty")),
 )
-def test_a_text_that_nothing_can_be_planned_on_is_a_sentence(asked, capsys, text, said):
-    asked[1].write_text(text)
-    assert main(asked[0]) == 2
+def test_a_text_that_nothing_can_be_planned_on_is_a_sentence(command_options, capsys, text, said):
+    command_options[1].write_text(text)
+    assert main(command_options[0]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_a_sentence(asked, capsys):
-    asked[1].unlink()
-    assert main(asked[0]) == 2
+def test_a_file_that_is_not_there_is_a_sentence(command_options, capsys):
+    command_options[1].unlink()
+    assert main(command_options[0]) == 2
     assert "a file with a text" in capsys.readouterr().err
 
 
-def test_a_draft_that_is_the_target_is_refused(asked, pair_folders, capsys):
-    arguments = [str(pair_folders[0]) if word == str(pair_folders[1]) else word for word in asked[0]]
+def test_a_draft_that_is_the_target_is_refused(command_options, pair_folders, capsys):
+    arguments = [str(pair_folders[0]) if word == str(pair_folders[1]) else word for word in command_options[0]]
     assert main(arguments) == 2
     assert "c = 1" in capsys.readouterr().err
 
 
-def test_an_interrupt_ends_with_a_sentence(asked, capsys, monkeypatch):
+def test_an_interrupt_ends_with_a_sentence(command_options, capsys, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("specviz.speed.prediction.plan.decode_texts", stopped)
-    assert main(asked[0]) == 130
+    assert main(command_options[0]) == 130
     assert "nothing was planned" in capsys.readouterr().err
 
 
@@ -230,16 +232,16 @@ PROMPTS = "The cat sat on the mat\nThen the sun\n\nOnce upon a time there was a 
 
 
 @pytest.fixture
-def prompted(asked):
+def prompt_options(command_options):
     """The command on prompts of several lengths in place of a text."""
-    command, file = asked
+    command, file = command_options
     file.write_text(PROMPTS)
     return [{"--text": "--prompts"}.get(word, word) for word in command], file
 
 
-def test_prompts_are_continued_as_they_are_and_acceptance_is_told_by_position(prompted, capsys):
+def test_prompts_are_continued_as_they_are_and_acceptance_is_told_by_position(prompt_options, capsys):
     """At temperature 0 the target's text is fixed, so the count is the decoder's own, prompt by prompt."""
-    assert main([*prompted[0], "--temperature", "0", "--check", "--tokens-only", "--format", "json"]) == 0
+    assert main([*prompt_options[0], "--temperature", "0", "--check", "--tokens-only", "--format", "json"]) == 0
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert (plan.openings, plan.opening, plan.text["prompts"], plan.of_prompts) == (4, 0, 4, True)
     assert [row.own_text for row in plan.rows] == [None] * 3 and "own text" not in plan.checked[0].gaps
@@ -248,8 +250,8 @@ def test_prompts_are_continued_as_they_are_and_acceptance_is_told_by_position(pr
     assert plan.positions[0].value * plan.rows[0].tokens.value > 0.0
 
 
-def test_the_text_of_a_plan_shows_positions_and_leaves_out_what_prompts_do_not_have(prompted, capsys):
-    assert main([*prompted[0], "--tokens-only"]) == 0
+def test_the_text_of_a_plan_shows_positions_and_leaves_out_what_prompts_do_not_have(prompt_options, capsys):
+    assert main([*prompt_options[0], "--tokens-only"]) == 0
     said = capsys.readouterr().out
     assert "position  accepted, of the draft tokens checked there (gamma 3)" in said and "each continued by 12 tokens" in said
     assert "Own text:" not in said
@@ -263,15 +265,15 @@ def test_the_text_of_a_plan_shows_positions_and_leaves_out_what_prompts_do_not_h
         ("short\n" + "The cat sat. " * 60, "prompt 2 must be at most 116 tokens long"),
     ),
 )
-def test_prompts_that_cannot_be_used_are_a_sentence(prompted, capsys, text, said):
-    prompted[1].write_text(text)
-    assert main(prompted[0]) == 2
+def test_prompts_that_cannot_be_used_are_a_sentence(prompt_options, capsys, text, said):
+    prompt_options[1].write_text(text)
+    assert main(prompt_options[0]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_plan_wants_a_text_or_prompts_and_not_both(asked, capsys):
-    both = [*asked[0], "--prompts", str(asked[1])]
-    neither = [word for word in asked[0] if word not in ("--text", str(asked[1]))]
+def test_a_plan_wants_a_text_or_prompts_and_not_both(command_options, capsys):
+    both = [*command_options[0], "--prompts", str(command_options[1])]
+    neither = [word for word in command_options[0] if word not in ("--text", str(command_options[1]))]
     for command in (both, neither):
         assert main(command) == 2
         assert "exactly one of them: --text FILE or --prompts FILE" in capsys.readouterr().err

@@ -48,13 +48,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def small(pair, folder):
+def small_study(pair, folder):
     """Two kinds, two temperatures, one cut and two drafts on the tiny pair."""
     return run_study(SIZE, 7, tuple(TEXTS), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, folder)
 
 
 @pytest.fixture
-def studied(pair, folder):
+def run_studies(pair, folder):
     """Makes six cells of one kind; ``cells`` after which it is stopped, and anything else of a study."""
 
     def make(resume=None, cells=99, seed=7, size=SIZE, top_ps=(0.5,)):
@@ -70,9 +70,9 @@ def studied(pair, folder):
     return make
 
 
-def test_every_cell_is_measured_or_says_why_not(small):
-    assert len(small.cells) == 2 * 3 * 2
-    for cell in small.list_measured():
+def test_every_cell_is_measured_or_says_why_not(small_study):
+    assert len(small_study.cells) == 2 * 3 * 2
+    for cell in small_study.list_measured():
         assert cell.statistics.keys() == STATISTICS.keys() and all(0.0 <= x < 99.0 for x in cell.statistics.values())
         assert 0 <= cell.accepted <= cell.checked and cell.tokens == 4 * 16 <= cell.rounds * 4
         assert cell.accepted + cell.rounds >= cell.tokens - 4, (
@@ -80,8 +80,8 @@ def test_every_cell_is_measured_or_says_why_not(small):
         )
 
 
-def test_at_temperature_0_the_prediction_is_what_is_measured(small):
-    for cell in small.list_measured():
+def test_at_temperature_0_the_prediction_is_what_is_measured(small_study):
+    for cell in small_study.list_measured():
         if cell.temperature == 0.0:
             assert cell.predicted == pytest.approx(cell.share) and cell.per_pass == pytest.approx(cell.tokens / cell.rounds)
 
@@ -117,18 +117,18 @@ def test_calibration_groups_are_equal_and_ordered():
     assert points == ((pytest.approx(0.2), pytest.approx(0.2), 2), (pytest.approx(0.7), pytest.approx(0.7), 2))
 
 
-def test_both_distributions_are_cut_alike_and_both_axes_share_the_whole_distribution_of_temperature_1(small):
-    assert [cell.top_p for cell in small.list_cells_by_top_p("storybook")] == [None, 0.5] * 2
-    assert [cell.temperature for cell in small.list_cells_by_temperature("storybook")] == [0.0, 1.0] * 2
-    whole, cut = small.list_cells_by_top_p("storybook")[:2]
+def test_both_distributions_are_cut_alike_and_both_axes_share_the_whole_distribution_of_temperature_1(small_study):
+    assert [cell.top_p for cell in small_study.list_cells_by_top_p("storybook")] == [None, 0.5] * 2
+    assert [cell.temperature for cell in small_study.list_cells_by_temperature("storybook")] == [0.0, 1.0] * 2
+    whole, cut = small_study.list_cells_by_top_p("storybook")[:2]
     assert (
         cut.statistics["entropy_p"] < whole.statistics["entropy_p"]
         and cut.statistics["entropy_q"] < whole.statistics["entropy_q"]
     )
 
 
-def test_the_bins_hold_every_place_and_give_the_calibration_error(small):
-    for cell in small.list_measured(("storybook",)):
+def test_the_bins_hold_every_place_and_give_the_calibration_error(small_study):
+    for cell in small_study.list_measured(("storybook",)):
         assert sum(places for places, _, _ in cell.bins) == 4 * 16
         assert all(0 <= right <= places and places * b / 10 - 1e-9 <= sure <= places * (b + 1) / 10 + 1e-9
                    for b, (places, sure, right) in enumerate(cell.bins))  # fmt: skip
@@ -154,11 +154,11 @@ def test_a_mean_over_kinds_lies_between_the_kinds():
     assert (found.value, found.low, found.high) == (pytest.approx(0.6), 0.4, 0.8)
 
 
-def test_the_record_comes_back_and_damage_is_refused(small):
-    again = Study.from_json(small.to_json())
-    assert [(cell.accepted, cell.top_p) for cell in again.cells] == [(cell.accepted, cell.top_p) for cell in small.cells]
-    assert [len(cell.bins) for cell in again.cells] == [len(cell.bins) for cell in small.cells]
-    for damaged in ("{}", "[]", small.to_json().replace("specviz-study-2", "other"), small.to_json()[:-9]):
+def test_the_record_comes_back_and_damage_is_refused(small_study):
+    again = Study.from_json(small_study.to_json())
+    assert [(cell.accepted, cell.top_p) for cell in again.cells] == [(cell.accepted, cell.top_p) for cell in small_study.cells]
+    assert [len(cell.bins) for cell in again.cells] == [len(cell.bins) for cell in small_study.cells]
+    for damaged in ("{}", "[]", small_study.to_json().replace("specviz-study-2", "other"), small_study.to_json()[:-9]):
         with pytest.raises(TraceError):
             Study.from_json(damaged)
 
@@ -173,16 +173,18 @@ def test_the_recorded_study_is_whole_and_the_forecast_is_the_best_predictor_in_i
     assert "networks alone" in capsys.readouterr().out
 
 
-def test_a_study_that_is_stopped_again_and_again_goes_on_to_the_same_cells_and_makes_none_twice(studied, tmp_path, monkeypatch):
-    whole, path, made = studied(), tmp_path / "cells", []
+def test_a_study_that_is_stopped_again_and_again_goes_on_to_the_same_cells_and_makes_none_twice(
+    run_studies, tmp_path, monkeypatch
+):
+    whole, path, made = run_studies(), tmp_path / "cells", []
     plain = study_run._measure_cell
     monkeypatch.setattr(study_run, "_measure_cell", lambda *asked: made.append(asked[1:2] + asked[4:]) or plain(*asked))
     for cells in (1, 3):
         with pytest.raises(KeyboardInterrupt):
-            studied(path, cells)
-    again = studied(path)
+            run_studies(path, cells)
+    again = run_studies(path)
     assert again.cells == whole.cells and again.to_json() == whole.to_json() and len(made) == len(whole.cells) == 6
-    assert studied(path).cells == whole.cells and len(made) == 6 and [one.name for one in tmp_path.iterdir()] == ["cells"]
+    assert run_studies(path).cells == whole.cells and len(made) == 6 and [one.name for one in tmp_path.iterdir()] == ["cells"]
 
 
 @pytest.mark.parametrize(
@@ -193,39 +195,39 @@ def test_a_study_that_is_stopped_again_and_again_goes_on_to_the_same_cells_and_m
         ({"top_ps": ()}, "distributions was"),
     ),
 )
-def test_cells_of_another_study_are_refused_and_left_alone(studied, tmp_path, other, said):
+def test_cells_of_another_study_are_refused_and_left_alone(run_studies, tmp_path, other, said):
     path = tmp_path / "cells"
     with pytest.raises(KeyboardInterrupt):
-        studied(path, 1)
+        run_studies(path, 1)
     before = path.read_bytes()
     with pytest.raises(TraceError, match=f"keeps cells of another study: {said}"):
-        studied(path, **other)
+        run_studies(path, **other)
     assert path.read_bytes() == before
 
 
-def test_cells_of_other_weights_are_refused(studied, tmp_path, monkeypatch):
+def test_cells_of_other_weights_are_refused(run_studies, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
-        studied(tmp_path / "cells", 1)
+        run_studies(tmp_path / "cells", 1)
     monkeypatch.setattr(study_run, "hash_pair", lambda pair: {"target_sha256": "other"})
     with pytest.raises(TraceError, match="target-sha256 was"):
-        studied(tmp_path / "cells")
+        run_studies(tmp_path / "cells")
 
 
 @pytest.mark.parametrize(
     "how", (lambda text: text[:-9], lambda text: text.replace('"checked": ', '"checked": 1'), lambda text: "Dear")
 )
-def test_a_damaged_file_of_cells_is_refused_and_left_alone(studied, tmp_path, how):
+def test_a_damaged_file_of_cells_is_refused_and_left_alone(run_studies, tmp_path, how):
     path = tmp_path / "cells"
     with pytest.raises(KeyboardInterrupt):
-        studied(path, 1)
+        run_studies(path, 1)
     path.write_text(how(path.read_text()))
     before = path.read_bytes()
     with pytest.raises(TraceError, match="cells' of a study's cells is damaged"):
-        studied(path)
+        run_studies(path)
     assert path.read_bytes() == before
 
 
-def test_the_command_says_how_to_go_on_and_forgets_the_cells_of_a_finished_study(small, tmp_path, monkeypatch, capsys):
+def test_the_command_says_how_to_go_on_and_forgets_the_cells_of_a_finished_study(small_study, tmp_path, monkeypatch, capsys):
     out, cells = tmp_path / "study.json", tmp_path / "study.json.cells"
 
     def stopped(*_, resume, **__):
@@ -241,7 +243,7 @@ def test_the_command_says_how_to_go_on_and_forgets_the_cells_of_a_finished_study
     ):
         assert main(["study", *words]) == 130
         assert said in capsys.readouterr().err
-    monkeypatch.setattr(study_run, "run_study", lambda *_, **__: small)
+    monkeypatch.setattr(study_run, "run_study", lambda *_, **__: small_study)
     assert main(["study", "--out", str(out)]) == 0
     assert not cells.exists() and Study.from_json(out.read_text()).cells
 
@@ -259,9 +261,9 @@ def test_bad_input_is_a_sentence(capsys, tmp_path):
     assert "study --out" in capsys.readouterr().err
 
 
-def test_out_is_a_new_file_or_an_earlier_study_and_is_looked_at_before_the_work(small, tmp_path, monkeypatch, capsys):
+def test_out_is_a_new_file_or_an_earlier_study_and_is_looked_at_before_the_work(small_study, tmp_path, monkeypatch, capsys):
     out, asked = tmp_path / "deep" / "study.json", []
-    monkeypatch.setattr(study_run, "run_study", lambda *_, **__: asked.append(out.parent.is_dir()) or small)
+    monkeypatch.setattr(study_run, "run_study", lambda *_, **__: asked.append(out.parent.is_dir()) or small_study)
     assert main(["study", "--out", str(out)]) == 0 == main(["study", "--out", str(out)])
     assert asked == [True, True], "the folder is there before cells are kept in it"
     out.write_text("dear reader")

@@ -22,7 +22,7 @@ from specviz.verification.draft_tree import build_empty_tree
 from specviz.web.whole_text.figures import describe_kinds
 
 
-def reading(*betas: float, sorts: tuple[str, ...] | None = None) -> ScoredText:
+def build_scored_text(*betas: float, sorts: tuple[str, ...] | None = None) -> ScoredText:
     """A text of which only the betas matter."""
     return ScoredText((1,) * len(betas), (0.5,) * len(betas), (0.5,) * len(betas), betas, sorts or (OTHER,) * len(betas))
 
@@ -62,19 +62,19 @@ def test_the_curve_of_four_tokens_is_the_one_worked_out_by_hand():
 
 
 def test_an_even_spread_holds_what_its_share_of_tokens_holds_and_one_fork_holds_all():
-    even = compute_divergence_profile((reading(*[0.7] * 200),))
+    even = compute_divergence_profile((build_scored_text(*[0.7] * 200),))
     assert [share.value for share in even.tops] == pytest.approx(TOP_SHARES)
-    one = compute_divergence_profile((reading(*[1.0] * 99, 0.25),))
+    one = compute_divergence_profile((build_scored_text(*[1.0] * 99, 0.25),))
     assert [share.value for share in one.tops] == pytest.approx([1.0, 1.0, 1.0]) and one.total == pytest.approx(0.75)
 
 
 def test_two_models_that_agree_everywhere_have_no_divergence_to_share_out():
-    none = compute_divergence_profile((reading(1.0, 1.0, 1.0),))
+    none = compute_divergence_profile((build_scored_text(1.0, 1.0, 1.0),))
     assert none.total == 0.0 and set(none.y) == {0.0} and [share.value for share in none.tops] == [0.0, 0.0, 0.0]
 
 
 def test_kinds_share_all_tokens_and_all_divergence_among_them():
-    found = compute_divergence_profile((reading(0.9, 0.5, 0.6, 1.0, sorts=(START, NAME, NAME, PUNCTUATION)),))
+    found = compute_divergence_profile((build_scored_text(0.9, 0.5, 0.6, 1.0, sorts=(START, NAME, NAME, PUNCTUATION)),))
     rows = {row.name: row for row in found.kinds}
     assert {name: row.count for name, row in rows.items()} == {START: 1, NAME: 2, PUNCTUATION: 1}
     assert rows[NAME].distance.value == pytest.approx(0.45) and rows[NAME].divergence.value == pytest.approx(0.9)
@@ -92,7 +92,7 @@ def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
     rng, held = np.random.default_rng(5), 0
     for _ in range(40):
         levels = rng.uniform(0.2, 0.6, 12)
-        texts = tuple(reading(*(1.0 - (level + rng.uniform(-0.2, 0.2, 20))).tolist()) for level in levels)
+        texts = tuple(build_scored_text(*(1.0 - (level + rng.uniform(-0.2, 0.2, 20))).tolist()) for level in levels)
         found = compute_divergence_profile(texts)
         assert found.by_text and len(texts) >= MIN_TEXTS
         held += found.kinds[0].distance.low <= 0.4 <= found.kinds[0].distance.high
@@ -100,17 +100,17 @@ def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
 
 
 def test_kinds_are_ranked_only_where_their_intervals_lie_apart():
-    far = reading(*[0.9, 0.88] * 10, *[0.3, 0.32] * 10, sorts=(START,) * 20 + (NAME,) * 20)
+    far = build_scored_text(*[0.9, 0.88] * 10, *[0.3, 0.32] * 10, sorts=(START,) * 20 + (NAME,) * 20)
     assert f"The models differ most at “{NAME}”: a draft token is rejected with probability 0.69 (" in describe_kinds(
         compute_divergence_profile((far,))
     )
-    near = reading(*[0.2, 0.9] * 10, *[0.3, 0.8] * 10, sorts=(START,) * 20 + (NAME,) * 20)
+    near = build_scored_text(*[0.2, 0.9] * 10, *[0.3, 0.8] * 10, sorts=(START,) * 20 + (NAME,) * 20)
     assert "No kind of word stands out" in describe_kinds(compute_divergence_profile((near,)))
-    assert "too few words" in describe_kinds(compute_divergence_profile((reading(0.2, 0.3),)))
+    assert "too few words" in describe_kinds(compute_divergence_profile((build_scored_text(0.2, 0.3),)))
 
 
 def test_a_scored_text_comes_back_from_its_record_and_a_damaged_one_is_refused():
-    one = reading(0.25, 0.5, sorts=(START, NAME))
+    one = build_scored_text(0.25, 0.5, sorts=(START, NAME))
     assert build(ScoredText, to_json_value(one)) == one
     for broken in ({"beta": [0.5]}, {"beta": [0.5, 7.0]}, {"kinds": [START, "verb"]}):
         with pytest.raises(ValueError, match="scored text"):

@@ -17,7 +17,7 @@ WRITTEN = "<user>Who is <b>$x$</b>?<assistant>"
 
 
 @pytest.fixture
-def chatting(tiny, tmp_path):  # noqa: F811
+def chat_pair(tiny, tmp_path):  # noqa: F811
     """A pair of one's own with a chat template, used here before."""
     for name in ("target", "draft"):
         folder = shutil.copytree(tiny / name, tmp_path / name)
@@ -29,9 +29,9 @@ def chatting(tiny, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize(("page", "prompt"), (("one_round", "fold-prompt"), ("whole_text", "whole_text-prompt")))
-def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, prompt):
-    cache.load_weights(chatting, "auto", "auto")
-    app = open_app(pair=chatting, prompt="Once upon", **({"max_new_tokens": "64"} if page == "whole_text" else {}))
+def test_a_message_becomes_the_prompt_as_the_template_writes_it(chat_pair, page, prompt):
+    cache.load_weights(chat_pair, "auto", "auto")
+    app = open_app(pair=chat_pair, prompt="Once upon", **({"max_new_tokens": "64"} if page == "whole_text" else {}))
     if page == "whole_text":
         app.switch_page("pages/whole_text.py").run()
     turn = app.session_state[page].turn
@@ -46,9 +46,9 @@ def test_a_message_becomes_the_prompt_as_the_template_writes_it(chatting, page, 
     assert app.query_params["prompt"] == shown, "a link holds the text"
 
 
-def test_a_chat_of_several_messages_and_the_template_itself(chatting):
-    cache.load_weights(chatting, "auto", "auto")
-    app = open_app(pair=chatting, prompt="Once upon")
+def test_a_chat_of_several_messages_and_the_template_itself(chat_pair):
+    cache.load_weights(chat_pair, "auto", "auto")
+    app = open_app(pair=chat_pair, prompt="Once upon")
     field = app.text_area(key=f"one_round-chat-{app.session_state['one_round'].turn}")
     assert [one.value for one in app.code if one.value == TEMPLATE] == [TEMPLATE]
     field.set_value("assistant: a").run()

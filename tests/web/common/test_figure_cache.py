@@ -17,7 +17,7 @@ def draw_picture(record, kind):
 
 
 @pytest.fixture(autouse=True)
-def none_kept(monkeypatch):
+def empty_cache(monkeypatch):
     monkeypatch.setattr(figure_cache, "_kept", type(figure_cache._kept)())
 
 

@@ -12,9 +12,9 @@ from specviz.settings import Settings
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import SERVER, SOURCES, ExactnessQuestion, ExactnessState, list_sources
 from tests.audit.conftest import short_preflight, small_audits  # noqa: F401 fixtures
-from tests.audit.of_pair import of_pair
-from tests.audit.server import serving
-from tests.audit.test_command import bent
+from tests.audit.of_pair import answer_from_pair
+from tests.audit.server import run_server
+from tests.audit.test_command import bend_probs
 from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
 
 pytestmark = pytest.mark.usefixtures("short_preflight")
@@ -39,7 +39,7 @@ def ask_server(exam: ExactnessState, url: str, samples: str = "100", stop_at: st
 
 
 def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
-    with serving(dialect="llama.cpp", **of_pair(pair, bent)) as server:
+    with run_server(dialect="llama.cpp", **answer_from_pair(pair, bend_probs)) as server:
         ask_server(exam, server.url, "200")
     assert exam.notices == [] and exam.report["verdict"] == "rejected"
     said, rows = words.list_audit_sentences(exam.report), dict(words.build_audit_tables(exam.report))
@@ -50,7 +50,7 @@ def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
 
 
 def test_a_server_is_asked_and_work_that_is_stopped_keeps_its_samples_and_goes_on(exam, pair):
-    with serving(dialect="llama.cpp", slow=lambda number: 0.003, **of_pair(pair)) as server:
+    with run_server(dialect="llama.cpp", slow=lambda number: 0.003, **answer_from_pair(pair)) as server:
         ask_server(exam, server.url, stop_at="Collecting")
         assert exam.report is None and exam.ticket.state == "stopped"
         folder = exam.server_collection[1].name
@@ -71,7 +71,7 @@ def test_a_server_is_asked_and_work_that_is_stopped_keeps_its_samples_and_goes_o
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_what_goes_wrong_is_a_sentence_and_no_report(exam, pair, fault, sentence):
-    with serving(**fault, **of_pair(pair)) as server:
+    with run_server(**fault, **answer_from_pair(pair)) as server:
         ask_server(exam, server.url)
     assert sentence in exam.notices[0] and exam.report is None
 
@@ -97,7 +97,7 @@ def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
     with pytest.raises(SettingsError, match="source must be one of speculative, target, assisted, file, got 'server'"):
         ExactnessQuestion(BASE, SERVER)
     exam = ExactnessState(ExactnessQuestion(BASE), FairQueue())
-    with serving() as server:
+    with run_server() as server:
         exam.ask_server(server.url, "", "10", work.audit_server)
         assert "asks no other one for a visitor" in exam.notes[0] and exam.ticket is None
         assert not server.seen.paths
@@ -115,7 +115,7 @@ def test_a_hosted_page_has_no_field_for_an_address_even_by_a_link(serve, page_pa
 def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):
     """The address is in no link, and work begins with a click."""
     serve(mode="local")
-    with serving() as server:
+    with run_server() as server:
         app = open_page(
             "exactness", source="server", **{"server-url": server.url, "url": server.url, "exactness-server-url-0": server.url}
         )

@@ -61,7 +61,7 @@ REPORTS: dict[str, dict] = {}  # of the good file, tested once
 
 
 @pytest.fixture
-def after_a_file(exam, draws):
+def visit_with_file(exam, draws):
     """A visit in which the good file was tested."""
     if REPORTS:
         exam.report = REPORTS["right"]
@@ -70,9 +70,9 @@ def after_a_file(exam, draws):
     return exam
 
 
-def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_detected(after_a_file):
-    report = after_a_file.report
-    assert after_a_file.notices == [] and report["verdict"] == "consistent" and report["n"] == DRAWS
+def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_detected(visit_with_file):
+    report = visit_with_file.report
+    assert visit_with_file.notices == [] and report["verdict"] == "consistent" and report["n"] == DRAWS
     assert report["settings"]["prompt"] == PROMPT, "the prompt is the file's"
     assert "would have shown a total variation of" in report["sentence"]
     shown = CellShares.from_report(report)
@@ -119,8 +119,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(after_a_file, draws, kind):
-    exam, before = after_a_file, after_a_file.report
+def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(visit_with_file, draws, kind):
+    exam, before = visit_with_file, visit_with_file.report
     make, sentence = BAD[kind]
     examine_uploads(exam, upload(make(draws["right"]), f"{kind}.jsonl"))
     assert len(exam.notices) == 1 and sentence in exam.notices[0]
@@ -133,8 +133,8 @@ def test_what_is_too_large_is_not_read(exam, serve):
     assert "'huge.jsonl' is larger than 1 MB" in exam.notices[0] and exam.ticket is None
 
 
-def test_three_files_are_one_too_many_and_none_is_none(after_a_file, draws):
-    exam, good = after_a_file, build_lines(draws["right"])
+def test_three_files_are_one_too_many_and_none_is_none(visit_with_file, draws):
+    exam, good = visit_with_file, build_lines(draws["right"])
     examine_uploads(exam, *(upload(good, name) for name in "abc"))
     assert "You gave 3" in exam.notices[0] and exam.report is REPORTS["right"]
     examine_uploads(exam)
@@ -149,7 +149,7 @@ def test_the_same_files_are_tested_once_and_other_visitors_see_nothing_of_it(exa
     assert other.report is None and other.notices == []
 
 
-def test_what_was_found_about_a_file_can_be_exported(after_a_file):
-    offer = export.build_offer(after_a_file)
+def test_what_was_found_about_a_file_can_be_exported(visit_with_file):
+    offer = export.build_offer(visit_with_file)
     assert offer.stem == "evidence" and "report.json" in offer.names
-    assert json.loads(offer.build().file("report.json")) == after_a_file.report
+    assert json.loads(offer.build().file("report.json")) == visit_with_file.report

@@ -24,7 +24,7 @@ from specviz.web.common import widget_guard
 from specviz.web.common.frame import FRONT, PAGES
 from specviz.web.hosting.socket_filter import HELD
 from specviz.web.hosting.uploads import MAX_LARGE_FILES
-from tests.browser.conftest import serving
+from tests.browser.conftest import run_server
 from tests.web.hostile.protocol import (
     CLOSES,
     EVENTS,
@@ -88,7 +88,7 @@ def server(tmp_path_factory) -> Iterator[Watched]:
     log = tmp_path_factory.mktemp("server") / "log.txt"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_MODE", "hosted")
-        with serving(folder, log) as address:
+        with run_server(folder, log) as address:
             found = Watched(address, log)
             asyncio.run(run_first_round(found))
             yield found

@@ -153,7 +153,7 @@ def test_streamlit_reads_neither_what_is_left_out_nor_what_follows_an_end():
 
 
 @pytest.fixture
-def at_once(monkeypatch) -> list[float]:
+def waited_seconds(monkeypatch) -> list[float]:
     """Seconds that would have been waited."""
     slept: list[float] = []
 
@@ -164,25 +164,25 @@ def at_once(monkeypatch) -> list[float]:
     return slept
 
 
-def test_who_sends_too_often_for_long_is_ended(at_once):
+def test_who_sends_too_often_for_long_is_ended(waited_seconds):
     door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
     read, told = filter_messages(door, [build_frame(dump_rerun())] * 2000)
     assert told == [{"type": "websocket.close", "code": REFUSED}]
-    assert HELD < len(read) <= HELD + 70 and max(at_once) > 5.0
+    assert HELD < len(read) <= HELD + 70 and max(waited_seconds) > 5.0
 
 
-def test_tabs_of_one_visitor_share_a_pace_and_others_have_their_own(at_once):
+def test_tabs_of_one_visitor_share_a_pace_and_others_have_their_own(waited_seconds):
     door = SocketFilterMiddleware(None, ServerOptions(mode="hosted"))
     for visitor, waits in ((1, False), (1, True), (2, False)):
-        at_once.clear()
+        waited_seconds.clear()
         filter_messages(door, [build_frame(dump_rerun())] * 50, COOKIE.format(visitor).encode())
-        assert any(at_once) == waits
-    at_once.clear()
+        assert any(waited_seconds) == waits
+    waited_seconds.clear()
     for _ in range(2):
         filter_messages(door, [build_frame(dump_rerun())] * 50)
-    assert not any(at_once), "whoever sends no cookie is not one visitor"
+    assert not any(waited_seconds), "whoever sends no cookie is not one visitor"
 
 
-def test_who_serves_themselves_does_not_wait(at_once):
+def test_who_serves_themselves_does_not_wait(waited_seconds):
     read, _ = filter_messages(SocketFilterMiddleware(None, ServerOptions(mode="local")), [build_frame(dump_rerun())] * 2000)
-    assert len(read) == 2000 and not any(at_once)
+    assert len(read) == 2000 and not any(waited_seconds)

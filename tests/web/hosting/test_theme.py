@@ -18,7 +18,7 @@ def fill_in(populate) -> NewSession:
 
 
 @pytest.fixture
-def colored():
+def theme_options():
     from streamlit import config
 
     before = config.get_option("theme.light.primaryColor")
@@ -27,7 +27,7 @@ def colored():
     config.set_option("theme.light.primaryColor", before)
 
 
-def test_every_message_is_the_one_that_streamlit_makes(colored):
+def test_every_message_is_the_one_that_streamlit_makes(theme_options):
     kept = streamlit_patches.memoize_theme(_populate_theme_msg)
     for _ in range(2):
         assert fill_in(kept).SerializeToString(deterministic=True) == fill_in(_populate_theme_msg).SerializeToString(
@@ -36,7 +36,7 @@ def test_every_message_is_the_one_that_streamlit_makes(colored):
     assert fill_in(kept).custom_theme.light.primary_color == "#0072B2"
 
 
-def test_a_section_is_read_once_and_a_message_that_was_filled_may_change(colored):
+def test_a_section_is_read_once_and_a_message_that_was_filled_may_change(theme_options):
     asked = []
 
     def populate(message, section):

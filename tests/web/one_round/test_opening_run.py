@@ -15,7 +15,7 @@ from tests import traces
 
 def build_run() -> Trace:
     """A first round with an acceptance and a rejection, then one that ends with a bonus token; five tokens of two rounds."""
-    story = traces.story()
+    story = traces.build_story()
     rejected, bonus = story.rounds[0], next(one for one in story.rounds if one.ending.kind == "bonus")
     bonus = replace(
         bonus, proposals=bonus.proposals[:1], accepted_path=(0,), distributions=(bonus.distributions[0], bonus.distributions[-1])

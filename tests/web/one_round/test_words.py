@@ -22,27 +22,27 @@ def list_kinds(trace, round_=0):
 
 def test_a_round_with_a_rejection_goes_from_draft_tokens_over_one_pass_and_uniforms_to_the_residual():
     uniforms = ["look", "uniform"] * 3
-    assert list_kinds(traces.story()) == ["draft"] * 4 + ["pass", *uniforms, "lift", "residual", "draw", "tally"]
+    assert list_kinds(traces.build_story()) == ["draft"] * 4 + ["pass", *uniforms, "lift", "residual", "draw", "tally"]
 
 
 def test_a_full_round_ends_with_the_bonus():
-    assert list_kinds(traces.story(), 1) == ["draft"] * 4 + ["pass"] + ["look", "uniform"] * 4 + ["bonus", "tally"]
+    assert list_kinds(traces.build_story(), 1) == ["draft"] * 4 + ["pass"] + ["look", "uniform"] * 4 + ["bonus", "tally"]
 
 
 def test_without_draft_tokens_the_target_decides_alone():
-    assert list_kinds(traces.nothing_drafted()) == ["pass", "bonus", "tally"]
-    assert "chooses the next token alone" in build_trace_steps(traces.nothing_drafted())[0].sentence
+    assert list_kinds(traces.build_undrafted()) == ["pass", "bonus", "tally"]
+    assert "chooses the next token alone" in build_trace_steps(traces.build_undrafted())[0].sentence
 
 
 def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_full_stop():
     makers = (
-        traces.story,
+        traces.build_story,
         traces.same_distributions,
-        traces.nothing_drafted,
-        traces.sixteen,
+        traces.build_undrafted,
+        traces.build_longest_block,
         traces.without_distributions,
         traces.build_ended_trace,
-        traces.unusual,
+        traces.build_unusual_text,
     )
     for trace in [maker() for maker in makers] + [traces.build_ended_trace("length")]:
         for round_ in range(len(trace.rounds)):
@@ -52,7 +52,7 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
 
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
-    sentences = [step.sentence for step in build_trace_steps(traces.story())]
+    sentences = [step.sentence for step in build_trace_steps(traces.build_story())]
     assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability p/q = 0.48." in sentences
     assert "The random number u is 0.71, not below 0.48: “sat” is rejected." in sentences
 
@@ -60,7 +60,7 @@ def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdic
 def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence():
     for q, p in ((0.0012, 0.00054), (0.013, 0.0061), (0.0008, 0.00004)):
         words = traces.Words()
-        round_ = traces.one_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
+        round_ = traces.build_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
         look = next(step for step in build_trace_steps(traces.trace(words, [round_], gamma=1)) if step.kind == "look").sentence
         written = [part.rstrip(",.") for part in look.split() if part.startswith("0.") or "×" in part]
         assert read_number(written[1]) / read_number(written[0]) == pytest.approx(read_number(written[2]), rel=0.06)
@@ -85,7 +85,7 @@ def test_checks_after_the_end_of_the_text_are_not_told():
 
 
 def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement():
-    sentence = next(step.sentence for step in build_trace_steps(traces.story()) if step.kind == "residual")
+    sentence = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "residual")
     assert (
         sentence.startswith("The green part, 0.33, is rescaled to 1: the residual distribution.")
         and "gives “stood” 0.48." in sentence
@@ -93,12 +93,12 @@ def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement()
 
 
 def test_the_residual_says_why_the_result_is_exact():
-    sentence = next(step.sentence for step in build_trace_steps(traces.story()) if step.kind == "residual")
+    sentence = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "residual")
     assert "rejected with probability 0.33, too: accepted (striped) and replaced (green) make exactly the blue bars." in sentence
 
 
 def test_draft_tokens_after_a_rejection_are_not_checked():
-    sentence = next(step.sentence for step in build_trace_steps(traces.story()) if step.kind == "draw")
+    sentence = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "draw")
     assert sentence.endswith("it replaces “sat”. The draft token after it is not checked: it was suggested to follow “sat”.")
 
 
@@ -107,18 +107,18 @@ def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
 
 
 def test_the_tally_counts_tokens_of_one_target_pass():
-    assert build_trace_steps(traces.story())[-1].sentence.startswith(
+    assert build_trace_steps(traces.build_story())[-1].sentence.startswith(
         "3 tokens from 1 target pass: 2 accepted and 1 replacement, “river and stood”."
     )
-    assert "Target-only sampling would have needed 3 passes." in build_trace_steps(traces.story())[-1].sentence
-    assert build_trace_steps(traces.story(), 1)[-1].sentence.startswith(
+    assert "Target-only sampling would have needed 3 passes." in build_trace_steps(traces.build_story())[-1].sentence
+    assert build_trace_steps(traces.build_story(), 1)[-1].sentence.startswith(
         "5 tokens from 1 target pass: 4 accepted and 1 bonus token, “"
     )
 
 
 def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
     under, name = {}, ""
-    for step in build_trace_steps(traces.story()):
+    for step in build_trace_steps(traces.build_story()):
         name = step.label or name
         under[step.kind, step.node] = name
     assert (under["draft", 3], under["pass", None]) == ("draft tokens", "pass")
@@ -129,7 +129,7 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
 def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers_that_multiply():
     recorded = (ASSETS / "traces" / "opening.json").read_text(encoding="utf-8")
     found = 0
-    for trace in (traces.story(), Trace.from_json(recorded)):
+    for trace in (traces.build_story(), Trace.from_json(recorded)):
         for number_, round_ in enumerate(trace.rounds):
             said = [step.sentence for step in build_steps(trace, round_) if "as often as the target says" in step.sentence]
             assert len(said) <= 1, (number_, said)

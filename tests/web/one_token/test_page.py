@@ -55,12 +55,12 @@ def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
 
 def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses():
     app = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=60)
-    app.session_state["one_round"] = SimpleNamespace(run=SimpleNamespace(trace=traces.story()))
+    app.session_state["one_round"] = SimpleNamespace(run=SimpleNamespace(trace=traces.build_story()))
     app.run()
     (component,) = app.get("bidi_component")
     payload = json.loads(component.proto.mixed.json or component.proto.json)["payload"]
     assert payload["shared"] is False
-    assert len(payload["positions"]) == len(list_positions(traces.story())) > 0
+    assert len(payload["positions"]) == len(list_positions(traces.build_story())) > 0
 
 
 @pytest.mark.parametrize("preset", PRESETS)

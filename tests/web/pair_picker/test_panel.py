@@ -60,7 +60,7 @@ def tiny(opening, monkeypatch):
 
 
 @pytest.fixture
-def own(tiny, tmp_path):
+def own_pair(tiny, tmp_path):
     """A pair of one's own in a folder with a space in its name."""
     folder = tmp_path / "my models"
     shutil.copytree(tiny / "target", folder / "target")
@@ -104,18 +104,18 @@ def test_every_page_names_the_pair_in_force(tiny):
         assert not app.exception
 
 
-def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own, monkeypatch):
-    app = use_pair(open_app(), own)
+def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own_pair, monkeypatch):
+    app = use_pair(open_app(), own_pair)
     assert read_models_label(app) == "Models: target with draft" and read_stage(app)["mode"] == "live"
-    assert app.query_params["pair"] == own and pairs.load_recent_pairs() == (own,)
+    assert app.query_params["pair"] == own_pair and pairs.load_recent_pairs() == (own_pair,)
     assert app.session_state["models-fold-one_round"] is False, "the panel closes"
     for page in COMPUTE[1:]:
         monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)  # nothing is computed for it here
         app.switch_page(f"pages/{page}.py").run()
         assert not app.exception and read_models_label(app) == "Models: target with draft"
-        assert app.session_state[page].pair == own
+        assert app.session_state[page].pair == own_pair
         settings = app.session_state[page].question.settings
-        assert settings.pair == own
+        assert settings.pair == own_pair
         recorded = page not in ("exactness", "mistakes", "classroom")
         assert not recorded or "not of target with draft" in read_sentences(app), "what is recorded says whose it is"
         if page == "speed":
@@ -124,40 +124,42 @@ def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own
             )
 
 
-def test_a_page_that_was_open_before_follows_and_its_address_says_so(own, monkeypatch):
+def test_a_page_that_was_open_before_follows_and_its_address_says_so(own_pair, monkeypatch):
     app = open_app().switch_page("pages/whole_text.py").run()
     assert app.session_state["whole_text"].pair == "storybook"
-    use_pair(app, own, "whole_text")
-    assert app.session_state["whole_text"].pair == own and app.query_params["pair"] == own
+    use_pair(app, own_pair, "whole_text")
+    assert app.session_state["whole_text"].pair == own_pair and app.query_params["pair"] == own_pair
     app.switch_page("pages/serving_limits.py").run()
-    assert app.session_state["serving_limits"].pair == own
+    assert app.session_state["serving_limits"].pair == own_pair
 
 
 @pytest.mark.parametrize("page", COMPUTE)
-def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own, page, monkeypatch):
+def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own_pair, page, monkeypatch):
     monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
     monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.submit_request", lambda *_: None)
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
-    app.query_params["pair"], app.query_params["prompt"] = own, "Once upon"
+    app.query_params["pair"], app.query_params["prompt"] = own_pair, "Once upon"
     app.run()
     assert app.session_state[page].pair == "storybook" and "Nothing was loaded" in read_sentences(app)
-    assert app.session_state["models"].start.name == own, "the panel has it to look at"
-    pairs.remember_pair(own)
+    assert app.session_state["models"].start.name == own_pair, "the panel has it to look at"
+    pairs.remember_pair(own_pair)
     again = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
-    again.query_params["pair"], again.query_params["prompt"] = own, "Once upon"
+    again.query_params["pair"], again.query_params["prompt"] = own_pair, "Once upon"
     again.run()
-    assert not again.exception and again.session_state[page].pair == own and "Nothing was loaded" not in read_sentences(again)
+    assert (
+        not again.exception and again.session_state[page].pair == own_pair and "Nothing was loaded" not in read_sentences(again)
+    )
     assert read_models_label(again) == "Models: target with draft"
 
 
 @pytest.mark.parametrize("page", COMPUTE)
-def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_else_is_lost(own, page, monkeypatch):
+def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_else_is_lost(own_pair, page, monkeypatch):
     monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
     monkeypatch.setattr("specviz.web.one_round.state.OneRoundState.submit_request", lambda *_: None)
-    pairs.remember_pair(own)
-    shutil.rmtree(Path(own.split("|")[0]))
+    pairs.remember_pair(own_pair)
+    shutil.rmtree(Path(own_pair.split("|")[0]))
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
-    query = {"pair": own, "text" if page == "speed" else "prompt": "A little rabbit"}
+    query = {"pair": own_pair, "text" if page == "speed" else "prompt": "A little rabbit"}
     for key, value in query.items():
         app.query_params[key] = value
     app.run()
@@ -168,28 +170,28 @@ def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_
     assert asked == "A little rabbit"
 
 
-def test_a_folder_that_is_removed_in_the_middle_is_said_on_the_next_page(own, monkeypatch):
-    app = use_pair(open_app(), own)
-    shutil.rmtree(Path(own.split("|")[1]))
+def test_a_folder_that_is_removed_in_the_middle_is_said_on_the_next_page(own_pair, monkeypatch):
+    app = use_pair(open_app(), own_pair)
+    shutil.rmtree(Path(own_pair.split("|")[1]))
     app.switch_page("pages/whole_text.py").run()
     assert "is not here any more" in read_sentences(app) and app.session_state["whole_text"].pair == "storybook"
     assert read_models_label(app) == "Models: Storybook" and not app.exception
 
 
-def test_why_it_is_exact_says_whose_run_its_distributions_are(own):
+def test_why_it_is_exact_says_whose_run_its_distributions_are(own_pair):
     app = open_app().switch_page("pages/one_token.py").run()
     assert "These numbers" not in read_sentences(app)
-    app.session_state[session.PAIR] = own
+    app.session_state[session.PAIR] = own_pair
     app.run()
     assert "These numbers are those of Storybook, not of target with draft. Open One round to run it." in read_sentences(app)
 
 
 @pytest.mark.parametrize("page", RECORDED)
-def test_a_page_of_recorded_runs_keeps_the_pair_in_its_address_and_takes_one_that_was_used_here_from_it(own, page):
-    app = use_pair(open_app(), own).switch_page(f"pages/{page}.py").run()
-    assert app.query_params["pair"] == own
+def test_a_page_of_recorded_runs_keeps_the_pair_in_its_address_and_takes_one_that_was_used_here_from_it(own_pair, page):
+    app = use_pair(open_app(), own_pair).switch_page(f"pages/{page}.py").run()
+    assert app.query_params["pair"] == own_pair
     again = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
-    again.query_params["pair"] = own
+    again.query_params["pair"] = own_pair
     assert read_models_label(again.run()) == "Models: target with draft" and "Nothing was loaded" not in read_sentences(again)
     other = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     other.query_params["pair"] = STRANGER
@@ -197,28 +199,28 @@ def test_a_page_of_recorded_runs_keeps_the_pair_in_its_address_and_takes_one_tha
 
 
 @pytest.mark.parametrize("page", RECORDED)
-def test_a_page_of_recorded_runs_lets_go_of_the_pair_in_its_address_with_the_pair(own, page):
-    app = use_pair(open_app(), own).switch_page(f"pages/{page}.py").run()
+def test_a_page_of_recorded_runs_lets_go_of_the_pair_in_its_address_with_the_pair(own_pair, page):
+    app = use_pair(open_app(), own_pair).switch_page(f"pages/{page}.py").run()
     app.session_state[session.PAIR] = "storybook"  # chosen in the panel; the browser's address is a moment old
     assert read_models_label(app.run()) == "Models: Storybook" and "pair" not in app.query_params
-    app.query_params["pair"] = own
+    app.query_params["pair"] = own_pair
     assert read_models_label(app.run()) == "Models: Storybook", "an address that is late changes nothing"
 
 
-def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own):
-    pairs.remember_pair(own)
+def test_a_recent_pair_is_in_the_list_and_in_force_when_it_is_chosen(own_pair):
+    pairs.remember_pair(own_pair)
     app = open_panel(open_app())
     field = app.selectbox(key=f"models-known-{app.session_state['models'].turn}")
     assert field.options == [*(one.title for one in PAIRS.values()), "target with draft"]
-    field.select(own).run()
+    field.select(own_pair).run()
     assert read_models_label(app) == "Models: target with draft" and read_stage(app)["mode"] == "live"
 
 
-def test_a_recent_pair_that_has_gone_is_a_sentence_and_changes_nothing(own):
-    pairs.remember_pair(own)
-    shutil.rmtree(Path(own.split("|")[0]))
+def test_a_recent_pair_that_has_gone_is_a_sentence_and_changes_nothing(own_pair):
+    pairs.remember_pair(own_pair)
+    shutil.rmtree(Path(own_pair.split("|")[0]))
     app = open_panel(open_app())
-    app.selectbox(key=f"models-known-{app.session_state['models'].turn}").select(own).run()
+    app.selectbox(key=f"models-known-{app.session_state['models'].turn}").select(own_pair).run()
     assert "is not here any more" in read_sentences(app) and read_models_label(app) == "Models: Storybook"
 
 
@@ -251,8 +253,8 @@ def test_what_is_not_known_of_a_model_is_not_told_as_a_fact(pair_folders):
     assert {line[""]: line["target"] for line in words.build_check_rows(unlimited)}["context"] == "no limit named"
 
 
-def test_what_was_checked_counts_until_a_field_changes(own):
-    target, draft = own.split("|")
+def test_what_was_checked_counts_until_a_field_changes(own_pair):
+    target, draft = own_pair.split("|")
     app = check_pair_in_panel(open_app(), target, draft)
     assert "models-use" in [one.key for one in app.button]
     app.checkbox(key=f"models-rounded-{app.session_state['models'].turn}").check().run()

@@ -48,7 +48,7 @@ def ready(pair, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def measured() -> SetupComparison:
+def recorded_setups() -> SetupComparison:
     return load_recorded_setups()
 
 
@@ -83,40 +83,42 @@ def test_a_link_leads_to_what_it_was_made_from():
     assert (cut.temperature, cut.top_k, cut.gamma, cut.is_edited) == (1.0, None, 3, False)
 
 
-def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(measured):
-    assert [row.key for row in measured.rows] == list(SETUPS) and measured.settings == SetupsQuestion(Settings()).settings
-    for row in measured.rows:
+def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(recorded_setups):
+    assert [row.key for row in recorded_setups.rows] == list(SETUPS) and recorded_setups.settings == SetupsQuestion(
+        Settings()
+    ).settings
+    for row in recorded_setups.rows:
         assert row.own.prefixes >= 100
         if row.entry.kind == EXACT:
             assert row.own.worst <= TOLERANCE, f"{row.key} changes its own distribution"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
-    assert set(measured.near_ties.comparisons) == set(COMPARISONS) and all(
-        len(one) >= 20 for one in measured.near_ties.comparisons.values()
+    assert set(recorded_setups.near_ties.comparisons) == set(COMPARISONS) and all(
+        len(one) >= 20 for one in recorded_setups.near_ties.comparisons.values()
     )
-    assert not measured.near_ties.summarize("fp32-blocks").differences, "draft tokens change nothing"
+    assert not recorded_setups.near_ties.summarize("fp32-blocks").differences, "draft tokens change nothing"
 
 
-def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(measured):
-    lines = figures.build_setup_table(measured)
-    for ((name, apart, mean, own, verdict), meaning), row in zip(lines, measured.rows, strict=True):
+def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recorded_setups):
+    lines = figures.build_setup_table(recorded_setups)
+    for ((name, apart, mean, own, verdict), meaning), row in zip(lines, recorded_setups.rows, strict=True):
         assert (name, meaning, own) == (row.entry.name, row.entry.description, format_probability(row.own.worst))
         assert mean == format_probability(row.own.mean)
         assert apart == (format_probability(row.apart.value) if row.apart else "reference")
         assert verdict == f"{figures.get_sign(row)} {figures.WORDS[row.verdict]}"
     for noisy in (False, True):
-        one = replace(measured, spread=1.0 if noisy else 0.0)
+        one = replace(recorded_setups, spread=1.0 if noisy else 0.0)
         speeds = [line["speed-up with draft tokens"] for line in figures.build_speed_rows(one)]
         assert (set(speeds) == {figures.NOISY}) == noisy, "a speed that is no verdict is not shown as one"
         assert (
             "No speeds are given" in figures.describe_timing(one)
-        ) == noisy and f"gamma {measured.settings.gamma}" in figures.describe_timing(one)
-    said = figures.describe_setups(measured)
-    far = max((row for row in measured.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
-    worst = max((row for row in measured.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
+        ) == noisy and f"gamma {recorded_setups.settings.gamma}" in figures.describe_timing(one)
+    said = figures.describe_setups(recorded_setups)
+    far = max((row for row in recorded_setups.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
+    worst = max((row for row in recorded_setups.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
     assert f"{far.entry.name}, {format_probability(far.apart.value)}" in said and said.count(". ") == 1, "two sentences"
     assert f"up to {format_probability(worst.own.worst)} after a mistake ({worst.entry.name})" in said
-    blank = replace(measured, rows=tuple(type(row)(row.key, "none") for row in measured.rows))
+    blank = replace(recorded_setups, rows=tuple(type(row)(row.key, "none") for row in recorded_setups.rows))
     assert figures.describe_setups(blank) == "Nothing could be compared on this pair." and figures.build_setup_table(blank)[
         0
     ] == (
@@ -125,12 +127,12 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(measu
     )
 
 
-def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(measured):
-    figure = figures.plot_distances(measured)
+def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(recorded_setups):
+    figure = figures.plot_distances(recorded_setups)
     named = {trace.name: trace for trace in figure.data if trace.name}
     worst = named["draft tokens: mean to largest"]
-    assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in measured.rows]
-    assert list(named["the setup: mean"].x) == [row.apart.value for row in measured.rows if row.apart]
+    assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in recorded_setups.rows]
+    assert list(named["the setup: mean"].x) == [row.apart.value for row in recorded_setups.rows if row.apart]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "change (TV)")
 
 
@@ -263,7 +265,7 @@ def test_a_text_too_long_is_a_sentence_on_the_page(ready):
     assert "prompt must be at most" in visit.notices[0] and visit.results == {}
 
 
-def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(measured):
+def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(recorded_setups):
     visit = SetupsState(SetupsQuestion(Settings()), FairQueue())
     package = export.build_offer(visit).build()
     assert {"setups.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
@@ -272,10 +274,10 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(meas
     rows = package.file("rows.csv")
     assert rows == package.file("rows.csv") and len(rows.splitlines()) == 1 + len(SETUPS)
     assert sum(line.endswith(b"False") for line in package.file("greedy.csv").splitlines()) == sum(
-        len(measured.near_ties.summarize(key).differences) for key in measured.near_ties.comparisons
+        len(recorded_setups.near_ties.summarize(key).differences) for key in recorded_setups.near_ties.comparisons
     )
-    words = export.build_setups_command(measured).split()
-    assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(measured.texts) in words
+    words = export.build_setups_command(recorded_setups).split()
+    assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(recorded_setups.texts) in words
 
 
 def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
@@ -293,12 +295,12 @@ def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
     assert ties.build_story(replace(seen, pairings=(same,))) is None and ties.build_story(None) is None, "no texts part"
 
 
-def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(measured):
-    said = view.describe_speed_page(measured)
+def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(recorded_setups):
+    said = view.describe_speed_page(recorded_setups)
     plan = view.recorded_plans()["storybook 1"]
-    (row,) = [row for row in plan.checked if row.gamma == measured.settings.gamma]
+    (row,) = [row for row in plan.checked if row.gamma == recorded_setups.settings.gamma]
     assert row.factor.format() in said and "the same models, temperature and gamma" in said
-    assert view.describe_speed_page(replace(measured, settings=replace(measured.settings, pair="a|b"))) == ""
+    assert view.describe_speed_page(replace(recorded_setups, settings=replace(recorded_setups.settings, pair="a|b"))) == ""
 
 
 def test_the_cells_of_a_plain_table_are_text():
