@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from specviz.audit.collection_size import RequestLimits
 from specviz.cli.audit import name_folder, read_json_object
-from specviz.cli.common.options import add_declared_counts
+from specviz.cli.common.options import add_declared
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_command, print_record
 from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line
@@ -46,11 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--chat", action="store_true", help="send prompts as messages to the chat endpoint")
     users = "clients at a time, levels in ascending order"
     add("--concurrency", default=DEFAULT_USERS, metavar="N,N,...", help=f"{users} (default: {DEFAULT_USERS})")
-    add_declared_counts(add, LoadPlan, "turns", "prompts_per_user", "max_new_tokens")
+    add_declared(add, LoadPlan, "turns", "prompts_per_user", "max_new_tokens")
     add("--temperature", type=float, metavar="T", help="temperature of all requests (default: the server's own)")
     add("--body", default="", metavar="JSON", help="further fields of every request")
-    timeout = Number("timeout", 3600.0, " seconds")
-    add("--timeout", type=timeout, default=TIMEOUT, metavar="S", help=f"seconds for an answer (default: {TIMEOUT:g})")
+    add_declared(add, RequestLimits, "timeout", default=TIMEOUT, shown=f"{TIMEOUT:g}")
     key_help = "environment variable that holds the server's key; the key is never stored or shown"
     add("--api-key-variable", default="", metavar="NAME", help=key_help)
     at_least = "exit code 1 where the server is not so many times as fast at some level"

@@ -20,7 +20,7 @@ from specviz.audit.profiles.base import DraftCounters, ServerProfile
 from specviz.errors import EndpointError, SettingsError
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
-from specviz.settings import check_counts, check_whole, declare_count
+from specviz.settings import check_declared, check_whole, declare_count
 
 ON, OFF = "on", "off"  # the arms: speculation on, and off
 MAX_USERS = 256
@@ -41,7 +41,7 @@ class LoadPlan:
     max_new_tokens: int = declare_count(96, 8, 4096, "most tokens of an answer")
 
     def __post_init__(self) -> None:
-        check_counts(self)
+        check_declared(self)
         if not self.users or len(set(self.users)) < len(self.users) or list(self.users) != sorted(self.users):
             raise SettingsError("concurrency", ",".join(map(str, self.users)), "ascending whole numbers, such as 1,2,4,8")
         for users in self.users:
