@@ -96,7 +96,7 @@ def measure_rate(probe: ServerProbe, choices: int = 1) -> float:
     As many requests as give each thread TIMED_SAMPLES, one where the rate is limited; again for quick servers.
     """
     done, began = 0, time.monotonic()
-    rounds = max(1, TIMED_SAMPLES // choices) if probe.endpoint.rate is None else 1
+    rounds = max(1, TIMED_SAMPLES // choices) if probe.endpoint.limits.rate is None else 1
     while True:
         seeds = [probe.reserve_seeds(choices) for _ in range(rounds * probe.concurrency)]
         done += sum(len(one.samples) for one in probe.request_all(probe.sampling, seeds, choices))
