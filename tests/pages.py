@@ -14,16 +14,11 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
 from specviz.web.jobs import cache
-from tests.fresh import run_fresh
+from tests.fresh import REFUSE_TORCH, run_fresh
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_TORCH = """
 import json, sys
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "transformers", "safetensors", "tokenizers"):
-            raise ImportError(f"{name} is not wanted here")
-sys.meta_path.insert(0, Refuse())
 from streamlit.testing.v1 import AppTest
 app = AppTest.from_file("pages/PAGE.py", default_timeout=60)
 for key, value in json.loads(sys.argv[1]).items():
@@ -41,7 +36,7 @@ PROMPT = '"prompt": app.text_area[0].value'
 
 def draw_first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
     """What a page shows at first, in a process of its own. more: entries of a dictionary, as Python; ``given`` is what components were given."""
-    code = NO_TORCH.replace("PAGE", page).replace("MORE", more)
+    code = REFUSE_TORCH + NO_TORCH.replace("PAGE", page).replace("MORE", more)
     done = run_fresh(code, json.dumps(query))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -8,16 +8,21 @@ recorded, and the last token is not drawn at all: the distribution that it would
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from torch import Tensor
 
+from specviz.decoding.engine import advance_prefix, step
 from specviz.evidence.enumeration import enumerate_target
+from specviz.models.pairs.pair import LoadedPair
 from specviz.models.table import TableModel
-from specviz.randomness import Prefix, Purpose
+from specviz.proposers.request import open_proposer
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
+from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
+from specviz.verification.token import TokenRule
 from tests.tables import ScriptedRandomness
 
 Text = tuple[int, ...]
@@ -99,3 +104,14 @@ def enumerate_written(target: TableModel, proposer, rule, prompt: Text, length: 
                     for rest, more in rests((*prompt, *kept, token)).items():
                         result[(*kept, token, *rest)] += one.weight * weight * mass * more
     return dict(result)
+
+
+def run_three_rounds(pair: LoadedPair, settings: Settings, rows: Sequence[Prefix]) -> list[list[tuple]]:
+    """Three rounds of rows as one batch: for each, what was drafted below which node, what was accepted, what was written."""
+    target, proposer = open_proposer(pair, settings)
+    found = []
+    for _ in range(3):
+        rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
+        found.append([([(d.token, d.parent, d.accepted) for d in one.proposals], one.committed) for one in rounds])
+        rows = [advance_prefix(row, one) for row, one in zip(rows, rounds, strict=True)]
+    return found

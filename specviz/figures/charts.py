@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from specviz.figures.lazy_plotly import go
-from specviz.figures.theme import GRID, LEGEND, MEANINGS
+from specviz.figures.theme import GRID, LEGEND
 from specviz.speed.records.estimate import Estimate
 
 
@@ -24,12 +24,6 @@ def build_error_bars(estimates: Iterable[Estimate], **style: Any) -> dict[str, A
     known = list(estimates)
     less, more = [one.value - one.low for one in known], [one.high - one.value for one in known]
     return {"type": "data", "symmetric": False, "array": more, "arrayminus": less} | style
-
-
-def build_hatching(kind: str) -> dict[str, Any]:
-    """Build the marker of bars that show rejections, or another distribution than the target's."""
-    pattern = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}
-    return {"color": getattr(MEANINGS["rejected"], kind), "pattern": pattern}
 
 
 def escape_label(text: str) -> str:

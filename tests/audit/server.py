@@ -128,7 +128,13 @@ class Server(ThreadingHTTPServer):
 @contextmanager
 def run_server(**switches: Any):
     """A running server."""
-    server = Server(Switches(**switches))
+    with run_in_thread(Server(Switches(**switches))) as server:
+        yield server
+
+
+@contextmanager
+def run_in_thread(server: ThreadingHTTPServer):
+    """Serve until the block ends."""
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
         yield server

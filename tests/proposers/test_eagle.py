@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.__main__ import main
-from specviz.decoding.engine import advance_prefix, decode, sample_target_only, step
+from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.methods import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import check_pair_along_text
@@ -43,7 +43,7 @@ from specviz.verification.warp import build_one_hot, warp
 from tests.evidence.test_analytic import HELD_OUT
 from tests.models.test_cache import build_network
 from tests.pairs import build_tiny_model
-from tests.rounds import enumerate_written
+from tests.rounds import enumerate_written, run_three_rounds
 from tests.tables import RecordingRandomness, draw_distribution, model
 from tests.tables import pair as tables
 
@@ -259,16 +259,6 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(double_pair, allowed_folder, m
     together = run_three_rounds(double_pair, settings, rows)
     for index, row in enumerate(rows):
         assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double_pair, settings, [row])]
-
-
-def run_three_rounds(pair, settings, rows) -> list[list[tuple]]:
-    target, proposer = open_proposer(pair, settings)
-    found = []
-    for _ in range(3):
-        rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
-        found.append([([(d.token, d.parent, d.accepted) for d in one.proposals], one.committed) for one in rounds])
-        rows = [advance_prefix(row, one) for row, one in zip(rows, rounds, strict=True)]
-    return found
 
 
 def test_a_row_of_one_token_gets_no_draft_tokens(pair, allowed_folder):

@@ -6,7 +6,7 @@ number is met twice.
 import pytest
 import torch
 
-from specviz.decoding.engine import advance_prefix, decode, sample_target_only, step
+from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.errors import SettingsError
@@ -21,6 +21,7 @@ from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw_tokens
 from specviz.verification.token import TokenRule
 from tests.proposer_cases import CASES
+from tests.rounds import run_three_rounds
 from tests.tables import RecordingRandomness
 
 LARGER = {
@@ -139,17 +140,6 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double_pair):
     together = run_three_rounds(double_pair, settings, rows)
     for index, row in enumerate(rows):
         assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double_pair, settings, [row])]
-
-
-def run_three_rounds(double, settings, rows) -> list[list[tuple]]:
-    """Three rounds of rows as one batch: for each, what was drafted below which node, what was accepted, what was written."""
-    target, proposer = open_proposer(double, settings)
-    found = []
-    for _ in range(3):
-        rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
-        found.append([([(d.token, d.parent, d.accepted) for d in one.proposals], one.committed) for one in rounds])
-        rows = [advance_prefix(row, one) for row, one in zip(rows, rounds, strict=True)]
-    return found
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -7,17 +7,14 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from specviz.cli.bench.table import add_length_options, add_runs_option
-from specviz.cli.common.options import add_pair_options, load_models, read_settings
-from specviz.cli.common.output import add_format_option, format_machine, print_record
+from specviz.cli.bench.table import add_measurement_options
+from specviz.cli.common.options import load_models, read_settings
+from specviz.cli.common.output import format_machine, print_record
 from specviz.cli.common.progress import log_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_pair_options(parser)
-    add_length_options(parser)
-    add_runs_option(parser, "a third of the runs of each cost")
-    add_format_option(parser)
+    add_measurement_options(parser, "a third of the runs of each cost")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,17 +6,14 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from specviz.cli.bench.table import add_length_options, add_runs_option
-from specviz.cli.common.options import add_pair_options, load_models, read_settings
-from specviz.cli.common.output import add_format_option, format_estimate, format_machine, print_record
+from specviz.cli.bench.table import add_measurement_options
+from specviz.cli.common.options import load_models, read_settings
+from specviz.cli.common.output import format_estimate, format_machine, print_record
 from specviz.cli.common.progress import log_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_pair_options(parser)
-    add_length_options(parser)
-    add_runs_option(parser, "interleaved runs after one that warms up")
-    add_format_option(parser)
+    add_measurement_options(parser, "interleaved runs after one that warms up")
 
 
 def run(options: argparse.Namespace) -> int:

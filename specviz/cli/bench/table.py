@@ -39,6 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format_option(parser)
 
 
+def add_measurement_options(parser: argparse.ArgumentParser, runs: str) -> None:
+    """Add the options of a measurement of one pair. runs: what is repeated."""
+    add_pair_options(parser)
+    add_length_options(parser)
+    add_runs_option(parser, runs)
+    add_format_option(parser)
+
+
 def add_length_options(parser: argparse.ArgumentParser) -> None:
     """Add the draft length and the tokens after each prompt."""
     add_setting(parser.add_argument, "gamma", default=FASTEST_GAMMA, low=1)

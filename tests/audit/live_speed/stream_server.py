@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.audit.server import run_in_thread
+
 ROUND = (3, 1, 2, 3, 1)  # tokens of the rounds of a text, again and again; mean 2
 
 
@@ -54,12 +56,8 @@ def streaming(**switches: Any):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads, server.switches, server.seen = True, Switches(**switches), Seen()
     server.url, server.lock = f"http://127.0.0.1:{server.server_address[1]}/v1", threading.Lock()
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
+    with run_in_thread(server):
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.fresh import run_fresh
+from tests.fresh import REFUSE_TORCH, run_fresh
 
 # Each piece of work of each page, in a process where torch cannot be imported and its import has not ended.
 CODE = """
@@ -12,12 +12,6 @@ import importlib, inspect, json, sys
 from pathlib import Path
 from unittest.mock import MagicMock
 
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "transformers", "safetensors", "tokenizers"):
-            raise ImportError(f"{name} is not wanted here")
-
-sys.meta_path.insert(0, Refuse())
 from specviz.settings import Settings
 from specviz.web.jobs import cache, warmup
 
@@ -56,7 +50,7 @@ print(json.dumps(found))
 
 
 def test_no_work_of_a_page_imports_the_models_libraries_before_they_are_there():
-    done = run_fresh(CODE)
+    done = run_fresh(REFUSE_TORCH + CODE)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) >= 18

@@ -20,18 +20,13 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.web.common import page_head, session
 from specviz.web.jobs import cache, warmup
 from specviz.web.one_round.state import OneRoundState
-from tests.fresh import run_fresh
+from tests.fresh import REFUSE_TORCH, run_fresh
 from tests.pages import check_pair_in_panel, open_panel
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[3]
 NO_TORCH = """
 import json, sys, time
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "transformers", "safetensors", "tokenizers"):
-            raise ImportError(f"{name} is not wanted here")
-sys.meta_path.insert(0, Refuse())
 from pathlib import Path
 from streamlit.testing.v1 import AppTest
 from specviz.web.jobs import cache
@@ -86,7 +81,7 @@ def read_sentences(app: AppTest) -> str:
 
 
 def test_the_first_paint_needs_neither_torch_nor_weights(opening):
-    done = run_fresh(NO_TORCH, str(opening))
+    done = run_fresh(REFUSE_TORCH + NO_TORCH, str(opening))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen.pop("steps") > 1
