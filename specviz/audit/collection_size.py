@@ -9,6 +9,7 @@ from specviz.settings import check_declared, declare_count, declare_number
 
 SEED_REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
 PROBE_REGION = 2  # the region of the probes
+MOST_SAMPLES = 1_000_000  # of a server
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class CollectionSize:
         arm: 0 or 1, of two files that are compared.
     """
 
-    samples: int = declare_count(20_000, 1, 1_000_000, "samples of each server")
+    samples: int = declare_count(20_000, 1, MOST_SAMPLES, "samples of each server")
     concurrency: int = declare_count(8, 1, 256, "requests at a time")
     choices: int = declare_count(1, 1, 128, "samples of a request, where the server gives several")
     seed: int = 7

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from specviz.audit.collect import CollectionJob, CollectionRecord, collect_samples, count_kept_lines, read_record
-from specviz.audit.collection_size import PROBE_REGION, CollectionSize, compute_first_seed
+from specviz.audit.collection_size import MOST_SAMPLES, PROBE_REGION, CollectionSize, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
 from specviz.audit.reproduction import ReproducibleRequest
 from specviz.audit.sampling_request import SamplingRequest
+from specviz.errors import SettingsError
 from specviz.evidence.report import seal
 from specviz.evidence.sample_file_reports import FEWEST_DF
 from specviz.evidence.tests import CELLS, MARGIN, TestPlan
@@ -37,10 +38,19 @@ def count_needed_samples(tv: float, length: int, two_files: bool) -> int:
     return TestPlan.for_distance(1, length, tv).needed
 
 
-def describe_needed_samples(tv: float, length: int, two_files: bool) -> str:
-    """What is known before the first request to a server."""
-    each = " of each server" if two_files else ""
-    return f"A total variation of {tv:g} needs {count_needed_samples(tv, length, two_files):,} samples{each} to be detected with power {POWER:.0%}."
+def choose_sample_count(tv: float, length: int, two_files: bool) -> int:
+    """As many samples as detect ``tv``. Raises SettingsError where that is more than a collection may have."""
+    needed, most = count_needed_samples(tv, length, two_files), MOST_SAMPLES
+    if needed > most:
+        raise SettingsError("min-tv", tv, f"larger: it needs {needed:,} samples, and at most {most:,} are collected")
+    return needed
+
+
+def describe_needed_samples(tv: float, length: int, two_files: bool, samples: int) -> str:
+    """What is known before the first request to a server. samples: of each file."""
+    each, needed = " of each server" if two_files else "", count_needed_samples(tv, length, two_files)
+    few = f' With {samples:,} an exact server ends with the verdict "too few samples".' if samples < needed else ""
+    return f"A total variation of {tv:g} needs {needed:,} samples{each} to be detected with power {POWER:.0%}.{few}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_setting(add, SAMPLE_TOKENS, default=int(SAMPLE_TOKENS.high), help="tokens of a sample that are tested")
     longer = "tokens to ask for, where a server drafts only in longer requests (default: --max-new-tokens)"
     add_count(add, "max-tokens", 1, MAX_TOKENS, longer)
-    add_declared(add, CollectionSize, "samples")
+    add_declared(add, CollectionSize, "samples", default=None, shown="as many as --min-tv needs")
+    add("--plan", action="store_true", help="check the server, print how many samples and minutes the audit takes, and end")
     add_declared(add, SamplingEffort, "min_tv", default=DEFAULT_MIN_TV)
     group = parser.add_argument_group("the reference: local weights, or a second server").add_argument
     group("--pair", help="name of a pair that comes with the project: its target's exact distribution is the reference")
@@ -75,18 +76,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from specviz.audit import verdict
-    from specviz.audit.target import add_server_records
+    from specviz.audit.target import add_server_records, choose_sample_count
     from specviz.evidence.sample_files import read_samples
     from specviz.export.folder import check_writable
     from specviz.export.report import write_certificate
 
     settings = read_audit_settings(options)
+    two_files = not has_local_reference(options)
+    options.samples = options.samples or choose_sample_count(options.min_tv, options.max_new_tokens, two_files)
     folder = options.out or Path(name_folder("audit", options.url))
     check_writable(folder / "certificate" if folder.is_dir() else folder)
     pair = load_models(settings) if has_local_reference(options) else None
     targets = build_targets(options, settings, pair)
     try:
-        records = _collect_samples(targets, options, folder, pair)
+        _prepare_servers(targets, options, folder, pair)
+        if options.plan:
+            print("\n".join(target.preparation.summary for target in targets))
+            return 0
+        records = _collect_samples(targets, folder)
     finally:
         for target in targets:
             target.endpoint.close()
@@ -180,18 +187,16 @@ def read_json_object(text: str, name: str) -> dict[str, Any]:
     return found
 
 
-def _collect_samples(
-    targets: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None
-) -> list[CollectionRecord]:
-    """Prepare every server, print what to expect, and fill the sample files. Returns the records beside them."""
-    from specviz.audit.collect import collect_samples
+def _prepare_servers(targets: list[AuditTarget], options: argparse.Namespace, folder: Path, pair: LoadedPair | None) -> None:
+    """Prepare every server and print what to expect. Raises EvidenceError where samples would show nothing."""
     from specviz.audit.target import describe_needed_samples
 
-    log_line(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None))
+    log_line(describe_needed_samples(options.min_tv, options.max_new_tokens, pair is None, options.samples))
     ready = []
     for target in targets:
         ready.append(target.prepare(folder, options.min_tv, pair, Progress(urlsplit(target.endpoint.url).netloc)))
-        log_line(ready[-1].summary)
+        if not options.plan:
+            log_line(ready[-1].summary)
         if pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != options.max_new_tokens:
             allowed = f"{options.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
             raise SettingsError("max-tokens", options.max_tokens, allowed)
@@ -202,6 +207,12 @@ def _collect_samples(
         )
     if (blocking := [check.sentence for one in ready for check in one.blocking]) and not options.ignore_checks:
         raise EvidenceError(f"{' '.join(blocking)} Samples would show nothing; --ignore-checks collects them all the same.")
+
+
+def _collect_samples(targets: list[AuditTarget], folder: Path) -> list[CollectionRecord]:
+    """Fill the sample files. Returns the records beside them."""
+    from specviz.audit.collect import collect_samples
+
     try:
         return collect_samples([target.build_job(folder) for target in targets], Progress("samples"))
     except KeyboardInterrupt as stop:

@@ -12,7 +12,15 @@ import numpy as np
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import TARGET, build_decoder
 from specviz.evidence.report import SCHEMA, seal
-from specviz.evidence.sample_files import Sample, SampleFile, convert_to_samples, find_period, join_names, refuse_repeats
+from specviz.evidence.sample_files import (
+    Sample,
+    SampleFile,
+    convert_to_samples,
+    describe_running_on,
+    find_period,
+    join_names,
+    refuse_repeats,
+)
 from specviz.evidence.scores import score_samples
 from specviz.evidence.session import Session
 from specviz.evidence.tests import TestPlan
@@ -46,12 +54,12 @@ def report_against_weights(
         SettingsError: If it was sampled from another distribution.
     """
     samples, ids = convert_to_samples(file, settings, pair.vocabulary, pair.eos_token_ids), pair.encode(settings.prompt)
-    note = ""
+    note = describe_running_on(samples, pair.eos_token_ids)
     if find_period(file.samples) < len(samples):
         checkpoint = scale_progress(on_progress, 0.0, 0.0)  # shows no progress, but lets the work be stopped
         with np.errstate(divide="ignore"):
             scores = score_samples(pair.open(settings)[0], None, ids, samples, pair.eos_token_ids, checkpoint)
-            note = refuse_repeats(file, np.nansum(np.log(scores.mass), axis=1).tolist())
+            note = " ".join(filter(None, (note, refuse_repeats(file, np.nansum(np.log(scores.mass), axis=1).tolist()))))
     decoder = build_decoder(TARGET, pair, settings, ids)
     decoder = replace(decoder, name=FILE, label=file.name, engine_only="its samples come from a file")
     session = Session(decoder)

@@ -19,6 +19,7 @@ import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import MAX_SHOWN, EvidenceError, SettingsError
+from specviz.evidence.scores import find_tokens_after_end
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import format_count
@@ -170,7 +171,8 @@ def convert_to_samples(file: SampleFile, settings: Settings, vocabulary: int, eo
     """The samples as token ids, truncated to ``settings.max_new_tokens``, ready to be tested against a distribution.
 
     If a sample says that it ended by itself but has no end-of-sequence token, the token is added, provided that there is only one.
-    Raises EvidenceError if a sample is too short and did not end, or continues after its end.
+    Tokens after an end token stay: they are evidence (``describe_running_on``).
+    Raises EvidenceError if a sample is too short and did not end.
     """
     if not file.tokens:
         raise EvidenceError(
@@ -193,12 +195,7 @@ def convert_to_samples(file: SampleFile, settings: Settings, vocabulary: int, eo
 
 
 def _truncate(sample: Sequence[int], stop: str, length: int, eos_token_ids: frozenset[int], where: str) -> Sequence[int]:
-    end = next((place for place, token in enumerate(sample) if token in eos_token_ids), None)
-    if end is not None:
-        if end + 1 < len(sample):
-            raise EvidenceError(f"{where} continues after the token {sample[end]}, which ends a text.")
-        return sample
-    if len(sample) == length:
+    if len(sample) == length or any(token in eos_token_ids for token in sample):
         return sample
     if stop in ENDED and len(eos_token_ids) == 1:
         return (*sample, *eos_token_ids)
@@ -210,6 +207,14 @@ def _truncate(sample: Sequence[int], stop: str, length: int, eos_token_ids: froz
         f"{where} has {format_count(len(sample), 'token')} and the stop reason {stop[:MAX_SHOWN]!r}; {length} are needed, "
         f'or the reason "stop". Collect longer samples, or ask for a smaller length.'
     )
+
+
+def describe_running_on(samples: Samples, eos_token_ids: frozenset[int]) -> str:
+    """A sentence where samples go on after an end token, which an exact decoder never writes; else ''."""
+    rows = find_tokens_after_end(samples.tokens, eos_token_ids).any(1)
+    if not rows.any():
+        return ""
+    return f"{int(rows.sum()):,} of {format_count(len(rows), 'sample')} go on after the token that ends a text: an exact decoder never does."
 
 
 def refuse_other_settings(file: SampleFile, settings: Settings) -> None:

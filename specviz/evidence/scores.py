@@ -56,11 +56,17 @@ def score_samples(
     eos_token_ids: frozenset[int] = frozenset(),
     on_progress: ProgressCallback = ignore_progress,
 ) -> Scores:
-    """Score every sample. Without a draft ``favored`` and ``favored_mass`` stay empty. Cost: one distribution per distinct prefix."""
+    """Score every sample. Without a draft ``favored`` and ``favored_mass`` stay empty. Cost: one distribution per distinct prefix.
+
+    Tokens after an end token have mass 0: the target never writes them.
+    """
     rows, length = samples.tokens.shape
     scores, ids = Scores.empty(rows, length), torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
+    after_end = find_tokens_after_end(samples.tokens, eos_token_ids)
+    for found in (scores.mass, scores.below, scores.ending, *([scores.favored_mass] if draft is not None else [])):
+        found[after_end] = 0.0
     for place in range(length):
-        who = np.flatnonzero(samples.tokens[:, place] != NONE)
+        who = np.flatnonzero((samples.tokens[:, place] != NONE) & ~after_end[:, place])
         if not len(who):
             break
         paths, order, ends = group_rows(samples.tokens[who, :place])
@@ -74,6 +80,12 @@ def score_samples(
             _score_position(scores, (mine, place), group, samples.tokens[mine, place].astype(np.int64), p, q, ids)
             on_progress((place + where.stop / len(paths)) / length)
     return scores
+
+
+def find_tokens_after_end(tokens: np.ndarray, eos_token_ids: frozenset[int]) -> np.ndarray:
+    """Which tokens follow an end token in their sample, (N, L) bool. tokens: (N, L), NONE where there is none."""
+    ends = np.isin(tokens, sorted(eos_token_ids)) & (tokens != NONE)
+    return (ends.cumsum(1) - ends > 0) & (tokens != NONE)
 
 
 def _score_position(

@@ -11,7 +11,15 @@ from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import ServerProbe
 from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.audit.target import CollectionForecast, count_needed_samples, describe_needed_samples, format_duration, measure_rate
+from specviz.audit.target import (
+    CollectionForecast,
+    choose_sample_count,
+    count_needed_samples,
+    describe_needed_samples,
+    format_duration,
+    measure_rate,
+)
+from specviz.errors import SettingsError
 from specviz.evidence.tests import TestPlan
 from tests.audit.server import run_server
 
@@ -26,6 +34,18 @@ def test_the_number_that_is_named_shows_the_distance_and_one_in_ten_less_does_no
 
 def test_the_plan_of_the_tests_agrees_with_the_number_that_is_named():
     assert TestPlan.for_distance(count_needed_samples(0.02, 4, False), 4, 0.02).cells >= 16
+
+
+@pytest.mark.parametrize("two_files", [False, True])
+def test_as_many_samples_are_collected_as_the_distance_needs_and_too_few_are_said_before_the_first_request(two_files):
+    needed = choose_sample_count(0.05, 3, two_files)
+    assert needed == count_needed_samples(0.05, 3, two_files)
+    assert describe_needed_samples(0.05, 3, two_files, needed).endswith("with power 99%.")
+    assert f'With {needed - 1:,} an exact server ends with the verdict "too few' in describe_needed_samples(
+        0.05, 3, two_files, needed - 1
+    )
+    with pytest.raises(SettingsError, match=r"min-tv must be larger: it needs .* at most 1,000,000"):
+        choose_sample_count(0.0005, 3, two_files)
 
 
 def test_the_rate_of_a_server_is_that_of_its_answers():
@@ -57,8 +77,8 @@ def test_probes_keep_to_a_limited_rate():
 def test_a_forecast_counts_what_is_missing():
     one = CollectionForecast(20_000, 5_000, 4, 0.02, False, 50.0)
     assert one.seconds == 100.0
-    assert f"0.02 needs {one.needed:,} samples to be" in describe_needed_samples(0.02, 4, False)
-    assert "samples of each server" in describe_needed_samples(0.02, 4, True)
+    assert f"0.02 needs {one.needed:,} samples to be" in describe_needed_samples(0.02, 4, False, 20_000)
+    assert "samples of each server" in describe_needed_samples(0.02, 4, True, 20_000)
     assert f"0.02 needs {one.needed:,}" in CollectionForecast(100, 100, 4, 0.02, False, 50.0).sentence
     assert "needs" not in CollectionForecast(10**6, 100, 4, 0.02, False, 50.0).sentence
 

@@ -204,7 +204,6 @@ def test_a_bad_line_is_one_sentence_with_its_number(line, said):
     [
         ({"tokens": [3, 999]}, "line 21 holds the id 999, outside the vocabulary of 300 tokens"),
         ({"tokens": [3]}, "line 21 has 1 token and the stop reason 'length'; 2 are needed"),
-        ({"tokens": [0, 3]}, "line 21 continues after the token 0, which ends a text"),
     ],
 )
 def test_a_sample_that_cannot_be_compared_with_the_distribution_is_named(draw, said, pair):
@@ -212,6 +211,21 @@ def test_a_sample_that_cannot_be_compared_with_the_distribution_is_named(draw, s
     found = sample_files.parse_samples("\n".join(rows).encode(), "f.jsonl")
     with pytest.raises(EvidenceError, match=said):
         sample_files.convert_to_samples(found, Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_text_that_goes_on_after_its_end_token_is_rejected_with_certainty(served_samples, write_file, verify, tmp_path):
+    """Two of 1,500 samples are enough: an exact decoder writes none. The same samples, ended where they end, are consistent."""
+    draws = [draw for draw in served_samples["right"] if draw[0] != 0]
+    path = write_file(lines([*draws, [0], [0]]))
+    assert verify("--sample-file", path, "--prompt", PROMPT, "--min-tv", "0.2")[0] == 0
+    path = write_file(lines([*draws, [0, 5], [0, 0]]))
+    code, out, _ = verify("--sample-file", path, "--prompt", PROMPT, "--min-tv", "0.2", "--format", "json")
+    report = json.loads(out)
+    assert code == 1 and report["verdict"] == "rejected"
+    assert report["note"].startswith(f"2 of {len(draws) + 2:,} samples go on after the token that ends a text")
+    transform = next(test for test in report["answers"][0]["tests"] if test["name"] == "probability transform")
+    assert transform["p_value"] == 0.0 and "2 draws had probability 0" in transform["note"]
 
 
 def test_a_text_that_ended_by_itself_gets_the_token_that_ends_texts(pair):
