@@ -256,7 +256,7 @@ class Endpoint:
     def _stream_once(self, path: str, body: Mapping[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:
         where, began, size, rest, found = self._format_address(path), time.monotonic(), 0, b"", False
         content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        patience = httpx2.Timeout(self.timeout, connect=min(CONNECT_TIMEOUT, self.timeout))
+        patience = httpx2.Timeout(self.limits.timeout, connect=min(CONNECT_TIMEOUT, self.limits.timeout))
         headers = {"Content-Type": JSON, "Accept": EVENT_STREAM}
         try:
             with self._client.stream(
@@ -280,7 +280,7 @@ class Endpoint:
                         raise RequestCancelledError("The work was stopped.")
                     if size > MAX_ANSWER_BYTES:
                         raise EndpointError(f"{where} answered with more than {MAX_ANSWER_BYTES >> 20} MB.")
-                    if now - began > self.timeout:
+                    if now - began > self.limits.timeout:
                         raise httpx2.ReadTimeout("the answer does not end")
                     *lines, rest = (rest + piece).split(b"\n")
                     for line in lines:
@@ -294,7 +294,7 @@ class Endpoint:
                     raise EndpointError(f"{where} closed its stream without an event.")
         except httpx2.TimeoutException as error:
             self._count("timeouts")
-            raise EndpointError(f"{where} did not finish an answer within {self.timeout:g} s.") from error
+            raise EndpointError(f"{where} did not finish an answer within {self.limits.timeout:g} s.") from error
         except httpx2.HTTPError as error:
             self._count("connection_errors")
             said = f"broke the connection ({_sanitize(str(error)) or type(error).__name__})"
