@@ -70,7 +70,7 @@ def test_texts_are_compared_whole_so_a_longer_request_is_refused_before_the_firs
 
 
 def test_a_plan_says_how_many_samples_and_how_long_and_collects_none(pair, local_pair, capsys, tmp_path):
-    with serving(drafts=True, **of_pair(pair)) as server:
+    with run_server(drafts=True, **answer_from_pair(pair)) as server:
         words = [
             "--prompt",
             "Once upon",
@@ -100,8 +100,8 @@ def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
 @pytest.mark.usefixtures("no_pictures")
 def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys, tmp_path):
     """A sample in 159 ends in its first two tokens, so 600 samples miss that with a probability of 0.02; the seed is the default."""
-    switches = of_pair(pair) | {"end": -1}
-    with serving(drafts=True, **switches) as server:
+    switches = answer_from_pair(pair) | {"end": -1}
+    with run_server(drafts=True, **switches) as server:
         words = ["--max-new-tokens", "3", "--samples", "600", "--out", str(tmp_path / "a"), "--format", "json"]
         code = main(["audit", server.url, *ASKED, *local_pair, *words])
     report = json.loads(capsys.readouterr().out)
