@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { ticks } from "../../assets/components/whole_text/tracks.js";
+import { listTicks } from "../../assets/components/whole_text/tracks.js";
 import { withParameters } from "../../assets/components/lib/address.js";
 import { glyphLine } from "../../assets/components/lib/glyphs.js";
 import { isElsewhere } from "../../assets/components/lib/keys.js";
@@ -64,7 +64,7 @@ test("a token is one line of text, cut by characters and never through one", () 
 
 test("a clock has three to six round moments, from 0 to at most its end", () => {
   for (const end of [0.013, 0.4, 1, 3.7, 12, 61, 5000]) {
-    const found = ticks(end);
+    const found = listTicks(end);
     assert.ok(found.length >= 3 && found.length <= 6, `${end}: ${found}`);
     assert.ok(found[0] === 0 && found.at(-1) <= end * (1 + 1e-9));
     assert.match((found[1] / 10 ** Math.floor(Math.log10(found[1]) + 1e-9)).toFixed(6), /^(1|2|5)\.0+$|^10\.0+$/);

@@ -3,40 +3,40 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { roomsFor } from "../../assets/components/one_round/panel.js";
+import { shareRoom } from "../../assets/components/one_round/panel.js";
 import { uniformBars } from "../../assets/components/one_round/bars.js";
 import { nudged } from "../../assets/components/one_round/uniform.js";
-import { cursorParameter, stepIndex, patience, stepped, within } from "../../assets/components/one_round/cursor.js";
-import { frameOf, standing, verdict, whatIf } from "../../assets/components/one_round/fate.js";
-import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/plan.js";
+import { formatCursor, findStep, patience, moveCursor, clampCursor } from "../../assets/components/one_round/cursor.js";
+import { describeFrame, getChipState, isAccepted, compareMoved } from "../../assets/components/one_round/decisions.js";
+import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
 import written from "../written_cases.json" with { type: "json" };
 
 const RUN = [3, 1, 4].map((count) => ({ steps: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));
 
 test("a cursor outside the run stands at the nearest place", () => {
-  assert.deepEqual(within(RUN, 9, 0), { round: 2, step: 0 });
-  assert.deepEqual(within(RUN, -2, -5), { round: 0, step: 0 });
-  assert.deepEqual(within(RUN, 0, Infinity), { round: 0, step: 2 });
-  assert.deepEqual(within(RUN, 2, 99), { round: 2, step: 3 });
-  assert.deepEqual(within(RUN, "1", undefined), { round: 1, step: 0 });
+  assert.deepEqual(clampCursor(RUN, 9, 0), { round: 2, step: 0 });
+  assert.deepEqual(clampCursor(RUN, -2, -5), { round: 0, step: 0 });
+  assert.deepEqual(clampCursor(RUN, 0, Infinity), { round: 0, step: 2 });
+  assert.deepEqual(clampCursor(RUN, 2, 99), { round: 2, step: 3 });
+  assert.deepEqual(clampCursor(RUN, "1", undefined), { round: 1, step: 0 });
 });
 
 test("steps visit every step of the run in order, and back", () => {
   const there = [{ round: 0, step: 0 }];
-  for (let at = there[0]; (at = stepped(RUN, at, 1)); ) there.push(at);
+  for (let at = there[0]; (at = moveCursor(RUN, at, 1)); ) there.push(at);
   assert.deepEqual(there.map(({ round, step }) => `${round}.${step}`), ["0.0", "0.1", "0.2", "1.0", "2.0", "2.1", "2.2", "2.3"]);
   const back = [there.at(-1)];
-  for (let at = back[0]; (at = stepped(RUN, at, -1)); ) back.push(at);
+  for (let at = back[0]; (at = moveCursor(RUN, at, -1)); ) back.push(at);
   assert.deepEqual(back.reverse(), there);
 });
 
 test("the address of a cursor is the one that Python reads", () => {
-  for (const [at, text] of written.cursors) assert.equal(cursorParameter(at), text);
+  for (const [at, text] of written.cursors) assert.equal(formatCursor(at), text);
 });
 
 test("a step is found by its kind and token", () => {
-  assert.equal(stepIndex(RUN[2], "look", 1), 2);
-  assert.equal(stepIndex(RUN[2], "look", 9), undefined);
+  assert.equal(findStep(RUN[2], "look", 1), 2);
+  assert.equal(findStep(RUN[2], "look", 9), undefined);
 });
 
 test("a longer sentence stays longer, up to ten seconds", () => {
@@ -69,9 +69,9 @@ test("bars stay inside their plot and apart from each other, the rest a little f
 });
 
 test("a long name takes the room that a short neighbor leaves, and neighbors never meet", () => {
-  assert.deepEqual(roomsFor([20, 60, 20], [0, 50, 100]), [20, 60, 20]);
-  assert.deepEqual(roomsFor([20, 90, 20], [0, 50, 100]), [20, 70, 20]);
-  const wanted = [80, 10, 95, 60, 60, 12], middles = [0, 50, 100, 150, 200, 250], rooms = roomsFor(wanted, middles);
+  assert.deepEqual(shareRoom([20, 60, 20], [0, 50, 100]), [20, 60, 20]);
+  assert.deepEqual(shareRoom([20, 90, 20], [0, 50, 100]), [20, 70, 20]);
+  const wanted = [80, 10, 95, 60, 60, 12], middles = [0, 50, 100, 150, 200, 250], rooms = shareRoom(wanted, middles);
   for (let i = 0; i + 1 < rooms.length; i += 1) assert.ok((rooms[i] + rooms[i + 1]) / 2 < middles[i + 1] - middles[i], String(rooms));
   rooms.forEach((room, i) => assert.ok(room > 0 && room <= wanted[i]));
 });
@@ -99,34 +99,34 @@ test("keys move u in hundredths and tenths, from 0 to below 1", () => {
 const CHIP = { fate: "accepted", threshold: 0.6, ifAccepted: "accepted", ifRejected: "rejected", appears: 1, decided: 4 };
 
 test("without a hand on it the rule's word stands; with one, the side of the threshold, strictly below it", () => {
-  assert.equal(verdict(CHIP, null), true);
-  assert.equal(verdict({ ...CHIP, fate: "rejected" }, null), false);
-  assert.equal(verdict(null, null), false);
-  assert.equal(verdict(CHIP, { u: 0.599 }), true);
-  assert.equal(verdict(CHIP, { u: 0.6 }), false);
-  assert.equal(verdict({ ...CHIP, ifRejected: null }, { u: 0.999 }), true); // p >= q: accepted by every u
-  assert.equal(verdict({ ...CHIP, ifAccepted: null }, { u: 0 }), false); // p = 0: rejected by every u
+  assert.equal(isAccepted(CHIP, null), true);
+  assert.equal(isAccepted({ ...CHIP, fate: "rejected" }, null), false);
+  assert.equal(isAccepted(null, null), false);
+  assert.equal(isAccepted(CHIP, { u: 0.599 }), true);
+  assert.equal(isAccepted(CHIP, { u: 0.6 }), false);
+  assert.equal(isAccepted({ ...CHIP, ifRejected: null }, { u: 0.999 }), true); // p >= q: accepted by every u
+  assert.equal(isAccepted({ ...CHIP, ifAccepted: null }, { u: 0 }), false); // p = 0: rejected by every u
 });
 
 test("a moved u that changes the fate changes what comes after it, and nothing before", () => {
-  const same = whatIf(CHIP, { u: 0.1, node: 1 });
-  const other = whatIf(CHIP, { u: 0.9, node: 1 });
+  const same = compareMoved(CHIP, { u: 0.1, node: 1 });
+  const other = compareMoved(CHIP, { u: 0.9, node: 1 });
   assert.deepEqual([same, other], [{ node: 1, accepted: true, changed: false }, { node: 1, accepted: false, changed: true }]);
-  assert.equal(whatIf(CHIP, null), null);
-  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, other)), ["accepted", "rejected", "unchecked"]);
-  assert.deepEqual([0, 1, 2].map((i) => standing({ ...CHIP, fate: "rejected" }, i, 9, { node: 1, accepted: true, changed: true })), ["rejected", "accepted", "pending"]);
-  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, same)), ["accepted", "accepted", "accepted"]);
+  assert.equal(compareMoved(CHIP, null), null);
+  assert.deepEqual([0, 1, 2].map((i) => getChipState(CHIP, i, 9, other)), ["accepted", "rejected", "unchecked"]);
+  assert.deepEqual([0, 1, 2].map((i) => getChipState({ ...CHIP, fate: "rejected" }, i, 9, { node: 1, accepted: true, changed: true })), ["rejected", "accepted", "pending"]);
+  assert.deepEqual([0, 1, 2].map((i) => getChipState(CHIP, i, 9, same)), ["accepted", "accepted", "accepted"]);
 });
 
 test("a chip comes, waits and is decided", () => {
-  assert.deepEqual([0, 1, 3, 4, 9].map((step) => standing(CHIP, 0, step, null)), ["ghost", "draft", "draft", "accepted", "accepted"]);
+  assert.deepEqual([0, 1, 3, 4, 9].map((step) => getChipState(CHIP, 0, step, null)), ["ghost", "draft", "draft", "accepted", "accepted"]);
 });
 
 test("the end of a round shows the picture of how it ended", () => {
-  assert.equal(frameOf("tally", { kind: "residual" }).kind, "draw");
-  assert.equal(frameOf("stop", { kind: "bonus" }).kind, "bonus");
-  assert.equal(frameOf("tally", null).kind, "uniform");
-  assert.deepEqual([frameOf("draft").p, frameOf("look").slab, frameOf("lift").lifted, frameOf("residual").landed, frameOf("draw").drawn], [false, true, true, true, true]);
+  assert.equal(describeFrame("tally", { kind: "residual" }).kind, "draw");
+  assert.equal(describeFrame("stop", { kind: "bonus" }).kind, "bonus");
+  assert.equal(describeFrame("tally", null).kind, "uniform");
+  assert.deepEqual([describeFrame("draft").p, describeFrame("look").slab, describeFrame("lift").lifted, describeFrame("residual").landed, describeFrame("draw").drawn], [false, true, true, true, true]);
 });
 
 test("before a bonus each bar is a threshold with its u, numbered where names have no room", () => {

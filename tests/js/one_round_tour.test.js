@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { fillStop, stopAt, tourPlaces } from "../../assets/components/one_round/tour.js";
+import { fillStop, stopAt, findTourPlaces } from "../../assets/components/one_round/tour.js";
 
 const step = (kind, node = null) => ({ kind, node });
 const PLAIN = { steps: [step("draft", 0), step("pass"), step("look", 0), step("uniform", 0), step("bonus"), step("tally")] };
@@ -12,13 +12,13 @@ const REJECTED = { steps: [step("draft", 0), step("draft", 1), step("pass"), ste
 const STOPS = ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "tally"].map((kind) => ({ kind }));
 
 test("the tour stands on the first round with a replacement, at the token that was rejected", () => {
-  assert.deepEqual(tourPlaces([PLAIN, REJECTED], STOPS), { round: 1, node: 1, places: [0, 2, 5, 6, 7, 8, 9, 10] });
+  assert.deepEqual(findTourPlaces([PLAIN, REJECTED], STOPS), { round: 1, node: 1, places: [0, 2, 5, 6, 7, 8, 9, 10] });
 });
 
 test("a run without such a round, or a page without stops, has no tour", () => {
-  assert.equal(tourPlaces([PLAIN], STOPS), null);
-  assert.equal(tourPlaces([], STOPS), null);
-  assert.equal(tourPlaces([REJECTED], []), null);
+  assert.equal(findTourPlaces([PLAIN], STOPS), null);
+  assert.equal(findTourPlaces([], STOPS), null);
+  assert.equal(findTourPlaces([REJECTED], []), null);
 });
 
 test("a step belongs to the last stop before it", () => {

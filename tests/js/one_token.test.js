@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { GRID, account, most, onGrid, outcome, withEntry } from "../../assets/components/lib/account.js";
-import { barParameters } from "../../assets/components/one_token/controls.js";
-import { additionOf, fitting, planPlot, topOf } from "../../assets/components/one_token/parts.js";
-import { edge, fourRules, threshold } from "../../assets/components/one_token/rules.js";
-import { twin } from "../../assets/components/one_token/words.js";
+import { GRID, computeAccount, findMost, roundToGrid, computeOutcomes, replaceEntry } from "../../assets/components/lib/arithmetic.js";
+import { formatBars } from "../../assets/components/one_token/controls.js";
+import { formatAddition, fitNumber, planPlot, chooseTop } from "../../assets/components/one_token/cards.js";
+import { computeEdge, compareRules, computeThreshold } from "../../assets/components/one_token/rules.js";
+import { describeHundred } from "../../assets/components/one_token/words.js";
 import cases from "../token_cases.json" with { type: "json" };
 import written from "../written_cases.json" with { type: "json" };
 
@@ -22,7 +22,7 @@ const slotsOf = ({ p, q }) => p.map((x, i) => ({ p: x, q: q[i] }));
 test("overlap, residual and what replaces a rejected token are the production rule's", () => {
   assert.ok(cases.length > 30);
   for (const one of cases) {
-    const { rows, beta } = account(slotsOf(one));
+    const { rows, beta } = computeAccount(slotsOf(one));
     near(beta, one.beta, ROUNDING, "beta");
     for (const key of ["accepted", "share", "replaced"]) rows.forEach((row, i) => near(row[key], one[key][i], ROUNDING, key));
   }
@@ -30,7 +30,7 @@ test("overlap, residual and what replaces a rejected token are the production ru
 
 test("accepted and replaced make p, whatever q is", () => {
   for (const one of cases) {
-    const { rows, error } = account(slotsOf(one));
+    const { rows, error } = computeAccount(slotsOf(one));
     rows.forEach((row, i) => near(row.sum, one.p[i], ROUNDING, "sum"));
     assert.ok(error <= 4.5e-16, String(error));
     assert.equal(error, Math.max(...rows.map(({ difference }) => Math.abs(difference))));
@@ -39,7 +39,7 @@ test("accepted and replaced make p, whatever q is", () => {
 
 test("four exact rules accept what Python enumerates, and all write p", () => {
   for (const one of cases) {
-    const found = fourRules(one.p, one.q);
+    const found = compareRules(one.p, one.q);
     assert.deepEqual(found.map(({ rule }) => rule).sort(), Object.keys(one.rules).sort());
     for (const { rule, first, both, accepted, error } of found) {
       near(first, one.rules[rule][0], ROUNDING, rule);
@@ -55,12 +55,12 @@ test("acceptance bounds of the token and the block rule are those of verificatio
   for (const { p, q, bounds } of cases) {
     q.forEach((qa, a) => {
       if (qa === 0) return;
-      const w1 = threshold(p[a], qa);
+      const w1 = computeThreshold(p[a], qa);
       near(w1, bounds.w1[a], ROUNDING, "w1");
-      near(edge(w1, p.reduce((sum, x, i) => sum + Math.max(0, w1 * x - q[i]), 0)), bounds.h1[a], 1e-12, "h1"); // two sums that nearly cancel
+      near(computeEdge(w1, p.reduce((sum, x, i) => sum + Math.max(0, w1 * x - q[i]), 0)), bounds.h1[a], 1e-12, "h1"); // two sums that nearly cancel
       q.forEach((qb, b) => {
         if (qb === 0) return;
-        near(threshold(w1 * p[b], qb), bounds.h2[a][b], ROUNDING, "h2");
+        near(computeThreshold(w1 * p[b], qb), bounds.h2[a][b], ROUNDING, "h2");
         compared += 1;
       });
     });
@@ -69,16 +69,16 @@ test("acceptance bounds of the token and the block rule are those of verificatio
 });
 
 test("a recorded rest brings the overlap and the residual of its own tokens", () => {
-  const { rows, beta } = account([{ p: 0.5, q: 0.7 }, { p: 0.5, q: 0.3, overlap: 0.2, residual: 0.3 }]);
+  const { rows, beta } = computeAccount([{ p: 0.5, q: 0.7 }, { p: 0.5, q: 0.3, overlap: 0.2, residual: 0.3 }]);
   near(beta, 0.7, ROUNDING, "beta");
   near(rows[1].replaced, 0.3, ROUNDING, "replaced");
 });
 
 test("probabilities are shared out in whole ten-thousandths as in Python", () => {
   for (const [parts, whole, text] of written.shares) {
-    const probs = onGrid(parts);
+    const probs = roundToGrid(parts);
     assert.deepEqual(probs.map((x) => Math.round(x * GRID)), whole);
-    assert.equal(barParameters({ preset: "usual", from: null, p: probs, q: probs }, { first: "usual", shared: true }).p, text);
+    assert.equal(formatBars({ preset: "usual", from: null, p: probs, q: probs }, { first: "usual", shared: true }).p, text);
   }
 });
 
@@ -86,7 +86,7 @@ test("a moved bar leaves a distribution on the grid, the others in proportion", 
   for (const { p } of cases.filter((_, i) => i % 3 === 0)) {
     for (let i = 0; i < p.length; i += 1) {
       for (const wanted of [0, 0.013, 0.5, 0.9999, 1, 1.7, -1]) {
-        const after = withEntry(p, i, wanted);
+        const after = replaceEntry(p, i, wanted);
         const whole = after.map((x) => Math.round(x * GRID));
         assert.equal(whole.reduce((a, b) => a + b), GRID);
         assert.deepEqual(whole.map((n) => n / GRID), after);
@@ -101,39 +101,39 @@ test("a moved bar leaves a distribution on the grid, the others in proportion", 
 test("an address holds what differs from the first preset, and a place only of a run that others have too", () => {
   const page = { first: "usual", shared: true };
   const nothing = { preset: null, from: null, p: null, q: null };
-  assert.deepEqual(barParameters({ preset: "usual", from: null, p: null, q: null }, page), nothing);
-  assert.deepEqual(barParameters({ preset: "equal", from: null, p: null, q: null }, page), { ...nothing, preset: "equal" });
-  assert.deepEqual(barParameters({ preset: "equal", from: "1.3", p: null, q: null }, page), { ...nothing, from: "1.3" });
-  assert.deepEqual(barParameters({ preset: "equal", from: "1.3", p: null, q: null }, { ...page, shared: false }), nothing);
-  assert.equal(barParameters({ preset: "usual", from: null, p: [0.4, 0.6], q: [0.125, 0.875] }, page).q, "12.5-87.5");
+  assert.deepEqual(formatBars({ preset: "usual", from: null, p: null, q: null }, page), nothing);
+  assert.deepEqual(formatBars({ preset: "equal", from: null, p: null, q: null }, page), { ...nothing, preset: "equal" });
+  assert.deepEqual(formatBars({ preset: "equal", from: "1.3", p: null, q: null }, page), { ...nothing, from: "1.3" });
+  assert.deepEqual(formatBars({ preset: "equal", from: "1.3", p: null, q: null }, { ...page, shared: false }), nothing);
+  assert.equal(formatBars({ preset: "usual", from: null, p: [0.4, 0.6], q: [0.125, 0.875] }, page).q, "12.5-87.5");
 });
 
 test("bars reach from the base to below the numbers over them, and the axis stays while one is lowered", () => {
   const plot = planPlot(400, 232, 5, 0.5);
   assert.ok(Math.abs(plot.base - 0.5 * plot.unit - plot.head) < 1e-9);
   assert.ok(plot.middle(4) + plot.wide / 2 < 400);
-  assert.deepEqual([[0.2, 0.25], [0.2, 0.26], [0.51, 0], [0.751, 0], [1, 0]].map(([p, q]) => topOf([p, q])), [0.25, 0.5, 0.75, 1, 1]);
+  assert.deepEqual([[0.2, 0.25], [0.2, 0.26], [0.51, 0], [0.751, 0], [1, 0]].map(([p, q]) => chooseTop([p, q])), [0.25, 0.5, 0.75, 1, 1]);
 });
 
 test("a replacement drawn from p or q is wrong wherever something is rejected, and the residual never is", () => {
   let told = 0;
   for (const one of cases) {
-    const sums = account(slotsOf(one));
+    const sums = computeAccount(slotsOf(one));
     for (const end of ["p", "q"]) {
-      const out = outcome(sums, end);
+      const out = computeOutcomes(sums, end);
       near(out.reduce((sum, row) => sum + row.sum, 0), 1, 8 * ROUNDING, "it is a distribution");
-      const furthest = out[most(out, ({ difference }) => Math.abs(difference))];
+      const furthest = out[findMost(out, ({ difference }) => Math.abs(difference))];
       out.forEach(({ difference }) => assert.ok(Math.abs(difference) <= Math.abs(furthest.difference)));
       if (end === "q" && sums.beta < 0.999) assert.ok(Math.abs(furthest.difference) > 1e-6, "redrawing from q is not exact"), (told += 1);
     }
-    outcome(sums, "residual").forEach(({ sum }, i) => near(sum, one.p[i], ROUNDING, "from the residual"));
-    outcome(sums, "").forEach(({ sum, replaced }, i) => assert.deepEqual([sum, replaced], [sums.rows[i].accepted, 0], "before an answer nothing is replaced"));
+    computeOutcomes(sums, "residual").forEach(({ sum }, i) => near(sum, one.p[i], ROUNDING, "from the residual"));
+    computeOutcomes(sums, "").forEach(({ sum, replaced }, i) => assert.deepEqual([sum, replaced], [sums.rows[i].accepted, 0], "before an answer nothing is replaced"));
   }
   assert.ok(told > 10);
 });
 
 test("a written sum adds up in the digits that it is written with", () => {
-  const written = (...three) => additionOf(...three).replaceAll("\u00a0", " ");
+  const written = (...three) => formatAddition(...three).replaceAll("\u00a0", " ");
   assert.equal(written(0.15, 0.25, 0.4), "0.15 + 0.25 = 0.40");
   assert.equal(written(0.1396, 0.0651, 0.2047), "0.140 + 0.065 = 0.205", "0.14 + 0.07 is not 0.20");
   assert.equal(written(0, 0.4, 0.4), "0 + 0.40 = 0.40");
@@ -146,8 +146,8 @@ test("the sentence counts draft tokens and what they become, and tells the answe
   const slots = [0.4, 0.3, 0.2, 0.07, 0.03].map((p, i) => ({ p, q: [0.15, 0.45, 0.25, 0.05, 0.1][i], glyphs: [{ t: words[i], k: "text" }] }));
   const texts = { twinCounts: "{accepted} {rejected}", twinOpen: "?", twinBecome: "{shares}", twinRedrawn: "{end}: {shares}", twinRight: "{excess}", twinWrong: "no", twinAll: "all" };
   const said = (end, shown = slots) => {
-    const sums = account(shown);
-    return twin({ sums, out: outcome(sums, end), slots: shown, texts, end }).replaceAll("\u00a0", " ");
+    const sums = computeAccount(shown);
+    return describeHundred({ sums, out: computeOutcomes(sums, end), slots: shown, texts, end }).replaceAll("\u00a0", " ");
   };
   assert.equal(said(""), "73 27 ?");
   assert.equal(said("residual"), "73 27 25 “mat”, 2 “roof” 0.27");
@@ -157,12 +157,12 @@ test("the sentence counts draft tokens and what they become, and tells the answe
 });
 
 test("numbers over neighboring bars never meet: a long one loses zeros, is said to be small, or is left to the table", () => {
-  assert.equal(fitting(0.0027, 60, 7.2), "0.0027");
-  assert.equal(fitting(0.0027, 39, 7.2), "<0.01");
-  assert.equal(fitting(0.0027, 20, 7.2), "");
-  assert.equal(fitting(0.49, 39, 7.2), "0.49");
-  assert.equal(fitting(0.03, 40, 7.2), "0.030");
-  assert.equal(fitting(0.03, 30, 7.2), "0.03");
-  assert.equal(fitting(0.052, 30, 7.2), "", "no number is cut");
-  assert.equal(fitting(0, 8, 7.2), "0");
+  assert.equal(fitNumber(0.0027, 60, 7.2), "0.0027");
+  assert.equal(fitNumber(0.0027, 39, 7.2), "<0.01");
+  assert.equal(fitNumber(0.0027, 20, 7.2), "");
+  assert.equal(fitNumber(0.49, 39, 7.2), "0.49");
+  assert.equal(fitNumber(0.03, 40, 7.2), "0.030");
+  assert.equal(fitNumber(0.03, 30, 7.2), "0.03");
+  assert.equal(fitNumber(0.052, 30, 7.2), "", "no number is cut");
+  assert.equal(fitNumber(0, 8, 7.2), "0");
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { asksToPresent, lapse, planPresentation } from "../../assets/components/lib/present.js";
+import { asksToPresent, formatLapse, planPresentation } from "../../assets/components/lib/present.js";
 
 test("the smallest type of 13 px stands as 24 on a projector of 1920 by 1080, and fills the window", () => {
   const { scale, width, height } = planPresentation(1920, 1080);
@@ -25,7 +25,7 @@ test("a window of another shape is filled in the shorter direction, a small one 
 });
 
 test("a clock counts minutes and seconds", () => {
-  assert.deepEqual([-5, 0, 999, 61_000, 3_725_000].map(lapse), ["0:00", "0:00", "0:00", "1:01", "62:05"]);
+  assert.deepEqual([-5, 0, 999, 61_000, 3_725_000].map(formatLapse), ["0:00", "0:00", "0:00", "1:01", "62:05"]);
 });
 
 test("only present=1 asks for the view", () => {

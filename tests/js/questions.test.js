@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { readAnswers, readQuestion, standing, withAnswer } from "../../assets/components/questions/answers.js";
+import { readAnswers, readQuestion, getStanding, addAnswer } from "../../assets/components/questions/answers.js";
 
 const QUESTIONS = [
   { key: "a", options: [{ right: false }, { right: true }, { right: false }] },
@@ -20,13 +20,13 @@ test("answers that were kept come back, and what fits no question does not", () 
 
 test("a right answer after a wrong one is told from one at the first try, and each is kept once", () => {
   let answers = {};
-  assert.equal(standing(QUESTIONS[0], answers), "open");
-  answers = withAnswer(answers, "a", 2);
-  assert.equal(standing(QUESTIONS[0], answers), "wrong");
-  answers = withAnswer(withAnswer(answers, "a", 1), "a", 1);
+  assert.equal(getStanding(QUESTIONS[0], answers), "open");
+  answers = addAnswer(answers, "a", 2);
+  assert.equal(getStanding(QUESTIONS[0], answers), "wrong");
+  answers = addAnswer(addAnswer(answers, "a", 1), "a", 1);
   assert.deepEqual(answers, { a: [2, 1] });
-  assert.equal(standing(QUESTIONS[0], answers), "later");
-  assert.equal(standing(QUESTIONS[1], withAnswer(answers, "b", 0)), "right");
+  assert.equal(getStanding(QUESTIONS[0], answers), "later");
+  assert.equal(getStanding(QUESTIONS[1], addAnswer(answers, "b", 0)), "right");
 });
 
 test("an address asks for a question by its number from 1, and for anything else there is a sentence", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { readCursor, readState } from "../../assets/components/static_site/links.js";
-import { leftOut } from "../../assets/components/static_site/frame.js";
+import { explainLeftOut } from "../../assets/components/static_site/frame.js";
 import cases from "../written_cases.json" with { type: "json" };
 
 const PLACES = ["1.1", "1.2", "2.1"];
@@ -20,8 +20,8 @@ test("bars, preset and position are read as the app reads them, and what is left
 
 test("parameters of another run and unknown ones are named, those of the recorded run are not", () => {
   const settings = ["prompt", "seed", "gamma"];
-  assert.deepEqual(leftOut({ at: "1.1", seed: "16" }, ["at"], settings, { seed: "16" }), []);
-  const [runs, unknown, ...more] = leftOut({ at: "1.1", seed: "7", toString: "x" }, ["at"], settings, { seed: "16" });
+  assert.deepEqual(explainLeftOut({ at: "1.1", seed: "16" }, ["at"], settings, { seed: "16" }), []);
+  const [runs, unknown, ...more] = explainLeftOut({ at: "1.1", seed: "7", toString: "x" }, ["at"], settings, { seed: "16" });
   assert.deepEqual(more, []);
   assert.equal(runs.startsWith("The link's 'seed' was left out"), true);
   assert.equal(unknown.startsWith("The link's 'toString' was left out"), true);

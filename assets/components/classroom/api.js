@@ -1,6 +1,6 @@
 // Talking to the server so that nothing is lost: every request may be sent again, and is, until it is answered.
 
-import { backoff, mayHelp, remembered } from "./state.js";
+import { computeDelay, mayHelp, parseMemory } from "./state.js";
 
 /** What the server said no to, in its own sentence. */
 export class Refused extends Error {
@@ -19,7 +19,7 @@ export function makeMemory(code) {
   const key = `specviz-room-${code}`;
   let text = null;
   try { text = localStorage.getItem(key); } catch { /* no memory here */ }
-  const state = remembered(text, makeTicket);
+  const state = parseMemory(text, makeTicket);
   return {
     state,
     keep(changes) {
@@ -67,7 +67,7 @@ export function makeApi(code, memory, line) {
         await join();
       } else if (mayHelp(status)) {
         line(`${found.error ?? SILENT} ${AGAIN}`);
-        await wait(backoff(attempt, found.again ?? 0));
+        await wait(computeDelay(attempt, found.again ?? 0));
       } else {
         line("");
         throw new Refused(found.error ?? "The server did not understand this page. Load it again.", status);

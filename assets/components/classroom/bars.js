@@ -6,7 +6,7 @@ import { number } from "../lib/numbers.js";
 const part = (x, end) => `${(100 * Math.min(1, Math.max(0, x / end))).toFixed(2)}%`;
 
 /** A histogram that is updated in place. ``own`` counts, where a student has some. */
-export function histogram(title) {
+export function makeHistogram(title) {
   const list = h("div", { class: "histogram", role: "list", "aria-label": title });
   let rows = [];
   return {
@@ -42,7 +42,7 @@ function makeRow(label) {
 }
 
 /** Both distributions at one place: q of the draft over p of the target; the token in question is marked, with its numbers. */
-export function twoBars(bars, token) {
+export function makeTwoBars(bars, token) {
   const end = Math.max(...bars.flatMap((row) => [row.p, row.q]), 1e-9);
   const rows = bars.map((row) => {
     const q = h("i", { class: "draft" }), p = h("i", { class: "target" });

@@ -2,7 +2,7 @@
 
 import { button, h, say, show } from "../lib/dom.js";
 import { makeApi, makeMemory, Refused } from "./api.js";
-import { codeOf } from "./state.js";
+import { readCode } from "./state.js";
 import { VIEWS } from "./views.js";
 
 const HIDDEN = 4; // times as long between two looks while nobody sees the page
@@ -122,7 +122,7 @@ function makeDoor() {
   field.focus();
 }
 
-const code = codeOf(window.location.pathname);
+const code = readCode(window.location.pathname);
 show(who, Boolean(code));
 if (code) makeRoom(code)();
 else makeDoor();

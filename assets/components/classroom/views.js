@@ -2,8 +2,8 @@
 
 import { button, h, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
-import { histogram, twoBars } from "./bars.js";
-import { allowedSizes, disagree, moments, ofRace } from "./state.js";
+import { makeHistogram, makeTwoBars } from "./bars.js";
+import { listAllowedSizes, disagree, listMoments, describeRace } from "./state.js";
 
 /** node, update(said) and, where something can be sent, what was sent is in said.mine. */
 export const VIEWS = { predict, sample, vote, race };
@@ -56,7 +56,7 @@ function predict(said, act) {
   const form = h("form", { class: "form" }, verdict.node, chance.node, send, missing);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => say(missing, ""));
-  const node = h("div", {}, text, h("p", { class: "key" }, h("i", { class: "draft" }), "draft q ", h("i", { class: "target" }), "target p"), twoBars(task.bars, task.token), form, sent, came);
+  const node = h("div", {}, text, h("p", { class: "key" }, h("i", { class: "draft" }), "draft q ", h("i", { class: "target" }), "target p"), makeTwoBars(task.bars, task.token), form, sent, came);
   return {
     node,
     update({ mine }) {
@@ -79,7 +79,7 @@ function sample(said, act) {
   let waiting = [], whole = "";
   const next = button("Next", "The next moment of your sample", () => step(), "main");
   const buttons = task.sizes.map((size) => [size, button("", `Draw ${size} of your own`, () => act("draw", { first: have, count: size }), "main")]);
-  const class_ = histogram("The class’s samples"), mine = status();
+  const class_ = makeHistogram("The class’s samples"), mine = status();
   const draws = h("div", { class: "buttons" }, ...buttons.map(([, one]) => one));
   const walk = h("div", { class: "walk" }, steps, next);
   const found = h("div", {}, draws, mine, key(), class_.node); // not before a sample was stepped through: it would tell how that ends
@@ -100,13 +100,13 @@ function sample(said, act) {
     update(now) {
       have = now.mine.n;
       if (now.walk) {
-        waiting = moments(now.walk);
+        waiting = listMoments(now.walk);
         whole = now.walk.flatMap((round) => round.committed).join("");
         steps.replaceChildren();
         step();
         if (waiting.length) next.focus();
       } else if (!waiting.length) show(next, false);
-      const allowed = task.takes ? allowedSizes(have, task.sizes, task.most) : [];
+      const allowed = task.takes ? listAllowedSizes(have, task.sizes, task.most) : [];
       for (const [size, one] of buttons) {
         show(one, allowed.includes(size));
         say(one, size === 1 ? (have ? "1 more" : "Draw your first sample") : `${size} more`);
@@ -138,7 +138,7 @@ function vote(said, act) {
     if (form.value() === null) say(missing, "Choose one first.");
     else act("answer", { phase: task.phase, sent: { choice: Number(form.value()) } });
   }, "main");
-  const seen = histogram("Samples of this decoder");
+  const seen = makeHistogram("Samples of this decoder");
   seen.update(task.bars, task.n);
   const box = h("form", { class: "form" }, form.node, send, missing);
   box.addEventListener("submit", (event) => event.preventDefault());
@@ -172,7 +172,7 @@ function race(said, act) {
     node,
     update(now) {
       const own = now.mine.sent;
-      if (own) say(sent, ofRace(own, task.takes));
+      if (own) say(sent, describeRace(own, task.takes));
       leave(form, task.takes && !own, sent);
       show(table, now.class.rows.length > 0);
       rows.replaceChildren(...now.class.rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, String(cell))))));

@@ -7,7 +7,7 @@ A section, which is a heading and what follows it, is parted only where it fits 
 export function paginate(blocks, height) {
   const screens = [];
   const fits = (all) => all.at(-1).bottom - all[0].top <= height;
-  for (const section of sections(rows(blocks))) {
+  for (const section of groupSections(groupRows(blocks))) {
     const last = screens.at(-1) ?? [];
     const joins = last.length && (fits([...last, ...section]) || (!fits(section) && fits([...last, ...section.slice(0, 2)])));
     if (!joins) screens.push([]);
@@ -34,7 +34,7 @@ export function paginate(blocks, height) {
 }
 
 /** Blocks beside each other are one row. */
-function rows(blocks) {
+function groupRows(blocks) {
   const found = [];
   for (const block of [...blocks].sort((one, other) => one.top - other.top)) {
     const last = found.at(-1);
@@ -49,7 +49,7 @@ function rows(blocks) {
   return found;
 }
 
-function sections(all) {
+function groupSections(all) {
   const found = [];
   for (const row of all) {
     if (row.heading || !found.length) found.push([]);

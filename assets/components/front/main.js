@@ -87,7 +87,7 @@ class FrontView {
 
   resize() {
     this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
-    const top = this.node.getBoundingClientRect().top + (scrollerOf(this.node)?.scrollTop ?? window.scrollY);
+    const top = this.node.getBoundingClientRect().top + (findScroller(this.node)?.scrollTop ?? window.scrollY);
     this.node.style.setProperty("--bar", `${Math.max(0, Math.round(top))}px`);
     for (const { scene } of this.scenes) scene.resize?.();
   }
@@ -103,7 +103,7 @@ class FrontView {
 }
 
 /** The element that scrolls the page; null where the window does. */
-function scrollerOf(node) {
+function findScroller(node) {
   for (let at = node; at; at = at.parentElement ?? at.getRootNode().host) {
     if (at !== node && ["auto", "scroll"].includes(getComputedStyle(at).overflowY) && at.tagName !== "HTML" && at.tagName !== "BODY") return at;
   }

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { number } from "./numbers.js";
 
 /** A row of bars. values: {class of the bar: probability}; most: the probability of a bar over the whole width. */
-export function barRow(kind, name, values, most) {
+export function makeBarRow(kind, name, values, most) {
   const lanes = Object.entries(values).map(([probs, value]) => {
     const fill = h("i", { class: `fill ${probs}` });
     fill.style.width = `${((100 * value) / most).toFixed(2)}%`;

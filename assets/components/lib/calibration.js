@@ -2,23 +2,23 @@
 // A forecast is {said, happened, truth}: the stated probability, 1 or 0, and the probability that the rule had.
 
 /** Mean squared difference between what was said and what happened, from 0 to 1; null without forecasts. Saying one half always gives 0.25. */
-export function brier(forecasts) {
-  return mean(forecasts.map(({ said, happened }) => (said - happened) ** 2));
+export function computeBrier(forecasts) {
+  return computeMean(forecasts.map(({ said, happened }) => (said - happened) ** 2));
 }
 
 /** The Brier score to expect of somebody who always says the rule's own probability a: the mean of a (1 - a). Nobody does better in the long run. */
-export function leastBrier(forecasts) {
-  return mean(forecasts.map(({ truth }) => truth * (1 - truth)));
+export function computeExpectedBrier(forecasts) {
+  return computeMean(forecasts.map(({ truth }) => truth * (1 - truth)));
 }
 
 /** Groups of equal width by the stated probability: [{said, happened, truth, count}], means of each; empty groups are left out. 1 belongs to the last. */
-export function calibration(forecasts, groups = 5) {
+export function groupForecasts(forecasts, groups = 5) {
   const found = Array.from({ length: groups }, () => []);
   for (const one of forecasts) found[Math.min(groups - 1, Math.floor(one.said * groups))].push(one);
   return found.filter((group) => group.length > 0).map((group) => ({
-    said: mean(group.map(({ said }) => said)),
-    happened: mean(group.map(({ happened }) => happened)),
-    truth: mean(group.map(({ truth }) => truth)),
+    said: computeMean(group.map(({ said }) => said)),
+    happened: computeMean(group.map(({ happened }) => happened)),
+    truth: computeMean(group.map(({ truth }) => truth)),
     count: group.length,
   }));
 }
@@ -33,6 +33,6 @@ export function readForecasts(text, most = 500) {
     .slice(-most).map(({ said, happened, truth }) => ({ said, happened, truth }));
 }
 
-function mean(values) {
+function computeMean(values) {
   return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
 }

@@ -45,7 +45,7 @@ export function move(node, x, y) {
 }
 
 /** An SVG picture of this size in pixels, whose units are pixels. */
-export function sized(svg, width, height) {
+export function setSize(svg, width, height) {
   place(svg, { width, height });
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
 }

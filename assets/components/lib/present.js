@@ -23,7 +23,7 @@ export function planPresentation(width, height, layout = LAYOUT) {
 }
 
 /** Minutes and seconds since a moment, as 7:05. */
-export function lapse(ms) {
+export function formatLapse(ms) {
   const whole = Math.max(0, Math.floor(ms / 1000));
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 }
@@ -54,7 +54,7 @@ export class Presenter {
       listenToKeys({ f: toggle, F: toggle, s: notes, S: notes }),
       listenToKeys({ b: dark, B: dark, ".": dark, Escape: () => this.show(false) }, { ready: () => this.on }),
     ];
-    this.again = (event) => !isElsewhere(event) && remembered() && !this.notes && this.openNotes(); // after a reload; a browser opens windows for a person's key alone
+    this.again = (event) => !isElsewhere(event) && readOpen() && !this.notes && this.openNotes(); // after a reload; a browser opens windows for a person's key alone
     document.addEventListener("keydown", this.again, true); // before the key is taken
     this.gone = () => this.notes && say(this.notes.now, "The presentation was closed or is being loaded again. Press a key there.");
     window.addEventListener("pagehide", this.gone);
@@ -102,7 +102,7 @@ export class Presenter {
     if (!this.view.notes) return;
     const other = window.open("", NOTES, "popup,width=960,height=640");
     if (!other) return; // refused: the browser says so itself
-    remember(true);
+    saveOpen(true);
     clearInterval(this.timer);
     this.notes = this.fill(other);
     this.timer = setInterval(() => this.tell(other), EVERY);
@@ -127,7 +127,7 @@ export class Presenter {
       page.listens = true;
       page.addEventListener("keydown", (event) => this.pass(event));
     }
-    return { now, ask, next, place, clock, time: () => lapse(Date.now() - began) };
+    return { now, ask, next, place, clock, time: () => formatLapse(Date.now() - began) };
   }
 
   /** A key pressed in the second window is pressed in this one. */
@@ -141,7 +141,7 @@ export class Presenter {
     if (other.closed) {
       clearInterval(this.timer);
       this.notes = null;
-      return remember(false);
+      return saveOpen(false);
     }
     const { place = "", now = "", ask = "", next = "" } = this.view.notes() ?? {};
     for (const [name, text] of Object.entries({ place, now, ask, next })) say(this.notes[name], text);
@@ -158,10 +158,10 @@ export class Presenter {
   }
 }
 
-function remembered() {
+function readOpen() {
   try { return window.sessionStorage.getItem(NOTES) === "open"; } catch { return false; }
 }
 
-function remember(open) {
+function saveOpen(open) {
   try { if (open) window.sessionStorage.setItem(NOTES, "open"); else window.sessionStorage.removeItem(NOTES); } catch { /* a browser that keeps nothing: S opens the notes again */ }
 }

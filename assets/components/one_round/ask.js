@@ -1,6 +1,6 @@
 // Ask me first: before a draft token is decided, the learner says how probable it is that it is accepted. What was said stays in this browser.
 
-import { brier, calibration, leastBrier, readForecasts } from "../lib/calibration.js";
+import { computeBrier, groupForecasts, computeExpectedBrier, readForecasts } from "../lib/calibration.js";
 import { button, h, place, s, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
 
@@ -100,13 +100,13 @@ export class Asker {
   }
 
   drawCard() {
-    const { forecasts } = this, score = brier(forecasts), least = leastBrier(forecasts), n = forecasts.length;
+    const { forecasts } = this, score = computeBrier(forecasts), least = computeExpectedBrier(forecasts), n = forecasts.length;
     say(this.score, `Mean squared error of your probabilities: ${number(score)} after ${n} answer${n === 1 ? "" : "s"}.`);
     say(this.meaning, `Lower is better (it is called the Brier score): an accepted token counts as 1, a rejected one as 0. Saying 50% each time gives 0.25; the rule’s own probabilities give about ${number(least)}. `
       + "The curve: of the draft tokens that you gave a probability, what share was accepted? On the dashed line both agree.");
     const { size, left, top } = CURVE;
     const x = (p) => left + size * p, y = (p) => top + size * (1 - p);
-    const points = calibration(forecasts);
+    const points = groupForecasts(forecasts);
     this.curve.setAttribute("viewBox", `0 0 ${left + size + 12} ${top + size + 34}`);
     place(this.curve, { width: left + size + 12, height: top + size + 34 });
     this.curve.setAttribute("aria-label", points.map((one) => `said ${number(one.said)}, happened ${number(one.happened)} (${one.count})`).join("; "));

@@ -2,13 +2,13 @@
 
 import { move, place, s, say, show } from "../lib/dom.js";
 import { number, percent } from "../lib/numbers.js";
-import { SLOTS, nameSlot, namesOf, panelOf, placePanel, stand, valueOver } from "./panel.js";
-import { plotIn, slot } from "./plan.js";
+import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue } from "./panel.js";
+import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
 
 export function makeBars() {
-  const panel = panelOf("distributions");
+  const panel = makePanel("distributions");
   const legend = s("g", { class: "legend" },
     s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
     s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
@@ -51,7 +51,7 @@ export function drawBars(panel, plan, probs, bars, frame, tallest) {
   show(panel.axis, bars.length > 0);
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
-  say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : footOf(probs, frame, plan));
+  say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
   const most = frame.uniforms ? 1 : tallest; // one scale for a round, so that its bars compare
   const scale = (plot.high - 4) / most;
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
@@ -77,7 +77,7 @@ function uniformsFoot(bars, { tight }) {
   return bars.length === 1 ? "u fell inside the bar." : `Each of the ${bars.length} numbers u fell inside its bar: nothing was rejected.`;
 }
 
-function footOf(probs, frame, { tight }) {
+function describeShares(probs, frame, { tight }) {
   if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
   if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green = exactly the blue bars.`;
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
@@ -95,13 +95,13 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   const p = frame.p ? bar.p : 0;
   const gone = frame.lifted && bar.overlap !== null;
   const joined = gone && frame.landed; // overlap and residual, put together again: the blue bar
-  stand(one.p, left, half - 1, joined ? 0 : shared, Math.max(shared, p), plot, scale);
-  stand(one.add, left, half - 1, shared, Math.max(shared, p), plot, scale);
+  placeBar(one.p, left, half - 1, joined ? 0 : shared, Math.max(shared, p), plot, scale);
+  placeBar(one.add, left, half - 1, shared, Math.max(shared, p), plot, scale);
   one.add.style.opacity = joined ? 1 : 0;
   const alone = bar.q !== null && !frame.p; // before the pass a bar stands over its name
-  stand(one.q, alone ? where.middle - half / 2 : where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
+  placeBar(one.q, alone ? where.middle - half / 2 : where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
   one.q.style.opacity = bar.q === null ? 0 : gone ? 0.3 : 1;
-  stand(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
+  placeBar(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
   one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
   one.slab.classList.toggle("up", frame.lifted && !joined);
   one.slab.style.opacity = (frame.slab || joined) && bar.overlap ? 1 : 0;
@@ -115,6 +115,6 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   one.pText.classList.toggle("aside", pAside);
   one.qText.classList.toggle("aside", qAside);
   const pAt = pAside ? -3 : -half / 2 - 3, qAt = qAside ? 3 : half / 2 + 3;
-  valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
-  valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
+  writeValue(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
+  writeValue(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
 }

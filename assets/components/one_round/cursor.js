@@ -1,28 +1,28 @@
 // Where the view stands: a round and a step of it, both from 0. Pure functions of a run's rounds.
 
 /** The nearest place that exists; a step of Infinity is the last of its round. */
-export function within(rounds, round, step) {
+export function clampCursor(rounds, round, step) {
   const r = Math.max(0, Math.min(Number(round) || 0, rounds.length - 1));
   const count = rounds[r].steps.length;
   return { round: r, step: Math.max(0, Math.min(step === Infinity ? count : Number(step) || 0, count - 1)) };
 }
 
 /** One step on (+1) or back (-1), over the border of a round; null at either end of the run. */
-export function stepped(rounds, at, by) {
+export function moveCursor(rounds, at, by) {
   const step = at.step + by;
   if (step >= rounds[at.round].steps.length) return at.round + 1 < rounds.length ? { round: at.round + 1, step: 0 } : null;
-  if (step < 0) return at.round > 0 ? within(rounds, at.round - 1, Infinity) : null;
+  if (step < 0) return at.round > 0 ? clampCursor(rounds, at.round - 1, Infinity) : null;
   return { round: at.round, step };
 }
 
 /** Index of the first step of a kind about a node; undefined where there is none. */
-export function stepIndex(round, kind, node) {
+export function findStep(round, kind, node) {
   const found = round.steps.findIndex((step) => step.kind === kind && step.node === node);
   return found < 0 ? undefined : found;
 }
 
 /** The cursor as an address holds it, both counted from 1; web/one_round/payload.py reads it. */
-export function cursorParameter({ round, step }) {
+export function formatCursor({ round, step }) {
   return `${round + 1}.${step + 1}`;
 }
 

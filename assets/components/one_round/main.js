@@ -1,7 +1,7 @@
 // The view: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
 
 import { makeMirror } from "../lib/address.js";
-import { h, s, say, sized } from "../lib/dom.js";
+import { h, s, say, setSize } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
@@ -9,9 +9,9 @@ import { uniformText } from "../lib/numbers.js";
 import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
 import { drawUniform, makeUniform } from "./uniform.js";
-import { cursorParameter, stepIndex, patience, stepped, within } from "./cursor.js";
-import { frameOf, verdict, whatIf } from "./fate.js";
-import { NARROW, planScene } from "./plan.js";
+import { formatCursor, findStep, patience, moveCursor, clampCursor } from "./cursor.js";
+import { describeFrame, isAccepted, compareMoved } from "./decisions.js";
+import { NARROW, planScene } from "./layout.js";
 import { drawLastPanel, makeLast } from "./residual.js";
 import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } from "./text.js";
 import { Tour } from "./tour.js";
@@ -81,7 +81,7 @@ class RoundView {
       this.problem = "";
       this.filled = null;
       const wanted = data.cursor ?? { round: 0, step: 0 };
-      this.at = within(this.payload.rounds, wanted.round, wanted.step);
+      this.at = clampCursor(this.payload.rounds, wanted.round, wanted.step);
       if (!first) this.mirrorCursor();
     } else if (!data.busy && (before?.busy || this.asked)) {
       this.drag = null; // the pair answered with the same run, or not at all
@@ -104,7 +104,7 @@ class RoundView {
     say(this.sentence, this.data?.busy ?? "There is no round to show yet. Press Go live to make one.");
   }
 
-  mirrorCursor() { this.mirror.write({ at: cursorParameter(this.at) }); }
+  mirrorCursor() { this.mirror.write({ at: formatCursor(this.at) }); }
 
   round() { return this.payload.rounds[this.at.round]; }
   step() { return this.round().steps[this.at.step]; }
@@ -114,7 +114,7 @@ class RoundView {
 
   atEnd() { return this.at.step === this.round().steps.length - 1; }
 
-  stepIndex(kind, node) { return stepIndex(this.round(), kind, node); }
+  stepIndex(kind, node) { return findStep(this.round(), kind, node); }
 
   /** The chip whose random number is on the ruler, null where there is none. */
   chip() {
@@ -122,8 +122,8 @@ class RoundView {
     return (probs === null ? null : this.round().chips[probs]) ?? null;
   }
 
-  verdict() { return verdict(this.chip(), this.drag); }
-  whatIf() { return whatIf(this.chip(), this.drag); }
+  verdict() { return isAccepted(this.chip(), this.drag); }
+  whatIf() { return compareMoved(this.chip(), this.drag); }
 
   /** Whether a random number that was dragged goes back when it is let go: nobody works it out, or the tour needs the run as it is. */
   get goesBack() { return Boolean(this.data.alone) || this.tour.on; }
@@ -159,7 +159,7 @@ class RoundView {
   }
 
   goTo(round, step) {
-    const at = within(this.payload.rounds, round, step);
+    const at = clampCursor(this.payload.rounds, round, step);
     if (at.round === this.at.round && at.step === this.at.step) return;
     this.drag = null;
     this.problem = "";
@@ -170,7 +170,7 @@ class RoundView {
 
   stepBy(by) {
     if (by > 0 && this.asker.asking) this.asker.skip();
-    const to = stepped(this.payload.rounds, this.at, by);
+    const to = moveCursor(this.payload.rounds, this.at, by);
     if (to) this.goTo(to.round, to.step);
     else if (by > 0) this.play(false);
   }
@@ -206,7 +206,7 @@ class RoundView {
     const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(560, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.plan = { ...planScene(width, height), font: `${fontSize} ${fontFamily}` };
-    sized(this.svg, width, height);
+    setSize(this.svg, width, height);
     this.draw();
     const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
     if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
@@ -230,7 +230,7 @@ class RoundView {
       if (this.narrow) return this.resize(); // what a first visitor reads has gone, or is back
     }
     this.node.classList.toggle("dragging", Boolean(this.drag));
-    this.frame = frameOf(step.kind, this.round().ending);
+    this.frame = describeFrame(step.kind, this.round().ending);
     drawChips(this.text, this);
     scrollChips(this.text, this);
     placeBraces(this.text);
@@ -269,7 +269,7 @@ class RoundView {
   /** What the presenter's second window says. */
   notes() {
     if (!this.payload) return null;
-    const { steps } = this.round(), to = stepped(this.payload.rounds, this.at, 1);
+    const { steps } = this.round(), to = moveCursor(this.payload.rounds, this.at, 1);
     return {
       place: `Round ${this.at.round + 1}, step ${this.at.step + 1} of ${steps.length}`,
       now: this.sentence.textContent,

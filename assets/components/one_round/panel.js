@@ -8,7 +8,7 @@ const APART = 5; // px between two names
 const widths = new Map(); // of names, in their font
 const pen = globalThis.document?.createElement("canvas").getContext("2d");
 
-export function panelOf(name) {
+export function makePanel(name) {
   const parts = { back: s("rect", { class: "panel", rx: 12 }), title: s("text", { class: "title" }), sub: s("text", { class: "sub" }) };
   const node = s("g", { class: name }, parts.back, parts.title, parts.sub);
   return { node, ...parts };
@@ -22,7 +22,7 @@ export function placePanel(panel, box, narrow) {
 }
 
 /** A rectangle from one probability to another. */
-export function stand(node, x, width, from, to, plot, scale) {
+export function placeBar(node, x, width, from, to, plot, scale) {
   place(node, { x, width: Math.max(0, width), y: plot.base - to * scale, height: Math.max(0, (to - from) * scale) });
 }
 
@@ -37,12 +37,12 @@ export function nameSlot(node, bar, where, base, strong, name) {
 export function namesOf(bars, places, plan, strong) {
   const fonts = bars.map((bar) => `${bar.glyphs === null ? "italic " : ""}${strong(bar) ? 700 : 400} ${plan.font}`);
   const names = bars.map(({ glyphs }) => (glyphs === null ? "all others" : glyphLine(glyphs, Infinity)));
-  const rooms = roomsFor(names.map((name, i) => widthOf(name, fonts[i])), places.map(({ middle }) => middle));
-  return names.map((name, i) => cut(name, fonts[i], rooms[i]));
+  const rooms = shareRoom(names.map((name, i) => measureWidth(name, fonts[i])), places.map(({ middle }) => middle));
+  return names.map((name, i) => shorten(name, fonts[i], rooms[i]));
 }
 
 /** How wide each name can be beside its neighbors: a short one leaves its room to a long one. Widths and middles in px, from left to right. */
-export function roomsFor(wanted, middles) {
+export function shareRoom(wanted, middles) {
   const rooms = [...wanted];
   for (let i = 0; i + 1 < rooms.length; i += 1) {
     const both = 2 * (middles[i + 1] - middles[i] - APART);
@@ -54,7 +54,7 @@ export function roomsFor(wanted, middles) {
   return rooms;
 }
 
-function widthOf(name, font) {
+function measureWidth(name, font) {
   const key = `${font} ${name}`, known = widths.get(key);
   if (known !== undefined) return known;
   pen.font = font;
@@ -63,14 +63,14 @@ function widthOf(name, font) {
   return width;
 }
 
-function cut(name, font, room) {
-  if (widthOf(name, font) <= room) return name;
+function shorten(name, font, room) {
+  if (measureWidth(name, font) <= room) return name;
   const letters = [...name];
-  while (letters.length > 1 && widthOf(`${letters.join("")}…`, font) > room) letters.pop();
+  while (letters.length > 1 && measureWidth(`${letters.join("")}…`, font) > room) letters.pop();
   return `${letters.join("")}…`;
 }
 
-export function valueOver(node, text, x, y) {
+export function writeValue(node, text, x, y) {
   move(node, x, y - 6);
   if (text) say(node, text);
   node.style.opacity = text ? 1 : 0;

@@ -2,12 +2,12 @@
 
 import { move, place, s, say, show } from "../lib/dom.js";
 import { number, readUniform } from "../lib/numbers.js";
-import { SLOTS, nameSlot, namesOf, panelOf, placePanel, stand, valueOver } from "./panel.js";
-import { plotIn, slot } from "./plan.js";
+import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue } from "./panel.js";
+import { plotIn, slot } from "./layout.js";
 import { makeField } from "./uniform.js";
 
 export function makeLast(view) {
-  const panel = panelOf("residual");
+  const panel = makePanel("residual");
   const axis = s("line", { class: "axis", x2: 1 });
   const note = s("text", { class: "note" });
   const sum = s("text", { class: "foot" });
@@ -102,14 +102,14 @@ function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from
   const home = slot(from.plot, i, n, true);
   if (there) {
     const where = places[rank];
-    stand(one.bar, where.middle - where.wide / 2, where.wide, 0, bar.end, plot, scale);
+    placeBar(one.bar, where.middle - where.wide / 2, where.wide, 0, bar.end, plot, scale);
     nameSlot(one.name, bar, where, plot.base, bar.drawn && frame.drawn, names[rank]);
-    valueOver(one.value, bar.drawn ? number(bar.end) : "", where.middle, plot.base - bar.end * scale);
+    writeValue(one.value, bar.drawn ? number(bar.end) : "", where.middle, plot.base - bar.end * scale);
   } else {
     const whole = bar.q === null;
     const half = whole ? home.wide * 0.7 : home.wide / 2;
     const top = bar.p ?? 0;
-    stand(one.bar, whole ? home.middle - half / 2 : home.middle - half, half - 1, whole ? 0 : top - (bar.residual ?? 0), top, from.plot, from.scale);
+    placeBar(one.bar, whole ? home.middle - half / 2 : home.middle - half, half - 1, whole ? 0 : top - (bar.residual ?? 0), top, from.plot, from.scale);
   }
   one.bar.style.opacity = there ? (frame.drawn && !bar.drawn ? 0.5 : 1) : frame.kind === "lift" && bar.residual > 0 ? 1 : 0;
   one.bar.classList.toggle("rest", bar.glyphs === null);

@@ -3,7 +3,7 @@
 import { h, place, say, show } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
 import { number } from "../lib/numbers.js";
-import { standing } from "./fate.js";
+import { getChipState } from "./decisions.js";
 
 const CAPTIONS = {
   accepted: "✓ accepted",
@@ -88,7 +88,7 @@ export function drawChips(parts, view) {
   const passAt = view.stepIndex("pass", null);
   parts.line.classList.toggle("passed", view.at.step >= passAt);
   for (const [index, item] of parts.list.entries()) {
-    const now = standing(item.chip, index, view.at.step, view.whatIf());
+    const now = getChipState(item.chip, index, view.at.step, view.whatIf());
     setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
     item.node.classList.toggle("focus", step.node === index && ["draft", "look", "uniform"].includes(step.kind));
     show(item.edited, item.chip.edited && view.at.step >= item.chip.decided);

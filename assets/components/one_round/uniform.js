@@ -2,11 +2,11 @@
 
 import { h, move, place, s, say, show } from "../lib/dom.js";
 import { uniformText, number, readUniform, typedUniform } from "../lib/numbers.js";
-import { panelOf, placePanel } from "./panel.js";
-import { planRuler } from "./plan.js";
+import { makePanel, placePanel } from "./panel.js";
+import { planRuler } from "./layout.js";
 
 export function makeUniform(view) {
-  const panel = panelOf("uniform");
+  const panel = makePanel("uniform");
   const parts = {
     ratio: s("text", { class: "sub" }),
     rim: s("rect", { class: "rim" }),

@@ -1,10 +1,10 @@
 // The two distributions as bars that can be dragged: p on the left of each pair, q on the right, what both share striped.
 
-import { h, move, place, s, say, show, sized } from "../lib/dom.js";
+import { h, move, place, s, say, show, setSize } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { number } from "../lib/numbers.js";
-import { drawAxis, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, topOf, wordOf } from "./parts.js";
-import { fate } from "./words.js";
+import { drawAxis, fitNumber, makeAxis, makeCard, writeName, planPlot, placeRect, chooseTop, formatWord } from "./cards.js";
+import { describeToken } from "./words.js";
 
 export const MOST = 8;
 const STEP = 0.005; // of a dragged bar; the keys step by 0.01, with Shift by 0.001
@@ -40,10 +40,10 @@ function makePair() {
 
 export function drawBars(card, view, width, height) {
   const { slots, texts } = view;
-  const plot = planPlot(width, height, slots.length, Math.max(topOf(view.heights), view.held?.top ?? 0), view.letter);
+  const plot = planPlot(width, height, slots.length, Math.max(chooseTop(view.heights), view.held?.top ?? 0), view.letter);
   card.plot = plot;
-  sized(card.svg, width, height);
-  card.svg.setAttribute("aria-label", `${texts.bars}: ${slots.map((slot) => `${wordOf(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
+  setSize(card.svg, width, height);
+  card.svg.setAttribute("aria-label", `${texts.bars}: ${slots.map((slot) => `${formatWord(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
   drawAxis(card.axis, plot);
   const told = view.end === "residual"; // what is missing is colored once it is known to be the answer
   card.missing.classList.toggle("later", !told);
@@ -51,7 +51,7 @@ export function drawBars(card, view, width, height) {
     drawPair(pair, slots[i], view.sums.rows[i], i, plot, view.touched?.index === i ? view.touched.probs : null, told);
   }
   say(card.sub, view.isRecorded() ? texts.barsSubText : texts.barsSub);
-  say(card.foot, fate(view));
+  say(card.foot, describeToken(view));
   return plot;
 }
 
@@ -61,21 +61,21 @@ function drawPair(pair, slot, row, i, plot, touched, told) {
   const middle = plot.middle(i);
   const half = plot.wide / 2;
   for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs);
-  standRect(pair.p.over, middle - half, half - 1, told ? row.accepted : slot.p, slot.p, plot);
-  standRect(pair.q.over, middle, half - 1, row.accepted, slot.q, plot);
-  standRect(pair.slab, middle - half, 2 * half - 1, 0, row.accepted, plot);
-  nameUnder(pair.name, slot, middle, plot);
+  placeRect(pair.p.over, middle - half, half - 1, told ? row.accepted : slot.p, slot.p, plot);
+  placeRect(pair.q.over, middle, half - 1, row.accepted, slot.q, plot);
+  placeRect(pair.slab, middle - half, 2 * half - 1, 0, row.accepted, plot);
+  writeName(pair.name, slot, middle, plot);
   pair.name.classList.toggle("strong", touched !== null);
 }
 
 function drawHalf(half, slot, probs, x, wide, plot, touched) {
   const value = slot[probs];
   const y = plot.base - value * plot.unit;
-  standRect(half.fill, x, wide, 0, value, plot);
+  placeRect(half.fill, x, wide, 0, value, plot);
   place(half.grip, { x: x + wide / 2 - Math.min(9, wide / 3), y: y - 2.5, width: Math.min(18, (2 * wide) / 3), height: 5 });
   const top = Math.min(y - 26, plot.base - 48);
   place(half.reach, { x, y: top, width: wide + 1, height: plot.base - top });
-  const written = fitting(value, plot.step / 2 - 4, plot.letter) || (touched ? number(value) : "");
+  const written = fitNumber(value, plot.step / 2 - 4, plot.letter) || (touched ? number(value) : "");
   const aside = plot.letter * written.length > wide - 8; // it grows away from the other bar of the pair, which may be taller
   half.value.classList.toggle("aside", aside);
   move(half.value, aside ? (probs === "p" ? x + wide - 4 : x + 4) : x + wide / 2, y - 8);
@@ -84,7 +84,7 @@ function drawHalf(half, slot, probs, x, wide, plot, touched) {
   half.node.classList.toggle("fixed", !free);
   half.reach.setAttribute("tabindex", free ? "0" : "-1");
   half.reach.setAttribute("aria-disabled", String(!free));
-  half.reach.setAttribute("aria-label", `${probs === "p" ? "target p" : "draft q"} of ${wordOf(slot)}`);
+  half.reach.setAttribute("aria-label", `${probs === "p" ? "target p" : "draft q"} of ${formatWord(slot)}`);
   half.reach.setAttribute("aria-valuenow", String(value));
   half.reach.setAttribute("aria-valuetext", number(value, 4));
 }

@@ -1,8 +1,8 @@
 // The controls in sight, the rest in a fold; the address.
 
 import { button, h, say } from "../lib/dom.js";
-import { GRID } from "../lib/account.js";
-import { makeFold } from "./parts.js";
+import { GRID } from "../lib/arithmetic.js";
+import { makeFold } from "./cards.js";
 
 export function makeHead(view) {
   const presets = h("select", { "aria-label": "starting distributions" });
@@ -48,15 +48,15 @@ export function drawMore(more, view) {
 }
 
 /** What an address has to hold for these bars to stand there again; null: nothing, for what stands there anyway. */
-export function barParameters({ preset, from, p, q }, { first, shared }) {
+export function formatBars({ preset, from, p, q }, { first, shared }) {
   return {
     preset: from || preset === first ? null : preset,
     from: shared && from ? from : null, // a place in a run of one's own is in nobody else's
-    p: p ? percents(p) : null,
-    q: q ? percents(q) : null,
+    p: p ? formatPercents(p) : null,
+    q: q ? formatPercents(q) : null,
   };
 }
 
-function percents(probs) {
+function formatPercents(probs) {
   return probs.map((x) => String(Math.round(x * GRID) / 100)).join("-");
 }

@@ -3,14 +3,14 @@
 import { makeMirror } from "../lib/address.js";
 import { h, say } from "../lib/dom.js";
 import { mounted } from "../lib/mount.js";
-import { GRID, account, onGrid, outcome, withEntry } from "../lib/account.js";
+import { GRID, computeAccount, roundToGrid, computeOutcomes, replaceEntry } from "../lib/arithmetic.js";
 import { drawBars, makeBars } from "./bars.js";
-import { drawComplete, makeComplete } from "./complete.js";
-import { barParameters, drawHead, drawMore, makeHead, makeMore } from "./controls.js";
-import { drawMaths, makeMaths } from "./maths.js";
-import { drawDraftToken, drawOut, makeDraftToken, makeOut } from "./out.js";
+import { drawComplete, makeComplete } from "./completion.js";
+import { formatBars, drawHead, drawMore, makeHead, makeMore } from "./controls.js";
+import { drawMaths, makeMaths } from "./formulas.js";
+import { drawDraftToken, drawOut, makeDraftToken, makeOut } from "./outcomes.js";
 import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
-import { fate, twin } from "./words.js";
+import { describeToken, describeHundred } from "./words.js";
 
 const NARROW = 900;
 const BROAD = 1160; // px: what an answer leads to stands beside the answers
@@ -52,7 +52,7 @@ class TokenView {
   }
 
   mirrorBars() {
-    this.mirror.write(barParameters(this.state, { first: this.payload.presets[0].id, shared: this.payload.shared }));
+    this.mirror.write(formatBars(this.state, { first: this.payload.presets[0].id, shared: this.payload.shared }));
   }
 
   /** What stands here, said once for each time that the server asks: its export holds the bars as they are. */
@@ -97,7 +97,7 @@ class TokenView {
     const slot = this.slots[index];
     if (slot.glyphs === null && !slot.free) return false;
     const { p, q } = this.state;
-    this.held = { probs, index, before: { p, q }, base: onGrid(this.probs(probs)), other: onGrid(this.probs(probs === "p" ? "q" : "p")), plot: this.bars.plot, top: this.bars.plot.top };
+    this.held = { probs, index, before: { p, q }, base: roundToGrid(this.probs(probs)), other: roundToGrid(this.probs(probs === "p" ? "q" : "p")), plot: this.bars.plot, top: this.bars.plot.top };
     this.touched = { probs, index };
     this.node.classList.add("dragging");
     return true;
@@ -105,7 +105,7 @@ class TokenView {
 
   put(value) {
     const { probs, index, base, other } = this.held;
-    const moved = withEntry(base, index, value);
+    const moved = replaceEntry(base, index, value);
     this.state = { ...this.state, p: probs === "p" ? moved : other, q: probs === "p" ? other : moved };
   }
 
@@ -143,8 +143,8 @@ class TokenView {
   }
 
   resizeTo(size) {
-    const fit = (probs) => (probs.length < size ? [...probs, ...Array(size - probs.length).fill(0)] : onGrid(probs.slice(0, size).some((x) => x > 0) ? probs.slice(0, size) : Array(size).fill(1)));
-    this.state = { ...this.state, p: fit(onGrid(this.probs("p"))), q: fit(onGrid(this.probs("q"))) };
+    const fit = (probs) => (probs.length < size ? [...probs, ...Array(size - probs.length).fill(0)] : roundToGrid(probs.slice(0, size).some((x) => x > 0) ? probs.slice(0, size) : Array(size).fill(1)));
+    this.state = { ...this.state, p: fit(roundToGrid(this.probs("p"))), q: fit(roundToGrid(this.probs("q"))) };
     this.touched = null;
     this.draw();
     this.mirrorBars();
@@ -183,9 +183,9 @@ class TokenView {
     if (!this.plan) return;
     const { high, bars, proposal, out } = this.plan;
     this.slots = this.standing();
-    this.sums = account(this.slots);
-    this.out = outcome(this.sums, this.end);
-    this.heights = [...this.slots.flatMap(({ p, q }) => [p, q]), ...["p", "q"].flatMap((end) => outcome(this.sums, end).map(({ sum }) => sum))]; // of every end: the axis stays when another is chosen
+    this.sums = computeAccount(this.slots);
+    this.out = computeOutcomes(this.sums, this.end);
+    this.heights = [...this.slots.flatMap(({ p, q }) => [p, q]), ...["p", "q"].flatMap((end) => computeOutcomes(this.sums, end).map(({ sum }) => sum))]; // of every end: the axis stays when another is chosen
     drawHead(this.head, this);
     drawComplete(this.complete, this);
     const { top } = drawBars(this.bars, this, bars, high);
@@ -199,10 +199,10 @@ class TokenView {
   }
 
   tell() {
-    const sentence = twin(this);
+    const sentence = describeHundred(this);
     say(this.sentence, sentence);
     clearTimeout(this.later);
-    this.later = setTimeout(() => say(this.aloud, this.touched ? `${fate(this)} ${sentence}` : sentence), AT_ONCE);
+    this.later = setTimeout(() => say(this.aloud, this.touched ? `${describeToken(this)} ${sentence}` : sentence), AT_ONCE);
   }
 
   close() {

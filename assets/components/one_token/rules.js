@@ -1,65 +1,65 @@
 // Four exact rules on the same pair of distributions over a block of two draft tokens: the same enumeration as
 // specviz/evidence/four_rules.py. tests/js/one_token.test.js compares it, and the acceptance bounds, with specviz/verification/.
 
-import { plus } from "../lib/account.js";
+import { add } from "../lib/arithmetic.js";
 
-function oneHot(token, size) {
+function buildOneHot(token, size) {
   return Array.from({ length: size }, (_, i) => (i === token ? 1 : 0));
 }
 
 /** How likely a token drawn from q is accepted; q > 0, since it was drawn. */
-export function threshold(p, q) {
+export function computeThreshold(p, q) {
   return Math.min(1, p / q);
 }
 
 /** Block verification's threshold h of a draft token that is not the last: its weight w, and the mass m of max(0, w p - q) after it. */
-export function edge(w, m) {
+export function computeEdge(w, m) {
   return m + 1 - w > 0 ? m / (m + 1 - w) : 1;
 }
 
 /** max(0, p - q), rescaled; where p equals q nothing is ever rejected, and any distribution will do. */
-function residualOf(p, q) {
+function computeResidual(p, q) {
   const left = p.map((x, i) => Math.max(0, x - q[i]));
-  const total = left.reduce(plus, 0);
+  const total = left.reduce(add, 0);
   return total > 0 ? left.map((x) => x / total) : p;
 }
 
-function oneByOne(a, b) {
+function listOutcomes(a, b) {
   return [1 - a, a * (1 - b), a * b];
 }
 
 /** Each draft token by itself (Leviathan et al. 2023, Algorithm 1). */
-function tokenRule(p, q) {
-  const left = residualOf(p, q);
-  return (a, b) => ({ accepts: oneByOne(threshold(p[a], q[a]), threshold(p[b], q[b])), none: left, one: left });
+function buildTokenRule(p, q) {
+  const left = computeResidual(p, q);
+  return (a, b) => ({ accepts: listOutcomes(computeThreshold(p[a], q[a]), computeThreshold(p[b], q[b])), none: left, one: left });
 }
 
 /** Both draft tokens together (Sun et al. 2024, Block Verification, Algorithm 2). */
-function blockRule(p, q) {
-  const none = residualOf(p, q);
+function buildBlockRule(p, q) {
+  const none = computeResidual(p, q);
   return (a, b) => {
-    const w1 = threshold(p[a], q[a]);
-    const w2 = threshold(w1 * p[b], q[b]);
+    const w1 = computeThreshold(p[a], q[a]);
+    const w2 = computeThreshold(w1 * p[b], q[b]);
     const left = p.map((x, i) => Math.max(0, w1 * x - q[i]));
-    const m = left.reduce(plus, 0);
-    const h1 = edge(w1, m);
+    const m = left.reduce(add, 0);
+    const h1 = computeEdge(w1, m);
     return { accepts: [(1 - w2) * (1 - h1), (1 - w2) * h1, w2], none, one: m > 0 ? left.map((x) => x / m) : p };
   };
 }
 
 /** The target draws its own token; the draft token is accepted where both agree. */
-function compareRule(p) {
-  const without = p.map((_, token) => residualOf(p, oneHot(token, p.length)));
-  return (a, b) => ({ accepts: oneByOne(p[a], p[b]), none: without[a], one: without[b] });
+function buildCompareRule(p) {
+  const without = p.map((_, token) => computeResidual(p, buildOneHot(token, p.length)));
+  return (a, b) => ({ accepts: listOutcomes(p[a], p[b]), none: without[a], one: without[b] });
 }
 
-export function fourRules(p, q) {
-  const sure = oneHot(q.indexOf(Math.max(...q)), q.length);
+export function compareRules(p, q) {
+  const sure = buildOneHot(q.indexOf(Math.max(...q)), q.length);
   return [
-    { rule: "block", ...walk(blockRule(p, q), p, q) },
-    { rule: "token", ...walk(tokenRule(p, q), p, q) },
-    { rule: "greedy", ...walk(tokenRule(p, sure), p, sure) },
-    { rule: "compare", ...walk(compareRule(p), p, q) },
+    { rule: "block", ...walk(buildBlockRule(p, q), p, q) },
+    { rule: "token", ...walk(buildTokenRule(p, q), p, q) },
+    { rule: "greedy", ...walk(buildTokenRule(p, sure), p, sure) },
+    { rule: "compare", ...walk(buildCompareRule(p), p, q) },
   ];
 }
 

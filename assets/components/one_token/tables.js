@@ -5,8 +5,8 @@ import { fill } from "../lib/fill.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { difference, digits, number } from "../lib/numbers.js";
 import { MOST } from "./bars.js";
-import { makeFold } from "./parts.js";
-import { fourRules } from "./rules.js";
+import { makeFold } from "./cards.js";
+import { compareRules } from "./rules.js";
 
 const COLUMNS = [
   ["token", "token", "name"],
@@ -71,11 +71,11 @@ export function drawRules(card, view) {
   show(card.sub, known);
   say(card.sub, texts.rulesSub);
   if (!known) return say(card.foot, texts.rulesRest);
-  const found = fourRules(view.probs("p"), view.probs("q"));
+  const found = compareRules(view.probs("p"), view.probs("q"));
   for (const { rule, first, both, accepted, error } of found) {
     const row = card.rows[rule];
-    lane(row.first, first, "first", view.lane);
-    lane(row.both, both, "both", view.lane);
+    drawLane(row.first, first, "first", view.lane);
+    drawLane(row.both, both, "both", view.lane);
     say(row.accepted, accepted.toFixed(2));
     say(row.error, `off by ${difference(error)}`);
   }
@@ -87,7 +87,7 @@ export function drawRules(card, view) {
 }
 
 /** A part of the lane, with as many words as fit into it. */
-function lane(node, share, word, whole) {
+function drawLane(node, share, word, whole) {
   node.style.width = `${(50 * share).toFixed(3)}%`;
   const wide = (whole * share) / 2;
   say(node, wide > 66 ? `${word} ${number(share)}` : wide > 38 ? number(share) : "");

@@ -2,41 +2,41 @@
 
 import { fill } from "../lib/fill.js";
 import { number, ofHundred, settled } from "../lib/numbers.js";
-import { most, shareOut } from "../lib/account.js";
-import { additionOf, wordOf } from "./parts.js";
+import { findMost, shareOut } from "../lib/arithmetic.js";
+import { formatAddition, formatWord } from "./cards.js";
 
 const NAMED = 4; // tokens that a sentence names
 
 /** How a token that was dragged is accepted; before any drag the one that the draft gives most in excess. */
-export function fate({ sums, slots, texts, touched, end }) {
+export function describeToken({ sums, slots, texts, touched, end }) {
   const { rows, beta } = sums;
   if (!touched && settled(beta) === 1) return texts.fateEqual;
-  const index = touched?.index ?? most(rows, ({ rejected }, i) => (slots[i].glyphs === null ? -1 : rejected));
+  const index = touched?.index ?? findMost(rows, ({ rejected }, i) => (slots[i].glyphs === null ? -1 : rejected));
   const row = rows[index];
-  const values = { word: wordOf(slots[index]), p: number(row.p), q: number(row.q), replaced: number(row.replaced), sum: additionOf(row.accepted, row.replaced, row.p) };
+  const values = { word: formatWord(slots[index]), p: number(row.p), q: number(row.q), replaced: number(row.replaced), sum: formatAddition(row.accepted, row.replaced, row.p) };
   const how = fill(row.q === 0 ? texts.fateNever : row.q > row.p ? texts.fateCut : texts.fateAlways, values);
   const added = end === "residual" && row.left > 0 ? fill(texts.fateAdded, values) : "";
   return [touched ? "" : settled(beta) === 0 ? texts.overlapNone : texts.overlap, how, added].filter(Boolean).join(" ");
 }
 
 /** A hundred draft tokens: how many are accepted, and what the others become. */
-export function twin({ sums, out, slots, texts, end }) {
+export function describeHundred({ sums, out, slots, texts, end }) {
   const rejected = settled(1 - sums.beta);
   if (rejected === 0) return texts.twinAll;
   const counts = fill(texts.twinCounts, { accepted: ofHundred(settled(sums.beta)), rejected: ofHundred(rejected) });
   if (!end) return `${counts} ${texts.twinOpen}`;
-  const become = becoming(out.map(({ replaced }) => replaced), Math.round(100 * rejected), slots, end === "residual" ? texts.twinBecome : texts.twinRedrawn, end);
+  const become = describeReplaced(out.map(({ replaced }) => replaced), Math.round(100 * rejected), slots, end === "residual" ? texts.twinBecome : texts.twinRedrawn, end);
   const wrong = out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
   const why = wrong ? texts.twinWrong : end === "residual" ? fill(texts.twinRight, { excess: number(rejected) }) : "";
   return [counts, become, why].filter(Boolean).join(" ");
 }
 
 /** The rejected ones of a hundred shared out among the tokens; nothing where they are fewer than one. */
-function becoming(replaced, size, slots, sentence, end) {
+function describeReplaced(replaced, size, slots, sentence, end) {
   if (size === 0) return "";
   const counted = shareOut(replaced, size).map((count, i) => [count, slots[i]]).filter(([count, { glyphs }]) => count > 0 && glyphs !== null).sort((a, b) => b[0] - a[0]);
   const named = counted.slice(0, counted.length > NAMED + 1 ? NAMED : counted.length);
   const others = size - named.reduce((sum, [count]) => sum + count, 0);
-  const shares = named.map(([count, slot]) => `${count}\u00a0${wordOf(slot)}`);
+  const shares = named.map(([count, slot]) => `${count}\u00a0${formatWord(slot)}`);
   return fill(sentence, { end, shares: [...shares, ...(others ? [`${others} ${others === 1 ? "other" : "others"}`] : [])].join(", ") });
 }

@@ -25,13 +25,13 @@ export function readAnswers(text, questions) {
 }
 
 /** The answers with one more; an option that was chosen before is not counted again. */
-export function withAnswer(answers, key, option) {
+export function addAnswer(answers, key, option) {
   const before = answers[key] ?? [];
   return before.includes(option) ? answers : { ...answers, [key]: [...before, option] };
 }
 
 /** How a question stands: "open", "right" at the first answer, "wrong" so far, or "later": the right answer came after a wrong one. */
-export function standing({ key, options }, answers) {
+export function getStanding({ key, options }, answers) {
   const tried = answers[key] ?? [];
   if (!tried.length) return "open";
   if (options[tried[0]].right) return "right";

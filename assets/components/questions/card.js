@@ -2,7 +2,7 @@
 // so the room of a question's longest explanation is kept, an answer moves nothing, and paper has every question.
 
 import { button, h, say } from "../lib/dom.js";
-import { pictureOf } from "./picture.js";
+import { makePicture } from "./picture.js";
 
 export class Card {
   /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index. */
@@ -11,7 +11,7 @@ export class Card {
     const { term, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = h("div", { class: "before" }, picture ? pictureOf(picture) : h("p", { class: "hint" }, "Choose an answer. Its explanation appears here."));
+    this.before = h("div", { class: "before" }, picture ? makePicture(picture) : h("p", { class: "hint" }, "Choose an answer. Its explanation appears here."));
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, ...(term ? [h("p", { class: "term" }, term)] : []), h("p", { class: "situation" }, situation),
@@ -54,5 +54,5 @@ function explanationOf({ why, picture, right }, { name, query, words }, ending, 
   shows.addEventListener("click", reveal);
   const link = h("a", { href: `${name}${ending}?${new URLSearchParams(query)}`.replace(/\?$/, "") }, `${words} →`);
   const verdict = h("p", { class: "verdict", "data-is": right ? "accepted" : "rejected" }, right ? "✓ Right" : "✕ Not quite");
-  return h("section", { class: "explained", "aria-label": "Explanation" }, h("div", { class: "told" }, verdict, h("p", { class: "why" }, why), ...(right ? [] : [h("p", { class: "again" }, "Try another answer, or ", shows, ".")])), pictureOf(picture), h("p", { class: "more" }, link));
+  return h("section", { class: "explained", "aria-label": "Explanation" }, h("div", { class: "told" }, verdict, h("p", { class: "why" }, why), ...(right ? [] : [h("p", { class: "again" }, "Try another answer, or ", shows, ".")])), makePicture(picture), h("p", { class: "more" }, link));
 }

@@ -4,7 +4,7 @@ import { makeMirror } from "../lib/address.js";
 import { button, h, say, show } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
-import { keep, load, readQuestion, standing, withAnswer } from "./answers.js";
+import { keep, load, readQuestion, getStanding, addAnswer } from "./answers.js";
 import { Card } from "./card.js";
 
 const SIGNS = { open: "", right: "✓", wrong: "✕", later: "✕✓" };
@@ -78,7 +78,7 @@ class QuestionsView {
 
   answer(option) {
     if (option >= this.question.options.length) return;
-    this.answers = withAnswer(this.answers, this.question.key, option);
+    this.answers = addAnswer(this.answers, this.question.key, option);
     this.chosen = option;
     keep(this.answers);
     this.draw();
@@ -100,7 +100,7 @@ class QuestionsView {
       const tried = this.answers[card.question.key] ?? [];
       card.draw(tried, (i === this.at ? this.chosen : null) ?? tried.at(-1) ?? null, i === this.at);
     });
-    const stands = this.questions.map((one) => standing(one, this.answers));
+    const stands = this.questions.map((one) => getStanding(one, this.answers));
     this.drawPlaces(stands);
     this.back.disabled = this.at === 0;
     show(this.next, !this.last);

@@ -3,11 +3,11 @@
 import { h } from "../lib/dom.js";
 
 /** A figure of one picture; nothing in it moves. */
-export function pictureOf({ title, groups, legend, mark, line, interval, most }) {
+export function makePicture({ title, groups, legend, mark, line, interval, most }) {
   const at = (value) => `${((100 * value) / most).toFixed(2)}%`;
   const rows = groups.map(({ name, highlighted, bars }) => h("div", { class: highlighted ? "bar mine" : "bar" },
     h("span", { class: "barName", title: name }, name),
-    h("span", { class: "lanes" }, ...bars.map((bar) => barOf(bar, line, interval, at)))));
+    h("span", { class: "lanes" }, ...bars.map((bar) => makeBar(bar, line, interval, at)))));
   const items = legend.map(([role, words]) => h("span", {}, h("i", { class: `swatch ${role}` }), words));
   if (mark) items.push(h("span", {}, h("i", { class: "swatch tick" }), mark));
   if (interval) items.push(h("span", {}, h("i", { class: "swatch range" }), interval));
@@ -15,7 +15,7 @@ export function pictureOf({ title, groups, legend, mark, line, interval, most })
   return h("figure", { class: groups.length > 4 ? "picture" : "picture few" }, h("figcaption", {}, title), ...(items.length ? [h("p", { class: "key" }, ...items)] : []), h("div", { class: "bars" }, ...rows));
 }
 
-function barOf({ parts, label, mark, interval }, line, words, at) {
+function makeBar({ parts, label, mark, interval }, line, words, at) {
   const run = h("span", { class: "run" }, ...parts.map(([role, value]) => {
     const part = h("i", { class: `fill ${role}` });
     part.style.width = at(value);

@@ -4,11 +4,11 @@ import { withParameters } from "../lib/address.js";
 import { say, show } from "../lib/dom.js";
 import chart from "../drafting_methods/chart/main.js";
 import tree from "../drafting_methods/tree/main.js";
-import { drawn, leftOut, notice, pageData, prepare, query } from "./frame.js";
+import { drawComponent, explainLeftOut, showNotices, readData, prepare, readQuery } from "./frame.js";
 
-const { comparisons, css, chart: chartCss, first, settings } = pageData();
-const asked = query();
-const said = leftOut(asked, ["distribution", "row"], settings);
+const { comparisons, css, chart: chartCss, first, settings } = readData();
+const asked = readQuery();
+const said = explainLeftOut(asked, ["distribution", "row"], settings);
 const choice = Object.hasOwn(comparisons, asked.distribution ?? "") ? asked.distribution : first.distribution;
 const { overview, rows } = comparisons[choice];
 let row = Object.hasOwn(rows, asked.row ?? "") ? asked.row : first.row;
@@ -19,13 +19,13 @@ for (const section of document.querySelectorAll("[data-distribution]")) show(sec
 for (const link of document.querySelectorAll("a[data-choice]")) {
   if (link.dataset.choice === choice) link.setAttribute("aria-current", "true");
 }
-drawn("chart", chart, chartCss, { payload: overview, chosen: row }, (_, key) => {
+drawComponent("chart", chart, chartCss, { payload: overview, chosen: row }, (_, key) => {
   row = key;
   window.history.replaceState(null, "", withParameters(window.location.href, { distribution: choice, row }));
   showRound();
 });
 showRound();
-notice(said);
+showNotices(said);
 prepare();
 
 /** A round of the chosen method. */
@@ -34,7 +34,7 @@ function showRound() {
   say(document.getElementById("row-name"), `${name}: one round`);
   say(document.getElementById("row-about"), about);
   show(document.getElementById("tree"), payload !== null);
-  if (payload) drawn("tree", tree, css, { payload });
+  if (payload) drawComponent("tree", tree, css, { payload });
 }
 
 export default null;

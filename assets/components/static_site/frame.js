@@ -3,17 +3,17 @@
 import { h } from "../lib/dom.js";
 
 /** What the page was built with. */
-export function pageData() {
+export function readData() {
   return JSON.parse(document.getElementById("data").textContent);
 }
 
 /** The parameters of this page's address. */
-export function query() {
+export function readQuery() {
   return Object.fromEntries(new URL(window.location.href).searchParams);
 }
 
 /** Draws a component into the element of this id; in a shadow tree, so that its styles are its own. Data may be given anew. ``heard`` is told what it asks for. */
-export function drawn(id, component, css, data, heard = () => {}) {
+export function drawComponent(id, component, css, data, heard = () => {}) {
   const place = document.getElementById(id);
   if (!place.shadowRoot) {
     const sheet = new CSSStyleSheet();
@@ -36,10 +36,10 @@ export function prepare() {
 }
 
 /** Sentences for parameters that this page has no use for: they are about a run, and runs need models, or they are unknown. ``own``: of what is shown. */
-export function leftOut(asked, known, settings, own = {}) {
+export function explainLeftOut(asked, known, settings, own = {}) {
   const others = Object.keys(asked).filter((key) => key !== "present" && !known.includes(key) && !(Object.hasOwn(own, key) && own[key] === asked[key]));
-  const runs = others.filter((key) => settings.includes(key)).map(short);
-  const unknown = others.filter((key) => !settings.includes(key)).map(short);
+  const runs = others.filter((key) => settings.includes(key)).map(quoteKey);
+  const unknown = others.filter((key) => !settings.includes(key)).map(quoteKey);
   const said = [];
   if (runs.length) said.push(`The link's ${runs.join(", ")} was left out: this edition shows recorded runs, and the app computes others.`);
   if (unknown.length) said.push(`The link's ${unknown.slice(0, 5).join(", ")} was left out: this page has no setting of this name.`);
@@ -47,10 +47,10 @@ export function leftOut(asked, known, settings, own = {}) {
 }
 
 /** Sentences above what is shown; text, never markup. */
-export function notice(sentences) {
+export function showNotices(sentences) {
   document.getElementById("notices").replaceChildren(...sentences.map((sentence) => h("p", {}, sentence)));
 }
 
-function short(key) {
+function quoteKey(key) {
   return `'${[...key].slice(0, 40).join("")}'`;
 }

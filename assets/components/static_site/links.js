@@ -20,24 +20,24 @@ export function readState(query, presets, known) {
   const said = [];
   let preset = query.preset ?? presets[0].id;
   if (!presets.some(({ id }) => id === preset)) {
-    said.push(`The link's preset was left out: ${quoted(preset)} is not one of ${presets.map(({ id }) => id).join(", ")}.`);
+    said.push(`The link's preset was left out: ${quote(preset)} is not one of ${presets.map(({ id }) => id).join(", ")}.`);
     preset = presets[0].id;
   }
   let from = query.from ?? null;
   if (from !== null && !known.includes(from)) {
     const there = known.length ? `the recorded run has draft tokens ${known[0]} to ${known.at(-1)}` : "no run was recorded";
-    said.push(`The link's position was left out: there is no draft token ${quoted(from)} (${there}).`);
+    said.push(`The link's position was left out: there is no draft token ${quote(from)} (${there}).`);
     from = null;
   }
   const found = {};
   for (const key of ["p", "q"]) {
     if (query[key] === undefined) continue;
     const read = readDistribution(query[key]);
-    if (typeof read === "string") said.push(`The link's ${key} was left out: ${quoted(query[key])}; ${read}.`);
+    if (typeof read === "string") said.push(`The link's ${key} was left out: ${quote(query[key])}; ${read}.`);
     else found[key] = read;
   }
   const start = from === null ? presets.find(({ id }) => id === preset) : null;
-  const { p, q } = matched(found.p ?? null, found.q ?? null, start, said);
+  const { p, q } = matchBars(found.p ?? null, found.q ?? null, start, said);
   return { state: { preset, from, p, q }, said };
 }
 
@@ -52,14 +52,14 @@ export function readDistribution(text) {
 }
 
 /** Both of one length, as probabilities; what a link leaves out comes from the preset, widened with zeros. */
-function matched(p, q, preset, said) {
+function matchBars(p, q, preset, said) {
   const nothing = { p: null, q: null };
   if (p === null && q === null) return nothing;
   if (preset === null && (p === null || q === null)) {
     said.push("The link's bars were left out: bars that were dragged from a recorded text need both p and q.");
     return nothing;
   }
-  const filled = (own, key, size) => own ?? widened(preset[key].map((x) => Math.round(x * GRID)), size);
+  const filled = (own, key, size) => own ?? widen(preset[key].map((x) => Math.round(x * GRID)), size);
   const [left, right] = [filled(p, "p", q?.length ?? 0), filled(q, "q", p?.length ?? 0)];
   if (left.length !== right.length) {
     said.push(`The link's bars were left out: p has ${left.length} numbers and q has ${right.length}.`);
@@ -68,12 +68,12 @@ function matched(p, q, preset, said) {
   return { p: left.map((n) => n / GRID), q: right.map((n) => n / GRID) };
 }
 
-function widened(probs, size) {
+function widen(probs, size) {
   return [...probs, ...Array(Math.max(0, size - probs.length)).fill(0)];
 }
 
 /** A wrong value as a sentence repeats it. */
-function quoted(text) {
+function quote(text) {
   const letters = [...text];
   const cut = letters.length > LONG ? `${letters.slice(0, LONG - 1).join("")}…` : text;
   return cut.includes("'") && !cut.includes('"') ? `"${cut}"` : `'${cut}'`;

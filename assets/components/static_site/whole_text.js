@@ -2,23 +2,23 @@
 
 import lanes from "../whole_text/main.js";
 import { h, say, show } from "../lib/dom.js";
-import { drawn, leftOut, notice, pageData, prepare, query } from "./frame.js";
+import { drawComponent, explainLeftOut, showNotices, readData, prepare, readQuery } from "./frame.js";
 
-const { css, passages, settings } = pageData();
-const asked = query();
+const { css, passages, settings } = readData();
+const asked = readQuery();
 const wanted = Number(asked.temperature ?? passages[0].temperature);
 const one = passages.find(({ temperature }) => temperature === wanted) ?? passages[0];
-const said = leftOut(asked, ["temperature"], settings, one.own);
+const said = explainLeftOut(asked, ["temperature"], settings, one.own);
 if (one.temperature !== wanted) said.push("The link's temperature was left out: no text was recorded under it.");
-drawn("whole_text", lanes, css, { payload: one.lanes });
+drawComponent("whole_text", lanes, css, { payload: one.lanes });
 show(document.getElementById("parting"), one.forks !== null);
-if (one.forks) drawn("forks", lanes, css, { payload: one.forks });
+if (one.forks) drawComponent("forks", lanes, css, { payload: one.forks });
 say(document.getElementById("from"), one.from);
 document.getElementById("conclusion").replaceChildren(...one.conclusion.map((sentence) => h("p", {}, sentence)));
 for (const link of document.querySelectorAll("a[data-temperature]")) {
   if (Number(link.dataset.temperature) === one.temperature) link.setAttribute("aria-current", "true");
 }
-notice(said);
+showNotices(said);
 prepare();
 
 export default null;

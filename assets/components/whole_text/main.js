@@ -4,7 +4,7 @@ import { button, h, say, show } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { seconds } from "../lib/numbers.js";
-import { Forks } from "./forks.js";
+import { Divergences } from "./divergences.js";
 import { drawLane, fillLane, makeLane, tell } from "./lane.js";
 import { NARROW, drawNow, drawTracks, makeTracks } from "./tracks.js";
 
@@ -166,4 +166,4 @@ function fillSum(sum, { value, name, said }) {
   say(sum.said, said);
 }
 
-export default mounted(({ payload }) => new (payload.forks ? Forks : Lanes)());
+export default mounted(({ payload }) => new (payload.forks ? Divergences : Lanes)());

@@ -1,6 +1,6 @@
 // Two lanes of real time: a column for each round, at the moment when it ended, as tall as the tokens that it gave.
 
-import { h, s, sized } from "../lib/dom.js";
+import { h, s, setSize } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
@@ -38,18 +38,18 @@ export function drawTracks(tracks, payload, width) {
     });
     return [name, floor, run, ...columns];
   });
-  parts.push(...ticks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
+  parts.push(...listTicks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;
   tracks.now.setAttribute("y1", 4);
   tracks.now.setAttribute("y2", foot);
   tracks.svg.replaceChildren(...parts, tracks.now);
-  sized(tracks.svg, width, foot + 20);
+  setSize(tracks.svg, width, foot + 20);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
 }
 
 /** Round numbers of seconds, three to six of them. */
-export function ticks(end) {
+export function listTicks(end) {
   const rough = end / 4 || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) ?? power;

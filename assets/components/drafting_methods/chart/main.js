@@ -1,6 +1,6 @@
 // The drafting methods as one chart: a line for each with its drawing, tokens per target pass, and speed. A line is chosen with a click.
 
-import { h, s, say, show, sized } from "../../lib/dom.js";
+import { h, s, say, show, setSize } from "../../lib/dom.js";
 import { mounted } from "../../lib/mount.js";
 
 const NARROW = 720;
@@ -42,7 +42,7 @@ class MethodsView {
       families.add(row.family);
       return [h("li", { class: "family" }, row.family), made.node];
     }));
-    this.ticks.replaceChildren(...ticks.map(({ at, said }) => atShare(h("span", { class: at === unit ? "one" : "" }, said), at)));
+    this.ticks.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
     this.list.append(h("li", { class: "axis", "aria-hidden": "true" }, this.ticks));
     this.key.replaceChildren(key, h("span", { class: "marks" }, ` ${marks}`));
   }
@@ -72,14 +72,14 @@ class MethodsView {
   close() {}
 }
 
-function atShare(node, share) {
+function placeAt(node, share) {
   node.style.left = `${(100 * share).toFixed(2)}%`;
   return node;
 }
 
 function makeRow(row, { unit, size }, choose) {
   const svg = s("svg", { class: "drawing", "aria-hidden": "true" }, ...row.drawing.map(([tag, attributes]) => s(tag, attributes)));
-  sized(svg, ...size);
+  setSize(svg, ...size);
   const name = h("span", { class: "name" }, h("b", {}, row.name), ...(row.tag ? [" ", h("span", { class: "tag" }, row.tag)] : []), h("span", { class: "hint" }, "one round of it below ↓"));
   const line = h("span", { class: "about" }, row.line);
   const per = h("span", { class: "per" });
@@ -88,22 +88,22 @@ function makeRow(row, { unit, size }, choose) {
     bar.style.width = `${(100 * row.pass.at).toFixed(2)}%`;
     per.append(h("span", { class: "run" }, bar), h("span", { class: "value" }, row.pass.said));
   }
-  const plot = h("span", { class: "fast" }, atShare(h("i", { class: "one" }), unit));
+  const plot = h("span", { class: "fast" }, placeAt(h("i", { class: "one" }), unit));
   const reads = h("span", { class: "reads" });
   if (row.speed) {
     const { at, low, high, told, said, span } = row.speed;
-    const range = atShare(h("i", { class: "range" }), low);
+    const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
-    plot.append(atShare(h("i", { class: `dot ${told === "not told apart" ? "hollow" : ""}` }), at));
+    plot.append(placeAt(h("i", { class: `dot ${told === "not told apart" ? "hollow" : ""}` }), at));
     reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
   }
-  const face = h("button", { type: "button", class: "method", "aria-label": aloud(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? ""), plot, reads);
+  const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? ""), plot, reads);
   face.addEventListener("click", choose);
   return { row, face, node: h("li", { "data-row": row.key }, face) };
 }
 
-function aloud({ name, tag, line, pass, cost, speed }) {
+function describeRow({ name, tag, line, pass, cost, speed }) {
   const said = [tag ? `${name}, ${tag}` : name, line.replace(/\.$/, "")];
   if (pass) said.push(`${pass.said} tokens per target pass`);
   if (cost) said.push(`a round takes the time of ${cost} passes`);

@@ -1,6 +1,6 @@
 // The tree of draft tokens: chips where the payload says they stand, lines to their parents, the mask beside it.
 
-import { h, place, s, say, show, sized } from "../../lib/dom.js";
+import { h, place, s, say, show, setSize } from "../../lib/dom.js";
 import { glyphLine, glyphSpans } from "../../lib/glyphs.js";
 
 const ROOT = -1;
@@ -19,7 +19,7 @@ export function makeTree(view) {
   return { node, svg, links, text, chips, view };
 }
 
-function chipOf(one, kind) {
+function makeChip(one, kind) {
   const face = h("button", { type: "button", class: "leaf", "data-kind": kind, title: one.name });
   const text = h("span", { class: "word" }, ...glyphSpans(one.glyphs));
   const mark = h("span", { class: "mark", "aria-hidden": "true" });
@@ -29,8 +29,8 @@ function chipOf(one, kind) {
 
 /** Chips and lines of a payload, made once. */
 export function fillTree(tree, payload, view) {
-  tree.made = payload.nodes.map((one, i) => ({ ...chipOf(one, "draft"), one, line: s("path", { class: "wire" }), i }));
-  tree.end = payload.ending ? { ...chipOf(payload.ending, payload.ending.kind), one: payload.ending, line: s("path", { class: "wire" }) } : null;
+  tree.made = payload.nodes.map((one, i) => ({ ...makeChip(one, "draft"), one, line: s("path", { class: "wire" }), i }));
+  tree.end = payload.ending ? { ...makeChip(payload.ending, payload.ending.kind), one: payload.ending, line: s("path", { class: "wire" }) } : null;
   tree.all = tree.end ? [...tree.made, tree.end] : tree.made;
   tree.links.replaceChildren(...tree.all.map(({ line }) => line));
   tree.chips.replaceChildren(...tree.all.map(({ face }) => face));
@@ -46,7 +46,7 @@ export function placeTree(tree, payload, width, height = Infinity) {
   const wide = Math.max(26, Math.min(CHIP.widest, step - (step > 150 ? CHIP.near : CHIP.closest)));
   const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(HIGH.least, Math.floor(height / lines)));
   const used = from + (columns - 1) * step + wide + 4; // and the ring around a chip
-  sized(tree.svg, used, lines * line);
+  setSize(tree.svg, used, lines * line);
   place(tree.node, { height: lines * line, width: used });
   tree.node.classList.toggle("tight", line < HIGH.usual);
   place(tree.text, { width: from - 12, y: line / 2 - 4 });
@@ -94,7 +94,7 @@ export function makeMask() {
 export function fillMask(card, payload) {
   const count = payload.mask.length;
   const size = CELL * Math.max(1, count);
-  sized(card.svg, NAMES + size, size);
+  setSize(card.svg, NAMES + size, size);
   card.rows = payload.mask.map((row, y) =>
     s("g", { class: "maskRow" }, s("text", { x: NAMES - 6, y: (y + 0.5) * CELL + 4 }, glyphLine(payload.nodes[y].glyphs, 10)),
       ...row.map((sees, x) => s("rect", { class: sees ? "sees" : "blind", x: NAMES + x * CELL + 1, y: y * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2 }))));

@@ -4,7 +4,7 @@ import { button, h, say } from "../../lib/dom.js";
 import { listenToKeys } from "../../lib/keys.js";
 import { mounted } from "../../lib/mount.js";
 import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree } from "./chips.js";
-import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./meets.js";
+import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./uniform.js";
 
 const NARROW = 640;
 const GAP = 56; // px between the tree and the mask

@@ -3,11 +3,11 @@
 import { button, h, say } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { number, settled } from "../lib/numbers.js";
-import { most } from "../lib/account.js";
-import { additionOf, wordOf } from "./parts.js";
+import { findMost } from "../lib/arithmetic.js";
+import { formatAddition, formatWord } from "./cards.js";
 
 /** How the sentence may end. */
-function endsOf(texts) {
+function listEnds(texts) {
   return { p: texts.completeP, q: texts.completeQ, residual: texts.completeResidual };
 }
 
@@ -16,7 +16,7 @@ export function makeComplete(view) {
   const gap = h("b", { class: "gap" });
   const exact = h("b");
   const told = h("span");
-  const ends = Object.entries(endsOf(texts)).map(([end, words]) => ({ end, node: button(words, words, () => view.endWith(end)) }));
+  const ends = Object.entries(listEnds(texts)).map(([end, words]) => ({ end, node: button(words, words, () => view.endWith(end)) }));
   const node = h("section", { class: "complete", "aria-label": "a sentence to complete" },
     h("p", { class: "stem" }, texts.complete, " ", gap), h("div", { class: "ends" }, ...ends.map((one) => one.node)),
     h("p", { class: "told", role: "status" }, exact, " ", told));
@@ -26,22 +26,22 @@ export function makeComplete(view) {
 /** What was chosen, on the bars of now; before that, what to do. */
 export function drawComplete(parts, view) {
   for (const { end, node } of parts.ends) node.setAttribute("aria-pressed", String(end === view.end));
-  say(parts.gap, view.end ? endsOf(view.texts)[view.end] : "…");
+  say(parts.gap, view.end ? listEnds(view.texts)[view.end] : "…");
   const wrong = view.out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
   say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : "");
-  say(parts.told, verdict(view));
+  say(parts.told, describeAnswer(view));
 }
 
-function verdict({ sums, out, slots, texts, end }) {
+function describeAnswer({ sums, out, slots, texts, end }) {
   if (!end) return texts.completeOpen;
   if (settled(1 - sums.beta) === 0) return end === "residual" ? texts.completeAlways : texts.completeNothing;
   if (end === "residual") {
-    const index = most(out, ({ replaced }) => replaced);
+    const index = findMost(out, ({ replaced }) => replaced);
     const { accepted, replaced, p } = out[index];
-    return fill(texts.completeRight, { word: wordOf(slots[index]), sum: additionOf(accepted, replaced, p) });
+    return fill(texts.completeRight, { word: formatWord(slots[index]), sum: formatAddition(accepted, replaced, p) });
   }
-  const index = most(out, ({ difference }) => Math.abs(difference));
+  const index = findMost(out, ({ difference }) => Math.abs(difference));
   const { sum, p, difference } = out[index];
   if (settled(Math.abs(difference)) === 0) return texts.completeSame;
-  return `${fill(texts.completeWrong, { word: wordOf(slots[index]), got: number(sum), p: number(p) })} ${end === "p" ? texts.completeWhyP : texts.completeWhyQ}`;
+  return `${fill(texts.completeWrong, { word: formatWord(slots[index]), got: number(sum), p: number(p) })} ${end === "p" ? texts.completeWhyP : texts.completeWhyQ}`;
 }

@@ -1,12 +1,12 @@
 // One draft token on its ruler, and what comes out: the accepted part and the replaced part of every token, against the mark of p.
 
-import { h, move, place, s, say, show, sized } from "../lib/dom.js";
+import { h, move, place, s, say, show, setSize } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { makeHatches } from "../lib/hatches.js";
 import { number, settled } from "../lib/numbers.js";
-import { most } from "../lib/account.js";
+import { findMost } from "../lib/arithmetic.js";
 import { MOST } from "./bars.js";
-import { drawAxis, fitting, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
+import { drawAxis, fitNumber, makeAxis, makeCard, writeName, planPlot, placeRect, formatWord } from "./cards.js";
 
 export function makeDraftToken(view) {
   const parts = {
@@ -24,20 +24,20 @@ export function makeDraftToken(view) {
 export function drawDraftToken(card, view, width, height, flat) {
   const beta = settled(view.sums.beta);
   const rejected = settled(1 - beta);
-  sized(card.svg, width, height);
+  setSize(card.svg, width, height);
   say(card.sub, view.texts.draftTokenSub);
   say(card.big, number(beta));
   card.svg.setAttribute("aria-label", `accepted ${number(beta)}, rejected ${number(rejected)}`);
   say(card.acceptedText, `✓ accepted ${number(beta)}`);
   say(card.rejectedText, `✕ rejected ${number(rejected)}`);
-  if (flat) layFlat(card, beta, width);
-  else stackUp(card, beta, width, height);
+  if (flat) layBars(card, beta, width);
+  else stackBars(card, beta, width, height);
   show(card.acceptedText, beta > 0.001);
   show(card.rejectedText, beta < 0.999);
   say(card.foot, view.texts.draftTokenFoot);
 }
 
-function stackUp(card, beta, width, height) {
+function stackBars(card, beta, width, height) {
   const base = height - 26;
   const high = base - 8;
   const left = 4;
@@ -55,7 +55,7 @@ function stackUp(card, beta, width, height) {
   move(card.rejectedText, left + wide + 12, Math.min(upper, base - 22));
 }
 
-function layFlat(card, beta, width) {
+function layBars(card, beta, width) {
   const wide = width - 2;
   place(card.accepted, { x: 1, y: 4, width: beta * wide, height: 30 });
   place(card.bad, { x: 1 + beta * wide, y: 4, width: (1 - beta) * wide, height: 30 });
@@ -87,24 +87,24 @@ export function drawOut(card, view, width, height, top) {
   const { slots, out, texts, end } = view;
   const plot = planPlot(width, height, slots.length, top, view.letter);
   const kind = end === "residual" ? "left" : end; // a token drawn again has the color of what it was drawn from
-  sized(card.svg, width, height);
+  setSize(card.svg, width, height);
   drawAxis(card.axis, plot);
   for (const [i, stack] of card.stacks.entries()) drawStack(stack, slots[i], out[i], i, plot, kind);
-  const told = slots.map((slot, i) => `${wordOf(slot)} ${number(out[i].accepted)} accepted${end ? ` and ${number(out[i].replaced)} replaced make ${number(out[i].sum)}` : ""}, p is ${number(slot.p)}`);
+  const told = slots.map((slot, i) => `${formatWord(slot)} ${number(out[i].accepted)} accepted${end ? ` and ${number(out[i].replaced)} replaced make ${number(out[i].sum)}` : ""}, p is ${number(slot.p)}`);
   card.svg.setAttribute("aria-label", `${texts.out}: ${told.join("; ")}`);
   card.added.classList.toggle("later", !end);
   card.swatch.setAttribute("class", `swatch ${kind}`);
   say(card.sub, end ? fill(texts.outSub, { end: end === "residual" ? texts.outResidual : end }) : texts.outSubOpen);
-  say(card.foot, ending(view));
+  say(card.foot, describeEnding(view));
 }
 
 /** Whether the stacks end at their marks, and which of them miss theirs most. */
-function ending({ slots, out, sums, texts, end }) {
+function describeEnding({ slots, out, sums, texts, end }) {
   if (!end) return fill(texts.outFootOpen, { missing: number(settled(1 - sums.beta)) });
   const error = Math.max(...out.map((row) => Math.abs(row.difference)));
   if (settled(error) === 0) return texts.outFoot;
-  const [low, high] = [most(out, (row) => -row.difference), most(out, (row) => row.difference)];
-  return fill(texts.outFootWrong, { low: wordOf(slots[low]), under: number(-out[low].difference), high: wordOf(slots[high]), over: number(out[high].difference) });
+  const [low, high] = [findMost(out, (row) => -row.difference), findMost(out, (row) => row.difference)];
+  return fill(texts.outFootWrong, { low: formatWord(slots[low]), under: number(-out[low].difference), high: formatWord(slots[high]), over: number(out[high].difference) });
 }
 
 function drawStack(stack, slot, row, i, plot, kind) {
@@ -113,12 +113,12 @@ function drawStack(stack, slot, row, i, plot, kind) {
   const wide = plot.wide * 0.72;
   const x = plot.middle(i) - wide / 2;
   const room = 22 / plot.unit; // what a number needs between a stack and the mark above it
-  standRect(stack.accepted, x, wide, 0, row.accepted, plot);
-  standRect(stack.added, x, wide, row.accepted, row.sum, plot);
+  placeRect(stack.accepted, x, wide, 0, row.accepted, plot);
+  placeRect(stack.added, x, wide, row.accepted, row.sum, plot);
   stack.added.setAttribute("class", `part added ${kind}`);
   place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
   move(stack.value, plot.middle(i), plot.base - (slot.p - row.sum > room ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
   stack.value.classList.toggle("p", Math.abs(row.difference) < 1e-12);
-  say(stack.value, fitting(row.sum, plot.step - 4, plot.letter));
-  nameUnder(stack.name, slot, plot.middle(i), plot);
+  say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
+  writeName(stack.name, slot, plot.middle(i), plot);
 }

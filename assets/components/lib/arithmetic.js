@@ -4,11 +4,11 @@
 export const GRID = 10000; // dragged distributions are whole ten-thousandths, so that an address holds them to the last digit
 
 /** What becomes of each slot's draft token. A slot is {p, q}; the rest of a real distribution brings the overlap that its own tokens have. */
-export function account(slots) {
+export function computeAccount(slots) {
   const accepted = slots.map(({ p, q, overlap }) => overlap ?? (q > 0 ? q * Math.min(1, p / q) : 0));
   const left = slots.map(({ p, q, residual }) => residual ?? Math.max(0, p - q));
-  const beta = accepted.reduce(plus, 0);
-  const total = left.reduce(plus, 0);
+  const beta = accepted.reduce(add, 0);
+  const total = left.reduce(add, 0);
   const rows = slots.map(({ p, q }, i) => {
     const share = total > 0 ? left[i] / total : 0;
     const replaced = (1 - beta) * share;
@@ -19,7 +19,7 @@ export function account(slots) {
 }
 
 /** What comes out of each token if a rejected draft token is redrawn from p, from q or from the residual; "" while nothing takes its place. */
-export function outcome({ rows, beta }, end) {
+export function computeOutcomes({ rows, beta }, end) {
   return rows.map((row) => {
     const replaced = end === "residual" ? row.replaced : end ? (1 - beta) * row[end] : 0;
     const sum = row.accepted + replaced;
@@ -28,32 +28,32 @@ export function outcome({ rows, beta }, end) {
 }
 
 /** The index of the row that stands out by this measure, the first of equals. */
-export function most(rows, measure) {
+export function findMost(rows, measure) {
   return rows.reduce((best, row, i) => (measure(row, i) > measure(rows[best], best) ? i : best), 0);
 }
 
-export function plus(a, b) {
+export function add(a, b) {
   return a + b;
 }
 
 /** ``size`` whole pieces shared out in proportion to parts: largest remainders first, the first of equals. */
 export function shareOut(parts, size) {
-  const total = parts.reduce(plus, 0);
+  const total = parts.reduce(add, 0);
   const exact = parts.map((x) => (size * x) / total);
   const whole = exact.map((x) => Math.floor(x + 1e-9));
   const order = exact.map((x, i) => [whole[i] - x, i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  const missing = size - whole.reduce(plus, 0);
+  const missing = size - whole.reduce(add, 0);
   for (let n = 0; n < missing; n += 1) whole[order[n % order.length][1]] += 1;
   return whole;
 }
 
 /** The nearest distribution of whole ten-thousandths. */
-export function onGrid(probs) {
+export function roundToGrid(probs) {
   return shareOut(probs, GRID).map((n) => n / GRID);
 }
 
 /** A distribution with one entry moved to a value: the others keep their proportions and give or take what it needs. */
-export function withEntry(probs, index, value) {
+export function replaceEntry(probs, index, value) {
   const wanted = Math.round(Math.min(1, Math.max(0, value)) * GRID);
   const others = probs.filter((_, i) => i !== index);
   const parts = others.some((x) => x > 0) ? others : others.map(() => 1);

@@ -1,7 +1,7 @@
 // What u meets: u on its ruler, beside its threshold or alone where it draws a token, and the bars of the distribution at that step.
 
-import { barRow } from "../../lib/bars.js";
-import { h, move, place, s, say, show, sized } from "../../lib/dom.js";
+import { makeBarRow } from "../../lib/bars.js";
+import { h, move, place, s, say, show, setSize } from "../../lib/dom.js";
 import { glyphLine } from "../../lib/glyphs.js";
 import { makeHatches } from "../../lib/hatches.js";
 import { uniformText, number } from "../../lib/numbers.js";
@@ -30,7 +30,7 @@ export function drawUniform(card, view) {
   if (!decides && !draws) return;
   say(card.title, draws ? "The random number that draws it" : "The random number u and its threshold");
   const width = card.node.clientWidth - 32; // it has one now
-  sized(card.svg, width, 74);
+  setSize(card.svg, width, 74);
   const x = threshold * width;
   const top = 22;
   place(card.accepted, { x: 0, y: top, width: x, height: 30 });
@@ -40,14 +40,14 @@ export function drawUniform(card, view) {
   move(card.words.zero, 0, top + 46);
   move(card.words.one, width, top + 46);
   for (const node of [card.bad, card.edge, card.words.edge]) node.style.visibility = decides ? "" : "hidden";
-  aside(card.words.edge, decides ? `accepted below ${number(threshold)}` : "", x, top - 8, width);
+  writeAside(card.words.edge, decides ? `accepted below ${number(threshold)}` : "", x, top - 8, width);
   const written = uniformText(u, decides ? threshold : null);
-  aside(card.words.uniform, `u = ${written}`, u * width, top + 46, width, 26);
+  writeAside(card.words.uniform, `u = ${written}`, u * width, top + 46, width, 26);
   card.svg.setAttribute("aria-label", draws ? `u = ${written} draws ${one.name}.` : `u = ${written}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
 }
 
 /** A text whose middle is at x, clear of the edges and of what stands there. */
-function aside(node, text, x, y, width, edge = 0) {
+function writeAside(node, text, x, y, width, edge = 0) {
   say(node, text);
   const half = 3.3 * text.length;
   move(node, Math.min(width - half - edge, Math.max(half + edge, x)), y);
@@ -86,7 +86,7 @@ export function drawDistributions(card, view) {
   const shown = ending || step.kind === "residual" ? bars.filter((bar) => bar.mine || bar.glyphs === null || bar[last] > 0) : bars;
   card.list.replaceChildren(...shown.map((bar) => {
     const [kind, name] = bar.glyphs === null ? ["rest", "the rest"] : [bar.mine ? "mine" : "", glyphLine(bar.glyphs, 14)];
-    return barRow(kind, [name], Object.fromEntries(distributions.map((probs, i) => [probs, values(bar)[i]])), bar.glyphs === null ? Infinity : most);
+    return makeBarRow(kind, [name], Object.fromEntries(distributions.map((probs, i) => [probs, values(bar)[i]])), bar.glyphs === null ? Infinity : most);
   }));
   card.list.setAttribute("aria-label", shown.map((bar) => `${bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 20)}: ${values(bar).map((x, i) => `${DISTRIBUTIONS[distributions[i]]} ${number(x)}`).join(", ")}`).join("; "));
 }

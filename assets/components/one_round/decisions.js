@@ -2,21 +2,21 @@
 // moved is compared again, with the recorded threshold.
 
 /** Whether a chip is accepted: as recorded, or, while a visitor moves u, whether u is below the recorded threshold. */
-export function verdict(chip, drag) {
+export function isAccepted(chip, drag) {
   if (!drag) return chip?.fate === "accepted";
   if (!chip.ifRejected) return true; // accepted whatever u is
   return chip.ifAccepted !== null && drag.u < chip.threshold;
 }
 
 /** While a visitor moves u: its chip, whether the chip is accepted, and whether this differs from the record. Else null. */
-export function whatIf(chip, drag) {
+export function compareMoved(chip, drag) {
   if (!drag) return null;
-  const accepted = verdict(chip, drag);
+  const accepted = isAccepted(chip, drag);
   return { node: drag.node, accepted, changed: accepted !== (chip.fate === "accepted") };
 }
 
 /** The state of a chip at a step: ghost, draft, or its fate. A moved u changes its own chip and those after it. */
-export function standing(chip, index, step, what) {
+export function getChipState(chip, index, step, what) {
   if (step < chip.appears) return "ghost";
   if (what && index === what.node) return what.accepted ? "accepted" : "rejected";
   if (what && index > what.node && what.changed) return what.accepted ? "pending" : "unchecked";
@@ -24,7 +24,7 @@ export function standing(chip, index, step, what) {
 }
 
 /** Which parts of the distributions a step shows. */
-export function frameOf(kind, ending) {
+export function describeFrame(kind, ending) {
   const settled = kind === "tally" || kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "uniform") : kind;
   return {
     kind: settled,

@@ -1,13 +1,13 @@
 // The places where the models differ most: a list to choose from, and both distributions at the chosen one.
 
-import { barRow } from "../lib/bars.js";
+import { makeBarRow } from "../lib/bars.js";
 import { h, say } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
 import { number, percent } from "../lib/numbers.js";
 import { FORK } from "./lane.js";
 import { NARROW } from "./tracks.js";
 
-export class Forks {
+export class Divergences {
   constructor() {
     this.presented = false; // the lanes are
     this.at = 0;
@@ -64,8 +64,8 @@ export class Forks {
     say(this.title, `Token ${one.place + 1}: “${glyphLine(one.glyphs, 20)}”`);
     say(this.sentence, one.sentence);
     const most = Math.max(...one.bars.flatMap(({ p, q }) => [p, q]), 0.01);
-    const rows = one.bars.map(({ glyphs, p, q, mine }) => barRow(mine ? "mine" : "", glyphSpans(glyphs), { p, q }, most));
-    this.bars.replaceChildren(...rows, barRow("rest", ["all others"], one.rest, Infinity));
+    const rows = one.bars.map(({ glyphs, p, q, mine }) => makeBarRow(mine ? "mine" : "", glyphSpans(glyphs), { p, q }, most));
+    this.bars.replaceChildren(...rows, makeBarRow("rest", ["all others"], one.rest, Infinity));
     const said = one.bars.map(({ glyphs, p, q }) => `${glyphLine(glyphs, 20)}: p ${number(p)}, q ${number(q)}`);
     this.bars.setAttribute("aria-label", `Both distributions. ${said.join("; ")}.`);
   }

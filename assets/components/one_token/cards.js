@@ -5,21 +5,21 @@ import { glyphLine } from "../lib/glyphs.js";
 import { number } from "../lib/numbers.js";
 
 /** A probability over a bar with ``room`` px, where a character takes ``letter``: as everywhere, or without its last zeros, or that it is small, or nothing; what does not fit stands in the table. */
-export function fitting(x, room, letter) {
+export function fitNumber(x, room, letter) {
   const written = number(x);
   const short = String(Number(written));
   return [written, ...(Number(short) === x ? [short] : []), ...(x > 0 && x < 0.01 ? ["<0.01"] : [])].find((text) => letter * text.length <= room) ?? "";
 }
 
 /** a + b = c with as many digits, up to four, as it takes for the written numbers to add up. */
-export function additionOf(a, b, c) {
+export function formatAddition(a, b, c) {
   const places = [2, 3, 4].find((n) => Math.abs(Number(a.toFixed(n)) + Number(b.toFixed(n)) - Number(c.toFixed(n))) < 1e-9 && [a, b].every((x) => x === 0 || x * 10 ** n >= 1));
   const [first, second, sum] = [a, b, c].map((x) => (x === 0 ? "0" : places ? x.toFixed(places) : number(x)));
   return `${first} + ${second} ${places ? "=" : "≈"} ${sum}`.replaceAll(" ", "\u00a0"); // in one piece
 }
 
 /** A token in a sentence. */
-export function wordOf(slot) {
+export function formatWord(slot) {
   return slot.glyphs === null ? "the rest" : `“${glyphLine(slot.glyphs, 24).replace(/^·/, "")}”`;
 }
 
@@ -52,12 +52,12 @@ export function planPlot(width, height, count, top, letter) {
 }
 
 /** A round number above all of these, so that the axis stays while a bar is dragged below it. */
-export function topOf(values) {
+export function chooseTop(values) {
   const highest = Math.max(...values);
   return [0.25, 0.5, 0.75, 1].find((top) => highest <= top) ?? 1;
 }
 
-export function standRect(node, x, wide, from, to, plot) {
+export function placeRect(node, x, wide, from, to, plot) {
   const high = Math.max(0, to - from) * plot.unit;
   place(node, { x, width: Math.max(0, wide), y: plot.base - Math.max(from, to) * plot.unit, height: high });
 }
@@ -83,7 +83,7 @@ export function drawAxis({ lines }, plot) {
   }
 }
 
-export function nameUnder(node, slot, x, plot) {
+export function writeName(node, slot, x, plot) {
   const size = plot.step < 48 ? 6.2 : 6.6;
   say(node, glyphLine(slot.glyphs, Math.max(3, Math.floor((plot.step - 2) / size))));
   node.classList.toggle("rest", slot.glyphs === null);
