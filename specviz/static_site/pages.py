@@ -19,8 +19,8 @@ from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
 from specviz.static_site.document import PAGES, SHARED, PageContent
 from specviz.trace import Trace
-from specviz.web.drafting_methods import method_figures as methods_words
-from specviz.web.drafting_methods import rule_matrix
+from specviz.web.drafting_methods import first_token_figures as methods_words
+from specviz.web.drafting_methods import rule_matrix, words
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.one_round.payload import build_round_payload, select_texts
@@ -132,8 +132,8 @@ def _build_verdict(choice: str, comparison: MethodComparison) -> str:
     """The sentences above the chart of one distribution."""
     plans = read_file(TRACES / "plans.json", plan.load_plans).values()
     texts = {
-        "sentence": methods_words.describe_comparison(comparison),
-        "size": methods_words.describe_sample_size(comparison, plans),
+        "sentence": words.describe_comparison(comparison),
+        "size": words.describe_sample_size(comparison, plans),
     }
     texts = {name: escape(text.replace("*", "") if name == "size" else text) for name, text in texts.items()}
     hidden = "" if choice == FIRST["distribution"] else " off"
@@ -156,8 +156,8 @@ def _build_comparison(choice: str, comparison: MethodComparison) -> str:
             choice=escape(choice),
             first_tokens="".join(f"<p>{escape(chart.describe(first_tokens[chart.row]))}</p>" for chart in charts),
             origin=escape(origin),
-            table=build_table(methods_words.build_detail_rows(comparison), "methods"),
-            positions=escape(methods_words.describe_positions(comparison)),
+            table=build_table(words.build_detail_rows(comparison), "methods"),
+            positions=escape(words.describe_positions(comparison)),
         )
     )
 

@@ -14,7 +14,7 @@ from specviz.proposers.trees.node_count import SCHEMA, NodeCountCurve, NodeCount
 from specviz.settings import DEFAULT_TREE_SHAPE, NODES_MAX, Settings
 from specviz.speed.measurement.costs import NodeBudget, PassCostCurves
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodRow
-from specviz.web.drafting_methods import method_figures as figures
+from specviz.web.drafting_methods import words
 
 CURVE = NodeCountCurve(
     {
@@ -101,13 +101,13 @@ def test_a_row_says_where_its_size_comes_from(curve):
 
     settings = DRAFTING_METHODS["tree-top"].build_settings(Settings(temperature=0.0))
     row = MethodRow("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
-    said = figures.explain_tree_size(row, curve)
+    said = words.explain_tree_size(row, curve)
     assert (
         "At most 6 nodes, the fastest of 2, 6, 16 " in said
         and "1.50 times the speed of target-only" in said
         and "2.90 tokens per target pass" in said
     )
-    assert figures.explain_tree_size(replace(row, key="tree-wide"), curve) == "" == figures.explain_tree_size(row, None)
+    assert words.explain_tree_size(replace(row, key="tree-wide"), curve) == "" == words.explain_tree_size(row, None)
 
 
 def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path):

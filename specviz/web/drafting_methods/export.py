@@ -14,8 +14,8 @@ from specviz.models.pairs.names import format_options
 from specviz.speed.records.methods import ComputedComparison, MethodComparison, dump_comparisons
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.common.cost_choice import describe_cost_model, describe_costs
-from specviz.web.drafting_methods import block_gain, rule_matrix
-from specviz.web.drafting_methods import method_figures as figures
+from specviz.web.drafting_methods import block_gain, rule_matrix, words
+from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods.state import MethodsState, load_block_gain, load_matrix
 
 
@@ -28,7 +28,7 @@ def build_offer(state: MethodsState) -> ExportOffer:
     link = state.question.link() | {"prompt": one.settings.prompt}
     said = build_facts(
         one.settings, one.models, "drafting_methods", link, [build_methods_command(one)], n=count_samples(one), turns=one.runs,
-        machine=dict(one.machine), measured=one.date, recorded=not state.has_own_result, sentence=figures.describe_comparison(one),
+        machine=dict(one.machine), measured=one.date, recorded=not state.has_own_result, sentence=words.describe_comparison(one),
         **describe_costs(one.cost_model if isinstance(one, ComputedComparison) else None),
     )  # fmt: skip
     package = build_drafting_methods_package(one, state.question.choice, said, load_block_gain(), load_matrix(), measured)
@@ -78,11 +78,11 @@ def build_drafting_methods_package(
     """
     where, pictures = describe_conditions(comparison.settings, comparison.models), {}
     sentences = (
-        figures.describe_comparison(comparison),
+        words.describe_comparison(comparison),
         describe_cost_model(comparison.cost_model)
         if isinstance(comparison, ComputedComparison)
-        else figures.describe_sample_size(comparison),
-        figures.describe_positions(comparison),
+        else words.describe_sample_size(comparison),
+        words.describe_positions(comparison),
     )
     captions = [f"{' '.join(sentences)} {quote_text(comparison.settings.prompt)}. {where}"]
     first_tokens = figures.list_first_tokens(comparison)
@@ -111,9 +111,9 @@ def _iterate_method_rows(comparison: MethodComparison) -> Iterator[list[Any]]:
         if row.ms:
             counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
             measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *list_interval(row.ms)]
-            told = "computed" if figures.is_computed(row, comparison) else figures.compare_with_target(row, comparison)
-            measured += [*list_interval(figures.compute_speed(row, comparison)), told]
-        verdict = "" if row.reason else figures.name_verdict(row)
+            told = "computed" if words.is_computed(row, comparison) else words.compare_with_target(row, comparison)
+            measured += [*list_interval(words.compute_speed(row, comparison)), told]
+        verdict = "" if row.reason else words.name_verdict(row)
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 
 
@@ -131,5 +131,5 @@ def _iterate_first_token_rows(comparison: MethodComparison) -> Iterator[list[Any
             continue
         for cell in range(len(first.probs)):
             written = first.written[cell] if first.written else None
-            yield [row.key, quote_text(figures.name_first_token(first, cell)), first.probs[cell], first.counts[cell], first.shares[cell],
+            yield [row.key, quote_text(words.name_first_token(first, cell)), first.probs[cell], first.counts[cell], first.shares[cell],
                    first.low[cell], first.high[cell], written]  # fmt: skip

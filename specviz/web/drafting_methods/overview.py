@@ -9,14 +9,7 @@ from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
 from specviz.speed.records.methods import MethodComparison, MethodRow
-from specviz.web.drafting_methods.method_figures import (
-    WIDE,
-    compare_with_target,
-    compute_speed,
-    find_fastest,
-    format_range,
-    is_computed,
-)
+from specviz.web.drafting_methods.words import WIDE, compare_with_target, compute_speed, find_fastest, format_range, is_computed
 
 TEXTS = load_toml("texts/drafting_methods")
 FAMILIES: dict[str, list[str]] = TEXTS["families"]

@@ -18,8 +18,8 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.drafting_methods import block_gain as gain_words
-from specviz.web.drafting_methods import export, rule_matrix, work
-from specviz.web.drafting_methods import method_figures as figures
+from specviz.web.drafting_methods import export, rule_matrix, words, work
+from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods.overview import TEXTS, build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix
 from specviz.web.drafting_methods.tree import build_tree
@@ -69,12 +69,12 @@ def read_chosen_method() -> str | None:
 def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
     """The verdict, the methods as one chart, and where its numbers come from. measured: the same with the times of its own machine."""
     place = st.container(key="drafting_methods-said")
-    place.markdown(escape_markdown(figures.describe_comparison(comparison)))
+    place.markdown(escape_markdown(words.describe_comparison(comparison)))
     if isinstance(comparison, ComputedComparison):
-        more = figures.explain_large_trees(comparison, measured)
+        more = words.explain_large_trees(comparison, measured)
     else:
         plans = () if state.has_own_result or state.partial_result else recorded_plans().values()
-        more = figures.describe_sample_size(comparison, plans)
+        more = words.describe_sample_size(comparison, plans)
     place.caption(escape_markdown(more))
     data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
@@ -106,7 +106,7 @@ def show_round(row: MethodRow) -> None:
     if row.reason:
         show_notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
-        sized = figures.explain_tree_size(row, node_count.load_recorded_curve())
+        sized = words.explain_tree_size(row, node_count.load_recorded_curve())
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))
@@ -148,8 +148,8 @@ def show_matrix() -> None:
 def show_numbers(comparison: MethodComparison) -> None:
     """The tables behind the pictures."""
     with st.expander("The numbers behind the pictures"):
-        show_dataframe(figures.build_detail_rows(comparison), placeholder="")
-        st.caption(escape_markdown(figures.describe_positions(comparison)))
+        show_dataframe(words.build_detail_rows(comparison), placeholder="")
+        st.caption(escape_markdown(words.describe_positions(comparison)))
         for key, first in figures.list_first_tokens(comparison).items():
             st.caption(DRAFTING_METHODS[key].name)
-            show_dataframe(figures.build_first_token_rows(first))
+            show_dataframe(words.build_first_token_rows(first))

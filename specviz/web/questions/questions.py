@@ -23,7 +23,7 @@ from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import FirstToken, MethodComparison
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.trace import Trace
-from specviz.web.drafting_methods.method_figures import name_first_token
+from specviz.web.drafting_methods.words import name_first_token
 from specviz.web.one_token.payload import list_positions
 from specviz.web.questions.figures import Bar, BarPicture, build_comparison, build_token_bars
 

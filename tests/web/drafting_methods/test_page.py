@@ -14,8 +14,8 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import DEFAULT_TREE_SHAPE, Settings, read_tree_shape
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
-from specviz.web.drafting_methods import block_gain, export, view, work
-from specviz.web.drafting_methods import method_figures as figures
+from specviz.web.drafting_methods import block_gain, export, view, words, work
+from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods import rule_matrix as figures_matrix
 from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods.overview import FAMILIES, build_overview, load_icons
@@ -60,35 +60,35 @@ TIMES = {"target": (1.9, 2.1), "draft": (1.0, 1.8), "lookahead": (2.2, 3.0), "ea
 
 def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
     one = build_comparison(TIMES)
-    told = {row.key: figures.compare_with_target(row, one) for row in one.rows}
+    told = {row.key: words.compare_with_target(row, one) for row in one.rows}
     assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "not told apart", "typical": "faster"}
-    found = figures.compute_speed(one.row("draft"), one)
+    found = words.compute_speed(one.row("draft"), one)
     assert (found.value, found.low, found.high) == (2.0 / 1.4, 1.9 / 1.8, 2.1 / 1.0)
     assert (
         "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. Not told apart: EAGLE head."
-        in figures.describe_comparison(one)
+        in words.describe_comparison(one)
     )
-    assert {figures.compare_with_target(row, build_comparison(TIMES, runs=1)) for row in one.rows} == {""}, (
+    assert {words.compare_with_target(row, build_comparison(TIMES, runs=1)) for row in one.rows} == {""}, (
         "one run has no interval"
     )
 
 
 def test_where_no_method_is_faster_the_verdict_says_so_and_a_lossy_one_is_never_the_fastest():
-    said = figures.describe_comparison(build_comparison({key: ends for key, ends in TIMES.items() if key != "draft"}))
+    said = words.describe_comparison(build_comparison({key: ends for key, ends in TIMES.items() if key != "draft"}))
     assert "No exact method is measurably faster than target only. The fastest, EAGLE head, is 0.80 (0.63 to 1.05)" in said
     assert "Typical" not in said
 
 
 def test_a_range_that_ends_beside_1_has_the_digits_that_tell_it_from_1():
-    assert figures.format_range(Estimate(0.67, 0.594, 0.9981, 6)) == "0.59 to 0.9981"
-    assert figures.format_range(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
+    assert words.format_range(Estimate(0.67, 0.594, 0.9981, 6)) == "0.59 to 0.9981"
+    assert words.format_range(Estimate(1.2, 1.0, 1.5, 6)) == "1 to 1.50"
 
 
 @pytest.mark.parametrize("choice", DISTRIBUTIONS)
 def test_the_verdict_agrees_with_the_chart(choice):
     one = load_recorded_comparisons()[choice]
-    said, lines = figures.describe_comparison(one), {row["name"]: row for row in build_overview(one)["rows"]}
-    best = figures.find_fastest(one)
+    said, lines = words.describe_comparison(one), {row["name"]: row for row in build_overview(one)["rows"]}
+    best = words.find_fastest(one)
     drawn = lines[best.entry.name]
     assert drawn["inSight"] and f"{drawn['speed']['said']} ({drawn['speed']['span']})" in said
     assert ("Faster than target only: " in said) is (drawn["speed"]["told"] == "faster")
@@ -106,7 +106,7 @@ def test_the_chart_has_a_line_for_each_method_with_the_records_numbers(compariso
     most = max(row.per_pass for row in comparison.rows)
     for line, row in zip(payload["rows"], comparison.rows, strict=True):
         assert line["pass"] == {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}
-        found = figures.compute_speed(row, comparison)
+        found = words.compute_speed(row, comparison)
         assert float(line["cost"]) == pytest.approx(row.per_pass / found.value, abs=0.005), "speed is tokens over time"
         assert [line["speed"][name] / payload["unit"] for name in ("low", "at", "high")] == pytest.approx(
             [found.low, found.value, found.high]
@@ -122,17 +122,17 @@ def test_a_method_that_could_not_run_stands_in_the_chart_without_numbers():
 
 def test_few_runs_are_called_few_beside_the_larger_measurement_of_the_same_pair_and_temperature(comparison):
     plans = recorded_plans().values()
-    said, larger = figures.describe_sample_size(comparison, plans), recorded_plans()["storybook 1"]
+    said, larger = words.describe_sample_size(comparison, plans), recorded_plans()["storybook 1"]
     assert said.startswith(
         f"{comparison.runs} runs of {comparison.settings.max_new_tokens} tokens at gamma {comparison.settings.gamma} are few"
     )
     for gamma in (comparison.settings.gamma, int(larger.best.value)):
         factor = next(row.factor for row in larger.checked if row.gamma == gamma)
         assert f"{factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) with gamma {gamma}" in said
-    assert "How fast" not in figures.describe_sample_size(load_recorded_comparisons()["top-p .9"], plans), (
+    assert "How fast" not in words.describe_sample_size(load_recorded_comparisons()["top-p .9"], plans), (
         "nothing was recorded there at top-p 0.9"
     )
-    assert figures.describe_sample_size(replace(comparison, runs=0), plans) == ""
+    assert words.describe_sample_size(replace(comparison, runs=0), plans) == ""
 
 
 def test_no_name_of_a_method_holds_a_comma_and_the_larger_tree_is_as_described():
@@ -196,20 +196,20 @@ def test_the_recorded_exact_rows_follow_the_target_and_typical_acceptance_does_n
 
 def test_the_numbers_have_a_line_for_each_row_and_a_blank_one_says_why(comparison):
     for one in (comparison, load_recorded_comparisons()["0"]):
-        for line, row in zip(figures.build_detail_rows(one), one.rows, strict=True):
+        for line, row in zip(words.build_detail_rows(one), one.rows, strict=True):
             assert line["method"] == row.entry.name
             if row.reason:
                 assert (line["verdict"], line["exactness"], line["speed"], line["tokens per pass"]) == ("–", row.reason, "", None)
             else:
                 assert line["verdict"] in (("exact",) if row.exact else ("lossy", "lossy, same text here"))
                 assert ("enumerated" in line["exactness"]) is row.exact and line["TV of the samples"] == round(row.first.tv, 3)
-    assert figures.build_detail_rows(load_recorded_comparisons()["0"])[-1]["verdict"] == "lossy, same text here"
+    assert words.build_detail_rows(load_recorded_comparisons()["0"])[-1]["verdict"] == "lossy, same text here"
 
 
 def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_per_pass(comparison):
-    said = figures.describe_comparison(comparison)
+    said = words.describe_comparison(comparison)
     assert "except Typical acceptance (it moves 0.41 of the first token’s probability)" in said
-    assert "All methods write the target’s distribution here." in figures.describe_comparison(load_recorded_comparisons()["0"])
+    assert "All methods write the target’s distribution here." in words.describe_comparison(load_recorded_comparisons()["0"])
     most = max((row for row in comparison.rows if row.exact), key=lambda row: row.per_pass)
 
     def timed(low: float, value: float, high: float) -> str:
@@ -217,7 +217,7 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
         alone = comparison.row("target").ms.value
         ms = {"target": Estimate(alone, alone, alone, 6, "ms/token")}
         ms[most.key] = Estimate(value * alone, low * alone, high * alone, 6, "ms/token")
-        return figures.describe_comparison(
+        return words.describe_comparison(
             replace(comparison, rows=tuple(replace(row, ms=ms.get(row.key, row.ms)) for row in comparison.rows))
         )
 
@@ -237,20 +237,20 @@ def test_the_adversarys_figure_shows_samples_distribution_and_band(comparison):
     assert (
         f"{first.n:,}" in samples.name and figures.plot_adversarial(first).layout.xaxis.title.text == "share of all first tokens"
     )
-    assert "within sampling noise" in figures.describe_adversarial(first)
+    assert "within sampling noise" in words.describe_adversarial(first)
 
 
 def test_where_the_target_is_certain_the_words_say_so():
     first = load_recorded_comparisons()["0"].row("adversarial").first
-    assert figures.is_certain(first) and "certain of" in figures.describe_adversarial(first)
-    assert "certain of" not in figures.describe_adversarial(replace(first, tv=0.1, counts=(1800, 200)))
+    assert words.is_certain(first) and "certain of" in words.describe_adversarial(first)
+    assert "certain of" not in words.describe_adversarial(replace(first, tv=0.1, counts=(1800, 200)))
 
 
 def test_a_decoder_far_from_the_target_is_not_called_the_same(comparison):
     first = replace(comparison.row("adversarial").first, tv=0.3)
-    assert "99 times in 100" in figures.describe_adversarial(
+    assert "99 times in 100" in words.describe_adversarial(first) and "within sampling noise" not in words.describe_adversarial(
         first
-    ) and "within sampling noise" not in figures.describe_adversarial(first)
+    )
 
 
 def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(comparison):
@@ -260,9 +260,9 @@ def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(compari
     assert list(written.x) == [first.written[cell] for cell in places] and list(exact.x) == [first.probs[cell] for cell in places]
     (line,) = figures.plot_typical(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
-    said = figures.describe_typical(first)
+    said = words.describe_typical(first)
     assert "moves 0.41 of the probability (TV)" in said and "never written" in said
-    assert "one token is certain" in figures.describe_typical(load_recorded_comparisons()["0"].row("typical").first)
+    assert "one token is certain" in words.describe_typical(load_recorded_comparisons()["0"].row("typical").first)
 
 
 def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
@@ -298,10 +298,10 @@ def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeyp
     assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))
     assert all(one.runs == 0 and all(row.ms is None for row in one.rows) for one in sampled)
     assert (first.runs, last.runs) == (1, 2) and last == state.shown_result and ticket.expected > 0.0
-    lines = figures.build_detail_rows(sampled[0])
+    lines = words.build_detail_rows(sampled[0])
     assert lines[0]["exactness"].endswith("tables, sampled") and lines[1]["exactness"].endswith("tables")
     assert all(line["pass"] is None and line["speed"] is None for line in build_overview(sampled[0])["rows"])
-    assert "Speeds follow with the timed runs." in figures.describe_comparison(sampled[0])
+    assert "Speeds follow with the timed runs." in words.describe_comparison(sampled[0])
     assert "nothing is timed yet" in view.describe_measurement(state, sampled[0]) and "1 of 2 runs" in view.describe_measurement(
         state, first
     )

@@ -20,7 +20,7 @@ from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison
 from specviz.speed.records.plan import PLAN_CHOICES
 from specviz.web.common.cost_choice import MEASURED, apply_costs, list_cost_titles
 from specviz.web.drafting_methods import export as methods_export
-from specviz.web.drafting_methods import method_figures
+from specviz.web.drafting_methods import words
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
 from specviz.web.speed import export as plan_export
@@ -89,15 +89,15 @@ def test_with_the_costs_of_a_gpu_large_trees_gain_what_they_lose_on_two_cores(co
     state = open_methods(costs, choice)
     measured = state.shown_result
     computed = state.apply_costs(measured)
-    for key in method_figures.WIDE:
-        there, here = (method_figures.compute_speed(one.row(key), one).value for one in (computed, measured))
+    for key in words.WIDE:
+        there, here = (words.compute_speed(one.row(key), one).value for one in (computed, measured))
         assert there > 1.0 > here
-    said = method_figures.explain_large_trees(computed, measured)
+    said = words.explain_large_trees(computed, measured)
     growth = {"h200-1.7b": "1.17", "h200-8b": "1.03"}[costs]
     assert any(f"A pass over {tokens} tokens takes {growth} times" in said for tokens in (15, 16))
     assert said.count("as measured") == 3 and "so large trees gain" in said
-    assert f"costs of {computed.cost_model.title}" in method_figures.describe_comparison(computed)
-    assert method_figures.explain_large_trees(measured, measured) == ""
+    assert f"costs of {computed.cost_model.title}" in words.describe_comparison(computed)
+    assert words.explain_large_trees(measured, measured) == ""
 
 
 def test_a_computed_time_is_drafting_pass_and_rest_over_the_tokens_of_a_pass():
@@ -133,7 +133,7 @@ def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted
         if line["speed"] and key != "target":
             assert line["speed"]["computed"] and line["speed"]["told"] == line["speed"]["span"] == ""
     assert lines["medusa-wide"]["inSight"] and "measured speed" in build_overview(state.shown_result)["marks"]
-    rows = {row["method"]: row for row in method_figures.build_detail_rows(state.apply_costs(state.shown_result))}
+    rows = {row["method"]: row for row in words.build_detail_rows(state.apply_costs(state.shown_result))}
     assert "(" not in rows["EAGLE larger tree"]["times target only"] and rows["Draft model"]["ms per token, computed"]
 
 
