@@ -45,10 +45,10 @@ def count_samples(comparison: MethodComparison) -> int:
 def build_methods_command(comparison: MethodComparison) -> str:
     """The command that measures the same rows without the page; its times are those of the machine it runs on."""
     settings = comparison.settings
-    words = ["python", "-m", "specviz", "record", "methods", *format_options(settings.pair), f"--prompt={settings.prompt}"]
-    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
-    words += ["--runs", str(comparison.runs), "--samples", str(max(1, count_samples(comparison))), "--out", "methods.json"]
-    return shlex.join(words)
+    command = ["python", "-m", "specviz", "record", "methods", *format_options(settings.pair), f"--prompt={settings.prompt}"]
+    command += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.max_new_tokens)]
+    command += ["--runs", str(comparison.runs), "--samples", str(max(1, count_samples(comparison))), "--out", "methods.json"]
+    return shlex.join(command)
 
 
 ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "accepted_of_tested",
