@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
 
     if not options.dry and not torch.cuda.is_available():
         raise ModelError("There is no CUDA device here. --dry runs all parts on the CPU.")
-    from specviz.speed.benchmarks.gpu import format_gpu, measure_gpu
+    from specviz.speed.benchmarks.gpu.runner import format_gpu, measure_gpu
 
     record = measure_gpu(options.out, options.minutes, options.dry, log_line, options.only)
     print(format_gpu(record))

@@ -10,8 +10,11 @@ import pytest
 import torch.nn.functional as F
 
 from specviz.models.fast_llama import fixed_pass
-from specviz.speed.benchmarks import gpu
-from specviz.speed.benchmarks.gpu import PARTS, Part, PartContext, format_gpu, measure_gpu
+from specviz.speed.benchmarks.gpu import context as context_module
+from specviz.speed.benchmarks.gpu import runner
+from specviz.speed.benchmarks.gpu.context import Part, PartContext
+from specviz.speed.benchmarks.gpu.runner import PARTS, format_gpu, measure_gpu
+from specviz.speed.benchmarks.gpu.shipped_pair import compute_allowed
 
 
 @pytest.mark.parametrize("name", ["machine", "kernels", "attention"])
@@ -56,7 +59,7 @@ def test_a_failed_part_is_named_in_the_table(monkeypatch) -> None:
 
     monkeypatch.setitem(PARTS, "machine", Part(fail, 10))
     events: list = []
-    gpu._run_parts(["machine"], True, 50.0, type("Events", (), {"put": lambda self, event: events.append(event)})())
+    runner._run_parts(["machine"], True, 50.0, type("Events", (), {"put": lambda self, event: events.append(event)})())
     assert events[-1][0] == "end"
     record = {"parts": {"machine": events[-1][2]}}
     assert "no such kernel" in format_gpu(record)
@@ -86,13 +89,14 @@ def test_a_part_goes_on_in_a_new_process_after_an_error_that_ends_cuda(monkeypat
 
     monkeypatch.setitem(PARTS, "bench", Part(measure, 50))
     monkeypatch.setitem(PARTS, "verify", Part(lambda context: taken.append("verify"), 50))
-    monkeypatch.setattr(gpu, "is_device_usable", lambda: is_usable)
+    for module in (context_module, runner):
+        monkeypatch.setattr(module, "is_device_usable", lambda: is_usable)
     events = Events()
-    gpu._run_parts(["bench", "verify"], False, 100.0, events)
+    runner._run_parts(["bench", "verify"], False, 100.0, events)
     kind, name, record = events[-1]
     assert (kind, name, taken) == ("device lost", "bench", ["one"])
     is_usable = True
-    gpu._run_parts(["bench", "verify"], False, 100.0, events, {"bench": record})
+    runner._run_parts(["bench", "verify"], False, 100.0, events, {"bench": record})
     assert taken == ["one", "two", "three", "verify"]
     ended = {name: content for kind, name, content in events if kind == "end"}
     assert ended["bench"]["status"] == "partly done" and [*ended["bench"]["errors"]] == ["inside two"]
@@ -108,7 +112,7 @@ def test_a_part_that_is_lost_is_left_for_the_next_process(tmp_path) -> None:
     for event in (("begin", "bench", 10.0), ("device lost", "bench", {"status": "running", "finished": ["one"]})):
         events.put(event)
     record: dict = {"parts": {}}
-    left = gpu._follow(
+    left = runner._follow(
         Worker(), events, ["bench", "verify"], time.monotonic() + 100, record, tmp_path / "x.json", lambda line: None
     )
     assert left == ["bench", "verify"] and record["parts"]["bench"]["finished"] == ["one"]
@@ -121,4 +125,4 @@ def test_the_share_of_what_costs_allow() -> None:
         "tokens_per_round": {"compiled": 2.5},
         "replay_ms": {"compiled": 1.5, "target only, compiled": 1.0},
     }
-    assert gpu.compute_allowed(case) == {"compiled": {"speed_up": 1.667, "share": 0.9}}
+    assert compute_allowed(case) == {"compiled": {"speed_up": 1.667, "share": 0.9}}
