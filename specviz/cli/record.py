@@ -219,6 +219,16 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
     )
 
 
+def record_games(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
+    """Samples of wrong decoders and right ones for the front page, under the text and the seed of the opening run."""
+    from specviz.cli.record_games import record_games
+
+    first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
+    asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
+    found = record_games(load_models(asked), asked, options.samples, progress)
+    return RecordedText(found.to_json(), f"{len(found.games)} games of {options.samples:,} samples each way")
+
+
 RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
     "opening": Recording("the run of One round", record_opening),
     "methods": Recording("every row of Drafting methods under three distributions", record_methods, length=48),
@@ -233,6 +243,7 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
         "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
     ),
     "samples": Recording("samples and their tests, of Is it exact? and Break it", record_samples, samples=100_000),
+    "games": Recording("samples of wrong decoders for the front page", record_games),
     "costs": Recording(
         "a cost model of this machine, for plan --costs and the pages about speed",
         record_costs,

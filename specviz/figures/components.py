@@ -18,15 +18,15 @@ from functools import lru_cache
 from specviz.records import ASSETS
 
 COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
-SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside those of all components
+SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside theme.css
     "front": ("front",),
-    "one_round": (),
-    "one_token": ("one_token",),
-    "whole_text": ("bars", "whole_text"),
-    "questions": ("bars", "questions"),
-    "drafting_methods/chart": ("drafting_methods_chart",),
-    "drafting_methods/tree": ("bars", "drafting_methods_tree"),
-    "frame": (),  # the presenter view of pages of charts
+    "one_round": ("components",),
+    "one_token": ("components", "one_token"),
+    "whole_text": ("components", "bars", "whole_text"),
+    "questions": ("components", "bars", "questions"),
+    "drafting_methods/chart": ("components", "drafting_methods_chart"),
+    "drafting_methods/tree": ("components", "bars", "drafting_methods_tree"),
+    "frame": ("components",),  # the presenter view of pages of charts
 }
 IMPORT = re.compile(r'^((?:im|ex)port\b[^;"\']*\bfrom )"([^"]+)";', re.MULTILINE)
 LOADER = """const urls = {};
@@ -79,4 +79,4 @@ def read_styles(*names: str) -> str:
 
 def load_component(name: str) -> dict[str, str]:
     """Script and style of a component, by its folder in assets/components/."""
-    return {"js": link_modules(f"{name}/main.js"), "css": read_styles("theme", "components", *SHEETS[name])}
+    return {"js": link_modules(f"{name}/main.js"), "css": read_styles("theme", *SHEETS[name])}

@@ -13,6 +13,7 @@ class Page:
 
     path: str
     title: str
+    about: str
     group: str
     why: str
     terms: tuple[str, ...]

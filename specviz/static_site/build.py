@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from specviz import __version__
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST, SITE, write_folder
+from specviz.figures.preview import PICTURE
 from specviz.static_site.document import FONT, FONTS, PAGES, build_document
 from specviz.static_site.pages import build_contents
 
@@ -20,8 +21,8 @@ def build_files(live: str | None = None) -> dict[str, bytes]:
     """Name of a file -> its bytes. live: as ``read_live_address`` gives it."""
     made = build_contents(live)
     found = {f"{name}.html": build_document(name, made[name], live).encode() for name in PAGES}
-    found["index.html"] = found["one_round.html"]  # the app opens with the same page
-    found |= {name: (FONTS / name).read_bytes() for name in (FONT, LICENSE)}
+    found["index.html"] = found["front.html"]  # the app opens with the same page
+    found |= {name: (FONTS / name).read_bytes() for name in (FONT, LICENSE, PICTURE)}
     manifest = {"schema": SITE, "version": __version__, "live": live, "files": sorted(found)}
     return found | {MANIFEST: f"{json.dumps(manifest, indent=1)}\n".encode()}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from specviz.figures.components import link_modules, read_styles
 from specviz.figures.pages_and_glossary import ALL, find_next_page
+from specviz.figures.preview import FRONT, NAME, PICTURE, build_preview_tags, build_tab_title
 from specviz.records import HERE
 
 FONT = "inter-latin.woff2"
@@ -21,12 +22,16 @@ FONTS = next(
 SHARED = tuple(
     page for page in ALL if page.path in ("one_round", "one_token", "whole_text", "questions", "drafting_methods")
 )  # with the app
-PAGES = {page.path: page.title for page in SHARED} | {  # name of the file -> title
-    "evidence": "Recorded evidence",
-    "glossary": "Glossary",
-    "sources": "Sources",
-}
-OF_THE_APP = tuple(page.path for page in SHARED)  # under the same address in the app
+PAGES = (
+    {FRONT: NAME}
+    | {page.path: page.title for page in SHARED}
+    | {  # name of the file -> title
+        "evidence": "Recorded evidence",
+        "glossary": "Glossary",
+        "sources": "Sources",
+    }
+)
+OF_THE_APP = (FRONT, *(page.path for page in SHARED))  # under the same address in the app
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
 
 PLAIN = '<p class="plain">Recorded runs of the specviz app. No model runs here, and nothing is sent anywhere.</p>'
@@ -69,12 +74,13 @@ def build_document(name: str, content: PageContent, live: str | None, alone: boo
         f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
         f"{FOOT if alone else _link_next_page(name) + _build_footer(name)}\n{data}"
     )
-    return build_html_file(
-        f"{PAGES[name]} · specviz", link_modules(f"static_site/{content.script}.js"), style, body, content.about
-    )
+    title = build_tab_title(name) if name == FRONT else f"{PAGES[name]} · {NAME}"
+    picture = PICTURE if live is None else f"{live}app/static/{PICTURE}"  # where this edition stands is not known
+    preview = "" if alone else build_preview_tags(title, content.about, picture)
+    return build_html_file(title, link_modules(f"static_site/{content.script}.js"), style, body, preview)
 
 
-def build_html_file(title: str, script: str, style: str, body: str, about: str = "", connect: str = "none") -> str:
+def build_html_file(title: str, script: str, style: str, body: str, head: str = "", connect: str = "none") -> str:
     """A page as one file with its script and style inside.
 
     Args:
@@ -82,23 +88,23 @@ def build_html_file(title: str, script: str, style: str, body: str, about: str =
         script: JavaScript module.
         style: CSS.
         body: From ``<body>`` on, without the end.
-        about: Description for search engines; empty for none.
+        head: More elements of the head.
         connect: As in ``build_policy``.
     """
     for part in (script, style):
         assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
-    head = (
+    parts = (
         '<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{escape(build_policy(script, style, connect))}">',
         '<meta name="viewport" content="width=device-width">',
         '<meta name="color-scheme" content="light dark">',
         '<meta name="referrer" content="no-referrer">',
-        *([f'<meta name="description" content="{escape(about)}">'] if about else []),
+        *([head] if head else []),
         f'<link rel="icon" href="{ICON}">',
         f"<title>{escape(title)}</title>",
         f"<style>{style}</style>",
     )
-    lines = "\n".join(head)
+    lines = "\n".join(parts)
     return f'<!doctype html>\n<html lang="en">\n<head>\n{lines}\n</head>\n{body}<script type="module">{script}</script>\n</body>\n</html>\n'
 
 
@@ -127,10 +133,11 @@ def _build_header(name: str, live: str | None) -> str:
     links = "".join(
         f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{escape(title)}</a>'
         for page, title in PAGES.items()
+        if page != FRONT
     )
     button = ""
     if live is not None:
-        address = escape(live + (name if name in OF_THE_APP else ""))
+        address = escape(live + (name if name in OF_THE_APP and name != FRONT else ""))
         carried = " data-carry" if name in OF_THE_APP else ""
         button = f'<a class="live" href="{address}"{carried} target="_blank" rel="noopener">Open the live app</a>'
     return f'<header class="top"><a class="brand" href="index.html">specviz</a><nav aria-label="Pages">{links}</nav>{button}</header>'
@@ -142,7 +149,7 @@ def _build_plain_header(name: str) -> str:
 
 def _link_next_page(name: str) -> str:
     """The link to the next page and the reason to read it; empty after the last."""
-    if name not in OF_THE_APP or name == SHARED[-1].path:
+    if name == FRONT or name not in OF_THE_APP or name == SHARED[-1].path:
         return ""
     after = find_next_page(name, SHARED)
     return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.why)}</p>\n'

@@ -12,17 +12,21 @@ from urllib.parse import urlencode
 from specviz.evidence.serving_setups import records
 from specviz.figures.components import load_component
 from specviz.figures.pages_and_glossary import GLOSSARY
+from specviz.figures.pages_and_glossary import PAGES as APP_PAGES
+from specviz.figures.preview import describe_page
 from specviz.records import ASSETS, load_toml, read_file
 from specviz.settings import OLD_NAMES, Settings
 from specviz.speed.records import methods, passage, plan
 from specviz.speed.records.methods import MethodComparison, MethodRow
 from specviz.speed.records.study import Study
-from specviz.static_site.document import PAGES, SHARED, PageContent
+from specviz.static_site.document import OF_THE_APP, PAGES, SHARED, PageContent
 from specviz.trace import Trace
 from specviz.web.drafting_methods import first_token_figures as methods_words
 from specviz.web.drafting_methods import rule_matrix, words
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
+from specviz.web.front.payload import build_front_payload
+from specviz.web.front.state import load_recorded_race
 from specviz.web.one_round.payload import build_round_payload, select_texts
 from specviz.web.one_token.payload import build_token_payload
 from specviz.web.questions import questions as asked
@@ -41,6 +45,7 @@ TEXTS = load_toml("texts/static_site")
 def build_contents(live: str | None) -> dict[str, PageContent]:
     """Content of each page by its name. live: address of the app, None where there is none."""
     return {
+        "front": build_front(live),
         "one_round": build_one_round(),
         "one_token": build_one_token(),
         "whole_text": build_whole_text(live),
@@ -50,6 +55,15 @@ def build_contents(live: str | None) -> dict[str, PageContent]:
         "glossary": build_glossary(),
         "sources": build_sources(),
     }
+
+
+def build_front(live: str | None) -> PageContent:
+    """The front page with the recorded race. live: address of the app, which has more pages to go on to."""
+    doors = {page: f"{page}.html" for page in PAGES}
+    if live is not None:
+        doors = {page: f"{live}{page}" for page in APP_PAGES} | doors
+    data = build_front_payload(load_recorded_race(), recorded=True, doors=doors)
+    return _fill_page("front", _build_data("front", data=data))
 
 
 @cache
@@ -211,7 +225,8 @@ def build_sources() -> PageContent:
 def _fill_page(page: str, data: Mapping[str, Any] | None = None, **values: Any) -> PageContent:
     """A page of TEXTS with values in it, which are markup or escaped. data: for the page's script, if it has one."""
     body = TEXTS[page]["body"].lstrip().format(**values)
-    return PageContent(TEXTS[page]["about"], body, "words" if data is None else page, data)
+    about = describe_page(page) if page in OF_THE_APP else TEXTS[page]["about"]
+    return PageContent(about, body, "words" if data is None else page, data)
 
 
 def build_table(rows: Sequence[Mapping[str, Any]], kind: str = "") -> str:

@@ -16,6 +16,7 @@ from specviz.static_site.document import PAGES
 
 LIVE = "https://live.example.org/sv/"
 SHOWN = {  # what stands on a page once its script has run
+    "front": ".race .token",
     "one_round": ".chip", "one_token": ".slot", "whole_text": ".lane .token", "questions": ".option", "drafting_methods": ".leaf", "evidence": ".matrix td",
     "glossary": "dt", "sources": "cite",
 }  # fmt: skip
@@ -90,7 +91,8 @@ def test_each_page_opens_from_the_disk(open_page, folder, name):
 
 
 def test_stepping_works_without_a_server_once_the_page_is_there(open_page, context, address):
-    page = open_page(f"{address}index.html")
+    page = open_page(f"{address}index.html?at=1.2")  # a link to a round from before there was a front page
+    page.wait_for_url(f"{address}one_round.html?at=1.2")
     expect(page.locator(".sentence")).not_to_be_empty()
     before = page.locator(".sentence").inner_text()
     context.set_offline(True)
@@ -98,7 +100,7 @@ def test_stepping_works_without_a_server_once_the_page_is_there(open_page, conte
         page.get_by_role("button", name="Step →").click()
         expect(page.locator(".sentence")).not_to_have_text(before)
         page.keyboard.press("ArrowRight")
-        expect(page).to_have_url(f"{address}index.html?at=1.3")
+        expect(page).to_have_url(f"{address}one_round.html?at=1.4")
         expect(page.get_by_role("button", name="Go live")).to_have_count(0)
     finally:
         context.set_offline(False)
@@ -110,7 +112,7 @@ def test_a_link_to_a_step_opens_there_and_the_live_app_is_led_to_with_it(open_pa
     assert page.locator(".transport input[type=range]").input_value() == "2"
     link = page.get_by_role("link", name="Open the live app")
     link.focus()
-    expect(link).to_have_attribute("href", f"{LIVE}?at=2.3")
+    expect(link).to_have_attribute("href", f"{LIVE}one_round?at=2.3")
 
 
 def test_a_number_in_a_persons_hand_shows_its_fate_and_falls_back_where_no_model_can_go_on(open_page, address):

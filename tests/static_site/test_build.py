@@ -19,6 +19,7 @@ from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
 from specviz.figures.pages_and_glossary import GLOSSARY, find_next_page
 from specviz.figures.pages_and_glossary import PAGES as APP
+from specviz.figures.preview import FRONT, PICTURE, build_tab_title
 from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages
@@ -59,27 +60,34 @@ class Links(HTMLParser):
         self.inline += [key for key, _ in attrs if key.startswith("on") or key == "style"]
 
 
-def test_a_site_has_its_pages_its_font_and_a_manifest_and_opens_with_one_round(site):
-    assert set(site) == {*NAMES, "index.html", FONT, "OFL.txt", MANIFEST}
-    assert site["index.html"] == site["one_round.html"]
+def test_a_site_has_its_pages_its_font_its_picture_and_a_manifest_and_opens_with_the_front_page(site):
+    assert set(site) == {*NAMES, "index.html", FONT, PICTURE, "OFL.txt", MANIFEST}
+    assert site["index.html"] == site["front.html"]
     assert set(json.loads(site[MANIFEST])["files"]) == set(site) - {MANIFEST}
 
 
 def test_pages_that_the_app_has_too_have_its_names_and_addresses():
-    for name in OF_THE_APP:
+    for name in OF_THE_APP[1:]:
         assert PAGES[name] == APP[name].title
 
 
 def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(site):
-    for name, after in pairwise(OF_THE_APP):
+    for name, after in pairwise(OF_THE_APP[1:]):
         (said,) = re.findall(r'<p class="onward">(.*?)</p>', site[f"{name}.html"].decode())
         assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {find_next_page(name, SHARED).why}'
     assert b'class="onward"' not in site["drafting_methods.html"] and b'class="onward"' not in site["glossary.html"]
 
 
 def test_every_page_says_its_language_and_its_own_title(site):
-    titles = [re.search(r'<html lang="en">.*<title>(.*?) · specviz</title>', site[name].decode(), re.S)[1] for name in NAMES]
-    assert [html.unescape(title) for title in titles] == list(PAGES.values())
+    titles = [re.search(r'<html lang="en">.*<title>(.*?)</title>', site[name].decode(), re.S)[1] for name in NAMES]
+    assert [html.unescape(title) for title in titles] == [
+        build_tab_title(FRONT),
+        *(f"{title} · specviz" for title in list(PAGES.values())[1:]),
+    ]
+    for name in NAMES:
+        found = dict(re.findall(r'<meta (?:name|property)="([\w:]+)" content="([^"]*)">', site[name].decode()))
+        assert found["description"] == found["og:description"] and found["og:image"] == PICTURE and found["og:title"]
+    assert f'content="{LIVE}app/static/{PICTURE}"'.encode() in build_once(LIVE)["front.html"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,7 +137,7 @@ def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_
     live = build_once(LIVE)
     for name in PAGES:
         (address,) = re.findall(r'class="live" href="([^"]*)"', live[f"{name}.html"].decode())
-        assert address == f"{LIVE}{name if name in OF_THE_APP else ''}"
+        assert address == f"{LIVE}{name if name in OF_THE_APP[1:] else ''}"
     assert f'"href":"{LIVE}one_round?'.encode() in live["whole_text.html"] and b'"href"' not in site["whole_text.html"]
 
 

@@ -3,6 +3,9 @@
 import { h, say } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
+import { makeDoors } from "./doors.js";
+import { Game } from "./game.js";
+import { Overlap } from "./overlap.js";
 import { Race } from "./race.js";
 
 const NARROW = 720; // px
@@ -17,7 +20,10 @@ class FrontView {
     this.here = 0;
     this.motion = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.aloud = h("p", { class: "aloud", role: "status" });
-    this.scenes = [["race", new Race(this, texts.race)]].map(([name, scene], i) => this.makeScene(name, scene, texts[name], i));
+    const scenes = [["race", new Race(this, texts.race)], ["overlap", new Overlap(this, texts.overlap)]];
+    if (data.games) scenes.push(["game", new Game(this, texts.game, data.games)]);
+    scenes.push(["doors", makeDoors(texts.doors, data)]);
+    this.scenes = scenes.map(([name, scene], i) => this.makeScene(name, scene, texts[name], i));
     this.rail = h("nav", { class: "rail", "aria-label": texts.scenes });
     this.dots = this.scenes.map(({ title }, i) => {
       const dot = h("button", { type: "button", title, "aria-label": title });
@@ -39,7 +45,7 @@ class FrontView {
   makeScene(name, scene, texts, n) {
     const id = `front-${name}`;
     const node = h("section", { class: `scene-${name} screen`, "aria-labelledby": id, "data-n": n }, h("div", { class: "inside" },
-      h("h2", { id }, texts.headline), h("p", { class: "lede" }, texts.lede), h("p", { class: "aloud" }, texts.alternative), scene.node));
+      h("h2", { id }, texts.headline), ...(texts.lede ? [h("p", { class: "lede" }, texts.lede)] : []), ...(texts.alternative ? [h("p", { class: "aloud" }, texts.alternative)] : []), scene.node));
     return { name, scene, node, title: texts.headline, seen: n === 0 ? 1 : 0 };
   }
 
@@ -47,7 +53,7 @@ class FrontView {
   get still() { return this.motion.matches; }
 
   update({ data, setTriggerValue }) {
-    for (const { scene } of this.scenes) scene.update(data, (event) => setTriggerValue("ask", event));
+    for (const { scene } of this.scenes) scene.update?.(data, (event) => setTriggerValue("ask", event));
     this.run();
   }
 
@@ -73,7 +79,7 @@ class FrontView {
       const passed = last === null ? 0 : Math.min(JUMP, (at - last) / 1000);
       last = at;
       const moving = this.scenes.filter(({ seen }) => seen > 0.2);
-      for (const { scene } of moving) scene.tick(passed);
+      for (const { scene } of moving) scene.tick?.(passed);
       this.frame = moving.length && !this.closed ? requestAnimationFrame(draw) : 0;
     };
     this.frame = requestAnimationFrame(draw);
@@ -87,8 +93,10 @@ class FrontView {
 
   resize() {
     this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
-    const top = this.node.getBoundingClientRect().top + (findScroller(this.node)?.scrollTop ?? window.scrollY);
-    this.node.style.setProperty("--bar", `${Math.max(0, Math.round(top))}px`);
+    const scroller = findScroller(this.node); // none in the static edition, whose bar scrolls away
+    const top = Math.max(0, Math.round(this.node.getBoundingClientRect().top + (scroller?.scrollTop ?? window.scrollY)));
+    this.node.style.setProperty("--bar", `${top}px`);
+    this.node.style.setProperty("--stays", scroller ? `${top}px` : "0px");
     for (const { scene } of this.scenes) scene.resize?.();
   }
 

@@ -3,7 +3,7 @@
 import { h, say, show } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { listenToKeys } from "../lib/keys.js";
-import { nextMoment, standAt } from "./playback.js";
+import { findNextMoment, countEvents } from "./playback.js";
 
 const RESTS = 7; // seconds at the end before the race runs again by itself, once
 const LONGEST = 4000; // characters of a prompt; the server has its own limit
@@ -16,7 +16,7 @@ export class Race {
     this.input = h("input", { type: "text", class: "prompt", "aria-label": texts.field, maxlength: LONGEST, autocomplete: "off", spellcheck: "false", enterkeyhint: "go" });
     this.start = h("button", { type: "submit", class: "go" });
     this.form = h("form", { class: "ask" }, this.input, this.start);
-    this.lanes = ["target", "speculative"].map((key) => makeLane(key, texts));
+    this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
     this.gain = h("p", { class: "gained" });
     this.lanes[1].foot.append(this.gain);
     this.small = h("p", { class: "small" });
@@ -45,7 +45,7 @@ export class Race {
     this.data = race;
     if (first || this.input.value.trim() === race.prompt.trim() || document.activeElement === null) this.input.value = race.prompt;
     this.end = Math.max(...race.lanes.map(({ seconds }) => seconds));
-    race.lanes.forEach((lane, i) => fillLane(this.lanes[i], lane, this.end));
+    race.lanes.forEach((lane, i) => fillSide(this.lanes[i], lane, this.end));
     this.again = true;
     this.restart(this.view.still ? this.end : 0);
   }
@@ -55,7 +55,7 @@ export class Race {
     this.rested = 0;
     this.held = false;
     this.heard = false;
-    for (const lane of this.lanes) clearLane(lane);
+    for (const lane of this.lanes) clearSide(lane);
     this.draw();
   }
 
@@ -71,11 +71,11 @@ export class Race {
 
   /** One event further or back, by key; the clock stands until the race is run again. */
   step(back) {
-    const at = nextMoment(this.data.lanes, back || this.now < this.end ? this.now : -1, back);
+    const at = findNextMoment(this.data.lanes, back || this.now < this.end ? this.now : -1, back);
     if (!back && this.now >= this.end) this.restart(-1);
     this.held = true;
     this.now = at ?? (back ? 0 : this.end);
-    for (const lane of this.lanes) if (back) clearLane(lane);
+    for (const lane of this.lanes) if (back) clearSide(lane);
     this.draw();
   }
 
@@ -96,8 +96,9 @@ export class Race {
 
   draw() {
     const done = this.now >= this.end;
-    this.data.lanes.forEach((lane, i) => drawLane(this.lanes[i], lane, this.now, this.end, this.texts));
+    this.data.lanes.forEach((lane, i) => drawSide(this.lanes[i], lane, this.now, this.texts, this.view.still || this.held));
     this.node.classList.toggle("finished", done);
+    this.node.classList.toggle("stepped", this.held);
     const { gain } = this.data;
     const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), ` ${this.texts.faster}`] : [fill(this.texts.slower, { gain: gain.toFixed(2) })];
     if (done && this.gain.dataset.id !== this.data.id) {
@@ -126,7 +127,7 @@ export class Race {
   close() { this.forgetKeys(); }
 }
 
-function makeLane(key, texts) {
+function makeSide(key, texts) {
   const text = h("p", { class: "text" });
   const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
   const count = h("b", { class: "count" });
@@ -136,7 +137,7 @@ function makeLane(key, texts) {
   return { key, node, text, ticks, count, unit, foot };
 }
 
-function fillLane(lane, data, end) {
+function fillSide(lane, data, end) {
   lane.marks = data.rounds.map((round) => {
     const mark = h("i", {});
     mark.style.left = `${(100 * round.end) / end}%`;
@@ -148,22 +149,25 @@ function fillLane(lane, data, end) {
   lane.data = data;
 }
 
-function clearLane(lane) {
+function clearSide(lane) {
   lane.text.replaceChildren();
   lane.passes = 0;
   lane.drafts = [];
   for (const mark of lane.marks) mark.classList.remove("on");
 }
 
-function drawLane(lane, data, now, end, texts) {
-  const { passes, drafts } = standAt(data, now);
+/** ``plain``: what is struck stays until the next change, since nothing moves. */
+function drawSide(lane, data, now, texts, plain) {
+  const { passes, drafts } = countEvents(data, now);
   const still = lane.passes === 0 && passes > 1; // drawn at once: no token moves
+  if (plain && lane.passes < passes) settle(lane);
   while (lane.passes < passes) endRound(lane, data.rounds[lane.passes], still || passes - lane.passes > 2);
   const open = data.rounds[passes];
   while (open && lane.drafts.length < drafts) {
-    const node = h("span", { class: "token draft" }, open.drafts[lane.drafts.length].t);
+    const node = h("span", { class: "token draft" }, trimFirst(lane, open.drafts[lane.drafts.length].t));
     lane.drafts.push(node);
     lane.text.append(node);
+    if (plain) settle(lane);
   }
   lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
   say(lane.count, String(passes));
@@ -171,12 +175,25 @@ function drawLane(lane, data, now, end, texts) {
   lane.node.classList.toggle("ended", passes === data.rounds.length);
 }
 
+/** A token's text; at the beginning of a lane without its space. */
+function trimFirst(lane, text) {
+  return lane.text.hasChildNodes() ? text : text.trimStart();
+}
+
+/** What the last pass did stands out no longer. */
+function settle(lane) {
+  for (const node of lane.text.querySelectorAll(".fresh")) {
+    node.classList.remove("fresh");
+    node.querySelector("del")?.remove();
+  }
+}
+
 /** The target's pass: draft tokens are accepted, or struck and replaced. */
 function endRound(lane, round, still) {
   for (const node of lane.drafts) node.remove();
   const failed = round.drafts.findIndex((one) => one.is === "rejected");
   for (const [i, one] of round.tokens.entries()) {
-    const node = h("span", { class: "token", "data-is": one.is }, one.t);
+    const node = h("span", { class: "token", "data-is": one.is }, trimFirst(lane, one.t));
     if (!still) {
       node.classList.add("fresh");
       if (i === failed) node.prepend(h("del", { "aria-hidden": "true" }, round.drafts[failed].t));

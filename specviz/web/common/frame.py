@@ -12,15 +12,13 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.figures.components import read_styles
 from specviz.figures.pages_and_glossary import ALL, PAGES, find_next_page
-from specviz.records import ASSETS, load_toml
+from specviz.figures.preview import FRONT, NAME, build_tab_title
+from specviz.records import ASSETS
 from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
 from specviz.web.jobs import warmup
 
-FRONT = "front"  # at the root; no entry of the navigation
-TITLE = "specviz"  # of the front page
-FRONT_TEXTS = load_toml("texts/front")
 LOGO = (ASSETS / "mark.svg").read_text(encoding="utf-8")
 ABOUT = """**specviz** shows exact speculative decoding on real models, one step at a time.
 
@@ -82,11 +80,6 @@ def read_previous_session(header: str) -> str:
     return parts[2] if len(parts) > 2 else ""
 
 
-def build_tab_title(path: str) -> str:
-    """Build the title of a page in the browser's tab."""
-    return f"{TITLE}: {FRONT_TEXTS['title']}" if path == FRONT else f"{PAGES[path].title} · {TITLE}"
-
-
 def group_pages(pages: dict[str, Any]) -> dict[str, list[Any]]:
     """Group the pages by their names in the navigation, both in the order of reading. The front page is hidden in the first group."""
     found: dict[str, list[Any]] = {ALL[0].group: [pages[FRONT]]}
@@ -123,5 +116,5 @@ def show_presenter(path: str) -> None:
 @lru_cache(maxsize=1)
 def _build_pages() -> dict[str, st.Page]:
     """Build the pages once per process, because each looks up its file. A run gets copies, on which Streamlit marks what is open."""
-    front = st.Page(f"pages/{FRONT}.py", title=TITLE, default=True, visibility="hidden")
+    front = st.Page(f"pages/{FRONT}.py", title=NAME, default=True, visibility="hidden")
     return {FRONT: front} | {path: st.Page(f"pages/{path}.py", title=page.title, url_path=path) for path, page in PAGES.items()}

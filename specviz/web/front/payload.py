@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.sample_games import RecordedGames, SampleGame
+from specviz.figures.pages_and_glossary import PAGES
+from specviz.records import ASSETS, read_file_or
 from specviz.speed.records.passage import Passage
 from specviz.web.front.race_payload import build_race_payload
-from specviz.web.front.words import TEXTS
+from specviz.web.front.words import TEXTS, describe_games
+
+GAMES = ASSETS / "traces" / "games.json"
+APP_DOORS = {page: page for page in PAGES}  # where the page leads to, by name; addresses relative to it
 
 
-def build_front_payload(passage: Passage | None, recorded: bool) -> dict[str, Any]:
-    """Everything that the component draws, without what a server adds.
+def build_front_payload(
+    passage: Passage | None, recorded: bool, doors: Mapping[str, str] = APP_DOORS, live: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Everything that the component draws.
 
     Args:
         passage: The race; None where there is none to show.
         recorded: Whether it is the recorded one.
+        doors: Addresses of other pages by name.
+        live: What a server says about a run (``busy``: a line or None, ``notices``: sentences); None where there is no server.
     """
-    return {"texts": TEXTS, "race": None if passage is None else build_race_payload(passage, recorded)}
+    race = None if passage is None else build_race_payload(passage, recorded)
+    return {"texts": TEXTS, "race": race, "games": build_games_payload(), "doors": dict(doors), "live": live}
+
+
+@lru_cache(maxsize=1)
+def build_games_payload() -> dict[str, Any] | None:
+    """All recorded games, of which the browser chooses the day's; None where the record is missing or damaged."""
+    recorded: RecordedGames | None = read_file_or(GAMES, RecordedGames.from_json, None)
+    if recorded is None:
+        return None
+    games = [_build_game(one) for one in recorded.games if one.bug in PUBLISHED_BUGS]
+    return {"prompt": recorded.prompt, "games": games, "note": describe_games(recorded)} if games else None
+
+
+def _build_game(game: SampleGame) -> dict[str, Any]:
+    bug = PUBLISHED_BUGS[game.bug]
+    name = bug.title or bug.name
+    return {
+        "name": f"{name[0].upper()}{name[1:]}.",
+        "description": bug.description.replace("'", "’"),
+        "threads": [{"words": words, "href": address} for words, address in bug.threads],
+        "labels": game.labels,
+        "probs": game.probs,
+        "right": game.right,
+        "wrong": game.wrong,
+        "needed": game.needed,
+    }

@@ -23,7 +23,7 @@ def show_page() -> None:
         session.wait_briefly(state)
         passage = None if state.is_busy else state.shown_result  # while a run is under way, what is on screen stays
         live = {"busy": state.describe_progress() if state.is_busy else None, "notices": state.notices}
-    data = build_front_payload(passage, state is None or not state.has_own_result) | {"live": live, "ending": ""}
+    data = build_front_payload(passage, state is None or not state.has_own_result, live=live)
     _component.draw("front-scenes", data, ask=take_event)
     if state is not None:
         session.show_progress(STATE, bar=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specviz.evidence.sample_games import RecordedGames
 from specviz.records import load_toml
 from specviz.speed.records.passage import Passage
 
@@ -18,3 +19,12 @@ def describe_origin(passage: Passage, recorded: bool) -> str:
     if recorded:
         return f"Recorded {passage.date} on {where}: median of {passage.runs} runs, {run}."
     return f"Your run on {where}: {run}."
+
+
+def describe_games(recorded: RecordedGames) -> str:
+    """Where the samples of the games are from, as a sentence."""
+    count = min(len(game.wrong) for game in recorded.games)
+    return (
+        f"{count:,} recorded samples of each decoder on the shipped models, {recorded.date}. The blue mark is the target’s exact probability. "
+        "There is a new game every day at 0:00 UTC, the same for everybody."
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -46,23 +45,6 @@ async def redirect(request: Request) -> RedirectResponse:
     return RedirectResponse(("./" if page == FRONT else page) + query, status_code=308)
 
 
-class RoundLinkMiddleware:
-    """ASGI middleware that redirects links to a round, which stood at the root until there was a front page, to *One round*."""
-
-    def __init__(self, app: Any, options: Any = None):
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and is_round_link(scope):
-            answer = RedirectResponse(f"{ROUND}?{scope['query_string'].decode('latin-1')}", status_code=308)
-            await answer(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-
-def is_round_link(scope: Any) -> bool:
-    """Whether a request is for the root with settings or a place of a round."""
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
-    if path not in ("", "/") or not scope["query_string"]:
-        return False
-    return not KEYS.isdisjoint(parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+def is_round_link(query: str) -> bool:
+    """Whether a query has settings or a place of a round, which stood at the root until there was a front page."""
+    return not KEYS.isdisjoint(parse_qs(query, keep_blank_values=True))

@@ -20,7 +20,7 @@ from specviz import process
 from specviz.errors import SpecvizError
 from specviz.web.classroom import host
 from specviz.web.classroom import routes as classroom
-from specviz.web.hosting import health, logs, metrics, redirects, shutdown, streamlit_patches
+from specviz.web.hosting import health, logs, metrics, page_html, redirects, shutdown, streamlit_patches
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware
 from specviz.web.hosting.options import check_address, load_options
@@ -91,6 +91,7 @@ def build_routes() -> list[Route]:
     return [
         *(Route(path, answer, methods=["GET"]) for path, answer in own.items()),
         *redirects.build_redirects(),
+        *page_html.build_page_routes(),
         *classroom.list_routes(),
     ]
 
@@ -110,6 +111,5 @@ def build_middleware() -> list[Middleware]:
             SocketFilterMiddleware,
             SlowUploadMiddleware,
             UploadLimitMiddleware,
-            redirects.RoundLinkMiddleware,
         )
     ]

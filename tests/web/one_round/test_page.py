@@ -32,9 +32,11 @@ from streamlit.testing.v1 import AppTest
 from specviz.web.jobs import cache
 cache.RECORDING = Path(sys.argv[1]) / "opening.json"
 app = AppTest.from_file("app.py", default_timeout=60).run()
+front = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)
+app.switch_page("pages/one_round.py").run()
 shown = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)
 heavy = [name for name in ("torch", "transformers") if name in sys.modules]
-print(json.dumps({"errors": len(app.exception), "mode": shown["mode"], "rounds": len(shown["payload"]["rounds"]),
+print(json.dumps({"errors": len(app.exception), "mode": shown["mode"], "rounds": len(shown["payload"]["rounds"]), "front": sorted(front),
                   "cursor": shown["cursor"], "steps": len(shown["payload"]["rounds"][0]["steps"]), "heavy": heavy}))
 """
 
@@ -55,7 +57,7 @@ def app(opening, monkeypatch):
     monkeypatch.setattr(session, "PROMPT", 60.0)  # every run ends before its page is drawn
     warmup.start()
     assert warmup.wait(120)
-    yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).switch_page("pages/one_round.py").run()
     cache.load_recording.cache_clear()
     cache.load_weights.cache_clear()
 
@@ -85,7 +87,14 @@ def test_the_first_paint_needs_neither_torch_nor_weights(opening):
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen.pop("steps") > 1
-    assert seen == {"errors": 0, "mode": "recorded", "rounds": 4, "cursor": {"round": 0, "step": 0}, "heavy": []}
+    assert seen == {
+        "errors": 0,
+        "mode": "recorded",
+        "rounds": 4,
+        "cursor": {"round": 0, "step": 0},
+        "heavy": [],
+        "front": ["doors", "games", "live", "race", "texts"],
+    }
 
 
 def test_heavy_libraries_are_imported_once_in_one_thread(app):
@@ -158,7 +167,7 @@ def test_after_bad_input_a_good_value_goes_on(app):
 
 
 def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
-    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).switch_page("pages/one_round.py")
     link = {
         "prompt": "a bear",
         "gamma": "3",
@@ -182,7 +191,7 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
     assert warmup.wait(120)
     monkeypatch.setattr(warmup, "_thread", None)
     monkeypatch.setattr(warmup, "_done", threading.Event())
-    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30).switch_page("pages/one_round.py")
     other.query_params["prompt"] = "a bear"
     other.run()
     assert (
@@ -227,7 +236,7 @@ def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
 def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     monkeypatch.setattr(cache, "RECORDING", tmp_path / "missing.json")
     cache.load_recording.cache_clear()
-    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).switch_page("pages/one_round.py").run()
     assert not other.exception
     assert read_stage(other)["mode"] == "live"
 
@@ -354,7 +363,7 @@ def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypat
 @pytest.mark.parametrize("looks", range(1, 26, 2))
 def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monkeypatch, looks):
     click = Click(monkeypatch, lambda click, _: click.looks == looks)
-    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).switch_page("pages/one_round.py").run()
     assert click.when is None, "nothing was interrupted"
     assert not other.exception
     assert (read_stage(other)["mode"], other.text_input(key="fold-temperature-0").value) == ("recorded", "1")

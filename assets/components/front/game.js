@@ -1,0 +1,155 @@
+// Scene 3: two decoders write the next token again and again; one of them has a bug that was in a real project.
+
+import { h, say, show } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
+import { copyText } from "./clipboard.js";
+import { MOST, SIZES, countCells, formatDay, countDays, chooseGame, readKept, recordAnswer } from "./daily.js";
+
+const KEY = "specviz-daily";
+const SIDES = ["A", "B"];
+const LASTS = [2.4, 1.6]; // seconds in which the first samples are drawn, and later ones
+
+export class Game {
+  constructor(view, texts, recorded, today = countDays(new Date())) {
+    Object.assign(this, { view, texts, today });
+    const { place, wrong, first } = chooseGame(today, recorded.games);
+    this.game = recorded.games[place];
+    this.wrong = wrong;
+    this.first = first;
+    this.digits = SIDES.map((_, side) => (side === wrong ? this.game.wrong : this.game.right));
+    this.n = 0; // samples that are shown, and asked for
+    this.asked = 0;
+    this.kept = readKept(loadKept(), today);
+    this.answer = null;
+    this.cells = this.game.labels.length;
+    this.top = Math.min(1, 1.35 * Math.max(...this.game.probs));
+    this.heads = SIDES.map((name, side) => this.makeHead(name, side, recorded.prompt));
+    this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
+    this.count = h("p", { class: "drawn" });
+    this.more = h("button", { type: "button", class: "draw" });
+    this.more.addEventListener("click", () => this.draw());
+    this.told = h("div", { class: "told" });
+    this.node = h("div", { class: "game" }, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node),
+      h("div", { class: "rows", role: "img" }, ...this.rows.map(({ node }) => node)),
+      h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name), this.told, h("p", { class: "small" }, recorded.note));
+    this.chart = this.node.querySelector(".rows");
+    if (this.kept?.day === today) this.reveal(this.kept.n, this.kept.right);
+    this.paint();
+  }
+
+  makeHead(name, side, prompt) {
+    const word = h("b", { class: "last" }, "…");
+    const node = h("p", { class: `head side${name}` }, h("span", { class: "who" }, fill(this.texts.decoder, { name })), h("span", { class: "says" }, `${prompt} `, word));
+    const button = h("button", { type: "button", class: "name" }, fill(this.texts.name, { name }));
+    button.addEventListener("click", () => this.choose(side));
+    return { node, word, name: button };
+  }
+
+  makeRow(label, i) {
+    const bars = SIDES.map((name) => h("i", { class: "fill" }));
+    const exact = SIDES.map(() => h("i", { class: "exact" }));
+    const numbers = SIDES.map(() => h("span", { class: "times" }));
+    const node = h("div", { class: "row" },
+      ...SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side], numbers[side])));
+    node.children[0].after(h("span", { class: "label" }, label || this.texts.others));
+    for (const mark of exact) mark.style.setProperty("--at", this.game.probs[i] / this.top);
+    return { node, bars, numbers };
+  }
+
+  update() {}
+
+  /** The next samples of both. */
+  draw() {
+    const next = SIZES.find((size) => size > this.asked);
+    if (next === undefined || this.answer) return;
+    this.from = this.n;
+    this.asked = next;
+    this.since = 0;
+    if (this.view.still) this.settle(next);
+    this.paint();
+  }
+
+  settle(n) {
+    this.n = n;
+    this.paint();
+    if (n === this.asked) this.view.say(2, fill(this.texts.heard, { n, farthest: this.describeFarthest() }));
+  }
+
+  tick(passed) {
+    if (!this.asked && !this.answer && this.view.here === 2) this.draw(); // the first ones come by themselves
+    if (this.n >= this.asked || this.answer || this.view.still) return;
+    this.since += passed;
+    const share = Math.min(1, this.since / LASTS[this.from ? 1 : 0]);
+    const n = this.from + Math.floor((this.asked - this.from) * share);
+    if (n !== this.n) this.settle(n);
+  }
+
+  describeFarthest() {
+    const rows = this.rows.map((_, i) => SIDES.map((__, side) => this.counts[side][i] / this.n - this.game.probs[i]));
+    const far = [0, 1].map((side) => rows.reduce((best, row, i) => (Math.abs(row[side]) > Math.abs(rows[best][side]) ? i : best), 0));
+    return far.map((i, side) => fill(this.texts.far, { name: SIDES[side], word: this.game.labels[i] || this.texts.others, count: this.counts[side][i], expected: Math.round(this.n * this.game.probs[i]) })).join(" ");
+  }
+
+  choose(side) {
+    if (this.answer || !this.n) return;
+    const right = side === this.wrong;
+    this.kept = recordAnswer(this.kept, this.today, this.n, right);
+    try { localStorage.setItem(KEY, JSON.stringify(this.kept)); } catch { /* a browser that keeps nothing */ }
+    this.reveal(this.n, right);
+    this.paint();
+    this.view.say(2, this.told.textContent);
+    this.told.querySelector("button")?.focus({ preventScroll: true });
+  }
+
+  reveal(n, right) {
+    this.n = this.asked = n;
+    this.answer = { right };
+    const { texts, game } = this;
+    const values = { n, needed: game.needed, name: SIDES[this.wrong], streak: this.kept.streak };
+    const links = game.threads.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
+    const copy = h("button", { type: "button", class: "copying" }, texts.share);
+    copy.addEventListener("click", async () => {
+      say(copy, (await copyText(this.shared())) ? texts.copied : texts.refused);
+    });
+    this.told.replaceChildren(
+      h("p", { class: "result" }, fill(right ? texts.right : texts.wrong, values)),
+      h("p", { class: "bug" }, h("b", {}, game.name), " ", game.description, " ", texts.reported, ...links, "."),
+      h("p", { class: "power" }, fill(texts.power, values), " ", fill(this.kept.streak > 1 ? texts.streak : texts.tomorrow, values)), copy);
+  }
+
+  /** The result as text, which does not say which decoder it was. */
+  shared() {
+    const { texts, kept, game } = this;
+    const line = fill(kept.right ? texts.sharedRight : texts.sharedWrong, { n: kept.n, needed: game.needed });
+    return `${fill(texts.sharedTitle, { date: formatDay(this.today) })}\n${line}\n${window.location.origin}${window.location.pathname}`;
+  }
+
+  paint() {
+    this.counts = this.digits.map((digits) => countCells(digits, this.first, this.n, this.cells));
+    const n = this.n || 1;
+    this.rows.forEach((row, i) => SIDES.forEach((_, side) => {
+      const share = Math.min(1, this.counts[side][i] / n / this.top);
+      row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
+      row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
+      say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");
+    }));
+    SIDES.forEach((_, side) => {
+      const last = this.n ? this.game.labels[Number(this.digits[side][this.first + this.n - 1])] || "…" : "…";
+      say(this.heads[side].word, last);
+      this.heads[side].name.disabled = !this.n || Boolean(this.answer);
+    });
+    const next = SIZES.find((size) => size > this.asked);
+    say(this.count, fill(this.n === 1 ? this.texts.drawnOne : this.texts.drawn, { n: this.n.toLocaleString("en") }));
+    say(this.more, next === undefined ? this.texts.all : fill(this.asked ? this.texts.more : this.texts.start, { n: (next ?? MOST) - this.asked }));
+    this.more.disabled = next === undefined || this.n < this.asked;
+    show(this.node.querySelector(".acts"), !this.answer);
+    show(this.told, Boolean(this.answer));
+    this.node.classList.toggle("answered", Boolean(this.answer));
+    for (const row of this.rows) SIDES.forEach((_, side) => row.bars[side].classList.toggle("wrong", Boolean(this.answer) && side === this.wrong));
+    this.chart.setAttribute("aria-label", this.n ? `${fill(this.texts.drawn, { n: this.n })} ${this.describeFarthest()}` : this.texts.empty);
+  }
+}
+
+function loadKept() {
+  try { return localStorage.getItem(KEY); } catch { return null; }
+}

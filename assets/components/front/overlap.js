@@ -1,0 +1,118 @@
+// Scene 2: the target's distribution and a draft's, which can be dragged; below them what comes out, which stays the target's.
+
+import { computeAccount, roundToGrid, replaceEntry } from "../lib/arithmetic.js";
+import { h, say } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
+import { number, percent } from "../lib/numbers.js";
+
+const TOP = 0.7; // the largest probability that has room
+const LEG = 2.6; // seconds from one draft to the next, and how long each stands
+const REST = 1.1;
+const IDLE = 10; // seconds without a hand before the draft wanders again
+const STEP = 0.01;
+
+/** The draft at a moment of the wandering: from each of ``drafts`` to the next, round and round. */
+export function computeWanderingDraft(drafts, seconds) {
+  const leg = LEG + REST;
+  const place = Math.floor(seconds / leg) % drafts.length;
+  const x = Math.min(1, (seconds % leg) / LEG);
+  const eased = x * x * (3 - 2 * x);
+  const next = drafts[(place + 1) % drafts.length];
+  return roundToGrid(drafts[place].map((q, i) => q + (next[i] - q) * eased));
+}
+
+export class Overlap {
+  constructor(view, texts) {
+    this.view = view;
+    this.texts = texts;
+    this.p = roundToGrid(texts.p);
+    this.drafts = texts.drafts.map(roundToGrid);
+    this.q = this.drafts[0];
+    this.seconds = 0;
+    this.idle = IDLE;
+    this.slots = texts.words.map((word, i) => this.makeSlot(word, i));
+    this.share = h("b", { class: "share" });
+    this.equal = h("p", { class: "equal" }, h("span", { class: "tick", "aria-hidden": "true" }, "✓"), " ", texts.equal);
+    this.node = h("div", { class: "overlap" },
+      h("div", { class: "picture" },
+        h("p", { class: "caption above" }, h("span", { class: "swatch p" }), texts.target, h("span", { class: "swatch q" }), texts.draft),
+        h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)),
+        h("p", { class: "caption below" }, h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line)),
+      h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), this.equal, h("p", { class: "small" }, texts.note)));
+    this.draw();
+  }
+
+  makeSlot(word, i) {
+    const p = h("i", { class: "bar p" }), q = h("i", { class: "bar q" }), kept = h("i", { class: "bar kept" }), left = h("i", { class: "bar left" }), mark = h("i", { class: "mark" });
+    const grip = h("i", { class: "grip" });
+    const handle = h("div", { class: "handle", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": String(TOP), "aria-label": fill(this.texts.handle, { word }) });
+    const up = h("div", { class: "up" }, p, q, grip, handle);
+    const node = h("div", { class: "slot" }, up, h("span", { class: "word" }, word), h("div", { class: "down" }, kept, left, mark));
+    const slot = { node, up, p, q, kept, left, mark, grip, handle, word };
+    handle.addEventListener("pointerdown", (event) => {
+      handle.setPointerCapture(event.pointerId);
+      this.held = true;
+      this.drag(slot, i, event);
+    });
+    handle.addEventListener("pointermove", (event) => this.held && handle.hasPointerCapture(event.pointerId) && this.drag(slot, i, event));
+    for (const end of ["pointerup", "pointercancel"]) handle.addEventListener(end, () => { this.held = false; });
+    handle.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 10 * STEP, PageDown: -10 * STEP }[event.key];
+      if (by === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      this.put(i, this.q[i] + by);
+    });
+    return slot;
+  }
+
+  drag(slot, i, event) {
+    const box = slot.up.getBoundingClientRect();
+    this.put(i, (TOP * (box.bottom - event.clientY)) / box.height);
+  }
+
+  put(i, value) {
+    this.idle = 0;
+    this.q = replaceEntry(this.q, i, Math.min(TOP, Math.max(0, value)));
+    this.draw();
+    const { beta } = this.sums;
+    this.view.say(1, fill(this.texts.heard, { word: this.texts.words[i], q: number(this.q[i]), share: percent(beta) }));
+  }
+
+  update() {}
+
+  tick(passed) {
+    if (this.view.still || this.held) return;
+    this.idle += passed;
+    if (this.idle < IDLE) return;
+    if (this.idle - passed < IDLE && this.touched) { // from where the hand left it
+      this.drafts = [this.q, ...this.drafts.slice(1)];
+      this.seconds = 0;
+    }
+    this.touched = false;
+    this.seconds += passed;
+    this.q = computeWanderingDraft(this.drafts, this.seconds);
+    this.draw();
+  }
+
+  draw() {
+    if (this.idle === 0) this.touched = true;
+    this.sums = computeAccount(this.p.map((p, i) => ({ p, q: this.q[i] })));
+    this.slots.forEach((slot, i) => {
+      const { p, q, accepted, replaced } = this.sums.rows[i];
+      setHeight(slot.p, p);
+      setHeight(slot.q, Math.min(TOP, q));
+      slot.grip.style.transform = `translateY(${(-100 * Math.min(TOP, q)) / TOP}%)`;
+      setHeight(slot.kept, accepted);
+      setHeight(slot.left, replaced, accepted);
+      slot.mark.style.transform = `translateY(${(-100 * p) / TOP}%)`;
+      slot.handle.setAttribute("aria-valuenow", q.toFixed(3));
+      slot.handle.setAttribute("aria-valuetext", number(q));
+    });
+    say(this.share, percent(this.sums.beta));
+  }
+}
+
+/** A bar of this height, standing on ``from``. */
+function setHeight(node, height, from = 0) {
+  node.style.transform = `translateY(${(-100 * from) / TOP}%) scaleY(${(height / TOP).toFixed(5)})`;
+}

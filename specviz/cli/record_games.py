@@ -1,0 +1,73 @@
+"""What ``record games`` draws: the next token, by decoders with a published bug and by those without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from specviz.decoding.samples import Samples
+from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
+from specviz.evidence.bugs.registry import BUGS
+from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.partition import build_partition
+from specviz.evidence.sample_games import ALPHA, CELLS, MIN_MASS, POWER, RecordedGames, SampleGame
+from specviz.glyphs import read_piece
+from specviz.models.pairs.loading import LoadedPair
+from specviz.progress import ProgressCallback
+from specviz.settings import Settings
+from specviz.speed.machine import format_today
+from specviz.statistics.power import compute_noncentrality
+
+TRUTH = 20_000  # samples from which the wrong decoder's distribution is estimated, fewer through the engine
+MOST_NEEDED = 1_200  # samples: a bug that takes more is no game
+
+
+def record_games(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> RecordedGames:
+    """A game for each bug that was reported in a project and that few enough samples of the next token detect."""
+    reported = [bug for bug in PUBLISHED_BUGS.values() if bug.can_be_sampled and bug.thread not in ("common", "derived")]
+    found = []
+    for number, bug in enumerate(reported):
+        progress(number / len(reported), bug.name)
+        game = _record_game(pair, bug, settings, count)
+        if game is not None:
+            found.append(game)
+    return RecordedGames(settings.prompt, settings.pair, settings.seed, format_today(), tuple(found))
+
+
+def _record_game(pair: LoadedPair, bug: PublishedBug, settings: Settings, count: int) -> SampleGame | None:
+    own, ids = BUGS[bug.id].apply_settings(settings), tuple(pair.encode(settings.prompt))
+    mode = SHARED if bug.on_shared_distributions else ENGINE
+    cells = build_partition(pair.open(own)[0], ids, 1, CELLS, MIN_MASS, pair.eos_token_ids).without_impossible()
+    order = [*np.argsort(-cells.masses[1:], kind="stable") + 1, 0]  # the first cell has all other tokens
+    probs = cells.masses[order] / cells.masses.sum()
+    names = [cells.names[place] for place in order[:-1]]
+    if len(names) < 2:
+        return None  # the next token is as good as certain
+    wrong_seed = replace(own, seed=own.seed + 1)
+    truth = build_decoder(bug.id, pair, wrong_seed, ids).sample(mode, 0, TRUTH if mode == SHARED else count)
+    counts = np.bincount(_find_cells(truth, names), minlength=len(probs))
+    needed = _count_samples_needed(counts, probs)
+    if needed > MOST_NEEDED:
+        return None
+    right = build_decoder(bug.id, pair, own, ids, without_bug=True).sample(mode, 0, count)
+    pieces = pair.pieces({token for name in names for token in name})
+    labels = [read_piece(pieces, name[0]).decode("utf-8", "replace").strip() for name in names]
+    digits = ["".join(map(str, _find_cells(one, names)[:count])) for one in (right, truth)]
+    return SampleGame(
+        bug.id, (*labels, ""), tuple(float(round(p, 6)) for p in probs), *digits, needed, own.temperature, own.top_k
+    )
+
+
+def _find_cells(samples: Samples, names: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """The cell of each sample's first token, (N,)."""
+    known = {name[0]: place for place, name in enumerate(names)}
+    return np.array([known.get(int(token), len(names)) for token in samples.tokens[:, 0]])
+
+
+def _count_samples_needed(counts: np.ndarray, probs: np.ndarray) -> int:
+    """Samples with which a chi-square test detects a distribution of which ``counts`` were drawn."""
+    n = counts.sum()
+    distance = float(((counts / n - probs) ** 2 / probs).sum()) - (len(probs) - 1) / n  # without what the noise adds
+    return int(np.ceil(compute_noncentrality(len(probs) - 1, ALPHA, POWER) / max(distance, 1e-9)))

@@ -1,0 +1,53 @@
+"""Recorded samples of two decoders, one of them with a published bug: the games of the front page. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specviz.records import Schema, build, to_json_value
+
+SCHEMA = Schema("games", 1, "The record of games")
+CELLS, MIN_MASS = 8, 0.002  # most next tokens with a bar of their own or in the last one, and the smallest probability of one
+ALPHA, POWER = 0.01, 0.95  # of the chi-square test whose samples are counted
+
+
+@dataclass(frozen=True, slots=True)
+class SampleGame:
+    """The next token after the prompt, sampled by a right and a wrong decoder under the same settings.
+
+    Attributes:
+        bug: Its id.
+        labels: The token of each cell; empty for the last cell, which has all others.
+        probs: The target's exact probability of each cell.
+        right, wrong: The cell of each sample, in order, as one digit.
+        needed: Samples with which a chi-square test of level ALPHA detects the wrong decoder with probability POWER.
+        temperature, top_k: The settings that show the bug.
+    """
+
+    bug: str
+    labels: tuple[str, ...]
+    probs: tuple[float, ...]
+    right: str
+    wrong: str
+    needed: int
+    temperature: float
+    top_k: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGames:
+    """All games, after one prompt. date: when they were recorded; seed: of the right decoder, the next one is the wrong one's."""
+
+    prompt: str
+    pair: str
+    seed: int
+    date: str
+    games: tuple[SampleGame, ...]
+
+    def to_json(self) -> str:
+        return SCHEMA.text(to_json_value(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> RecordedGames:
+        """Raises TraceError for anything else."""
+        return SCHEMA.read(text, lambda record: build(cls, record))

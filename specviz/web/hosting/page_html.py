@@ -1,0 +1,51 @@
+"""The HTML of each page, which is Streamlit's with a title, a description and a preview picture: browsers and link previews run no script first."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+
+import streamlit
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from specviz.figures.pages_and_glossary import PAGES
+from specviz.figures.preview import FRONT, PICTURE, build_preview_tags, build_tab_title, describe_page
+from specviz.web.hosting.redirects import ROUND, is_round_link
+
+INDEX = Path(streamlit.__file__).parent / "static" / "index.html"
+TITLE = "<title>Streamlit</title>"
+PREVIEW = f"app/static/{PICTURE}"
+
+
+def build_page_routes() -> list[Route]:
+    """Routes of the front page and of every other page."""
+    return [Route("/", answer_front, methods=["GET"]), *(Route(f"/{path}", answer_page, methods=["GET"]) for path in PAGES)]
+
+
+async def answer_front(request: Request) -> Response:
+    """The front page; a link to a round is redirected to *One round*."""
+    if is_round_link(request.url.query):
+        return RedirectResponse(f"{ROUND}?{request.url.query}", status_code=308)
+    return _answer(FRONT, request)
+
+
+async def answer_page(request: Request) -> Response:
+    """Any other page."""
+    return _answer(request.url.path.rsplit("/", 1)[-1], request)
+
+
+def _answer(path: str, request: Request) -> HTMLResponse:
+    html = build_page_html(path).replace(PREVIEW, escape(f"{request.base_url}{PREVIEW}"))
+    return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
+
+
+@lru_cache(maxsize=16)
+def build_page_html(path: str) -> str:
+    """The document of a page, with the address of its preview picture relative to the app's root."""
+    title = build_tab_title(path)
+    index = INDEX.read_text(encoding="utf-8")
+    assert index.count(TITLE) == 1, "Streamlit's page has another title"
+    return index.replace(TITLE, f"<title>{escape(title)}</title>\n    {build_preview_tags(title, describe_page(path), PREVIEW)}")

@@ -1,0 +1,154 @@
+"""The front page in a browser: the scenes of the static edition, and a prompt of one's own in the app."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from specviz.figures.preview import FRONT, build_tab_title
+from specviz.static_site.build import write_site
+from specviz.web.front.payload import build_games_payload
+from specviz.web.front.race_payload import TOKENS
+from specviz.web.front.state import load_recorded_race
+
+NOON = "2026-11-27T12:00:00Z"
+SCENES = ("race", "overlap", "game", "doors")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("front") / "site"
+    write_site(folder)
+    return Path(folder, "index.html").as_uri()
+
+
+def open_front(page: Page, address: str, motion: str = "reduce") -> Page:
+    page.clock.set_fixed_time(NOON)
+    page.emulate_media(reduced_motion=motion)
+    page.goto(address)
+    page.locator(".race .token").first.wait_for()
+    return page
+
+
+def go_to(page: Page, name: str) -> None:
+    """Press a key until a scene is the one in view."""
+    for _ in SCENES:
+        if page.locator(f".scene-{name}").evaluate("node => Math.abs(node.getBoundingClientRect().top) < innerHeight / 4"):
+            return
+        page.keyboard.press("PageDown")
+        page.wait_for_timeout(80)
+    raise AssertionError(name)
+
+
+def read_heights(page: Page) -> list[float]:
+    """Height of each bar on the screen: accepted and residual of each word, and the mark of p."""
+    return page.evaluate(
+        """() => [...document.querySelector('#front').shadowRoot.querySelectorAll('.down')].map((one) => {
+        const box = (name) => one.querySelector(name).getBoundingClientRect();
+        return [box('.left').height > 0.01 ? box('.left').top : box('.kept').top, box('.mark').bottom - 1.5]; })"""
+    )
+
+
+def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(page, address):
+    open_front(page, address)
+    alone, drafted = page.locator(".race .side .count").all_text_contents()
+    recorded = load_recorded_race()
+    assert int(alone) == TOKENS and int(drafted) < TOKENS / 2
+    assert float(page.locator(".gained b").text_content()) == pytest.approx(
+        recorded.target.clock[TOKENS - 1] / recorded.speculative.clock[int(drafted) - 1], abs=0.005
+    )
+    for name in SCENES:
+        go_to(page, name)
+        inside = page.locator(f".scene-{name} .inside").bounding_box()
+        assert inside["height"] <= 768 - 60, name
+        assert page.locator(f".scene-{name}").get_attribute("aria-labelledby") == f"front-{name}"
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")  # from the beginning, a moment at a time
+    assert page.locator(".race .side .count").all_text_contents() == ["0", "0"]
+    assert page.locator(".speculative .draft").count() == 1
+    for _ in range(8):
+        page.keyboard.press("ArrowRight")
+    assert page.locator(".race .side .count").all_text_contents() != ["0", "0"]
+    page.keyboard.press("ArrowLeft")
+    assert page.mistakes == []
+
+
+def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_falls(page, address):
+    open_front(page, address)
+    go_to(page, "overlap")
+    handle, shares = page.get_by_role("slider").last, []
+    for _ in range(4):
+        shares.append(float(page.locator(".share").text_content().rstrip("%")))
+        for top, mark in read_heights(page):
+            assert top == pytest.approx(mark, abs=1.0)
+        handle.press("PageUp")
+    assert shares == sorted(shares, reverse=True) and shares[-1] < shares[0] - 20
+    box = page.get_by_role("slider").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 4)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.4)
+    page.mouse.up()
+    assert float(page.get_by_role("slider").first.get_attribute("aria-valuenow")) == pytest.approx(0.42, abs=0.03)
+
+
+def test_a_game_is_the_days_its_answer_names_the_bug_and_a_reload_remembers_it(page, address):
+    open_front(page, address)
+    go_to(page, "game")
+    expect(page.locator(".drawn")).to_have_text("10 samples each")  # the first ones come by themselves
+    page.get_by_role("button", name="Draw 10 more").click()
+    expect(page.locator(".drawn")).to_have_text("20 samples each")
+    times = [int(text) for text in page.locator(".sideA .times").all_text_contents()]
+    assert sum(times) == 20
+    page.get_by_role("button", name="A is wrong").click()
+    told = page.locator(".told")
+    expect(told).to_contain_text("Reported in")
+    bug = told.locator(".bug b").text_content()
+    assert bug in [game["name"] for game in build_games_payload()["games"]]
+    kept = json.loads(page.evaluate("localStorage.getItem('specviz-daily')"))
+    assert kept["n"] == 20 and kept["right"] == told.locator(".result").text_content().startswith("Right")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the result").click()
+    expect(page.get_by_role("button", name="Copied ✓")).to_be_visible()
+    shared = page.evaluate("navigator.clipboard.readText()")
+    assert "2026-11-27" in shared and "20 samples" in shared and bug.rstrip(".") not in shared
+    page.reload()
+    go_to(page, "game")
+    expect(page.locator(".told .bug b")).to_have_text(bug)
+    page.evaluate("localStorage.setItem('specviz-daily', '<img src=x>')")
+    page.reload()
+    go_to(page, "game")
+    expect(page.get_by_role("button", name=re.compile("^Draw 10"))).to_be_enabled()
+    assert page.mistakes == [] and page.dialogs == []
+
+
+def test_it_moves_by_itself_and_rests_out_of_view(page, address):
+    page.emulate_media(reduced_motion="no-preference")
+    page.goto(address)
+    passes = page.locator(".speculative .count")
+    expect(passes).not_to_have_text("0")
+    assert page.locator(".race.finished").count() == 0
+    page.locator(".scene-doors").scroll_into_view_if_needed()
+    page.wait_for_timeout(600)
+    before = passes.text_content()
+    page.wait_for_timeout(600)
+    assert passes.text_content() == before
+
+
+def test_in_the_app_a_prompt_of_ones_own_runs_and_no_page_is_called_streamlit(page, server):
+    page.add_init_script("window.titles = new Set(); setInterval(() => document.title && window.titles.add(document.title), 5)")
+    page.goto(server)
+    page.locator(".race .token").first.wait_for()
+    expect(page).to_have_title(build_tab_title(FRONT))
+    assert not [title for title in page.evaluate("[...window.titles]") if "treamlit" in title]
+    field = page.get_by_role("textbox")
+    field.fill("a <b>bear</b>")
+    field.press("Enter")
+    expect(page.locator(".race .small")).to_contain_text("Your run")
+    assert field.input_value() == "a <b>bear</b>" and page.locator(".race b:not([class])").count() <= 1
+    assert page.mistakes == []
+    page.goto(f"{server}/?at=1.2")
+    page.wait_for_url(re.compile("/one_round\\?at=1.2"))

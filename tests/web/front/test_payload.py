@@ -1,0 +1,83 @@
+"""The front page's race is the recorded passage, its games are recorded samples of reported bugs, and its texts are complete."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.sample_games import RecordedGames
+from specviz.figures.pages_and_glossary import PAGES
+from specviz.records import ASSETS, read_file
+from specviz.statistics.goodness import compute_chi_square
+from specviz.web.front.payload import GAMES, build_front_payload, build_games_payload
+from specviz.web.front.race_payload import LASTS, TOKENS
+from specviz.web.front.state import load_recorded_race
+from specviz.web.front.words import TEXTS
+
+PASSAGE = load_recorded_race()
+RACE = build_front_payload(PASSAGE, recorded=True)["race"]
+RECORDED = read_file(GAMES, RecordedGames.from_json)
+MOST = int(re.search(r"MOST = (\d+);", (ASSETS / "components" / "front" / "daily.js").read_text())[1])
+
+
+def test_both_lanes_have_the_recorded_tokens_rounds_and_times():
+    for lane, recorded in zip(RACE["lanes"], (PASSAGE.target, PASSAGE.speculative), strict=True):
+        ends = [one["end"] for one in lane["rounds"]]
+        assert ends == list(recorded.clock[: len(ends)]) and lane["seconds"] == ends[-1]
+        assert sum(len(one["tokens"]) for one in lane["rounds"]) == TOKENS
+        text = "".join(token["t"] for one in lane["rounds"] for token in one["tokens"])
+        assert recorded.trace.text.startswith(text) and len(text) > 100
+
+
+def test_one_factor_slows_down_both_clocks_and_the_gain_is_the_quotient_of_measured_times():
+    alone, drafted = (lane["seconds"] for lane in RACE["lanes"])
+    assert RACE["factor"] * max(alone, drafted) == pytest.approx(LASTS)
+    assert RACE["gain"] == alone / drafted
+
+
+def test_a_round_keeps_its_accepted_draft_tokens_and_replaces_the_rejected_one():
+    rounds = RACE["lanes"][1]["rounds"]
+    verdicts = Counter(one["is"] for round_ in rounds for one in round_["drafts"])
+    assert verdicts["accepted"] > 20 and verdicts["rejected"] > 3
+    for round_ in rounds[:-1]:
+        kept = [one["t"] for one in round_["drafts"] if one["is"] == "accepted"]
+        assert [one["t"] for one in round_["tokens"][: len(kept)]] == kept
+        rejected = any(one["is"] == "rejected" for one in round_["drafts"])
+        assert round_["tokens"][len(kept)]["is"] == ("residual" if rejected else "bonus")
+
+
+def test_every_game_is_of_a_reported_bug_that_its_own_samples_show():
+    """Chi-square on all recorded samples at level 0.001: each wrong decoder is rejected, and no more right ones than by chance.
+
+    False alarms: 11 right decoders at 0.001, so 0.011 for the test as a whole, on recorded data.
+    """
+    assert len(RECORDED.games) >= 8
+    for game in RECORDED.games:
+        bug = PUBLISHED_BUGS[game.bug]
+        assert bug.thread not in ("common", "derived") and all(words for words, _ in bug.threads)
+        assert len(game.right) == len(game.wrong) > MOST and sum(game.probs) == pytest.approx(1.0, abs=1e-5)
+        counts = {side: [getattr(game, side).count(str(cell)) for cell in range(len(game.probs))] for side in ("right", "wrong")}
+        probs = [p / sum(game.probs) for p in game.probs]
+        assert compute_chi_square(counts["wrong"], probs).p_value < 0.001, game.bug
+        assert compute_chi_square(counts["right"], probs).p_value > 0.001, game.bug
+        assert 1 <= game.needed <= 1200
+
+
+def test_the_doors_lead_to_pages_and_the_payload_is_small():
+    doors = {link["to"] for door in TEXTS["doors"]["list"] for link in door["links"]}
+    assert doors - {"evidence"} <= set(PAGES)
+    payload = build_front_payload(PASSAGE, recorded=True)
+    assert payload["games"] is build_games_payload()
+    assert len(json.dumps(payload)) < 120_000
+
+
+def test_the_draft_of_the_second_scene_goes_from_good_to_absurd():
+    texts = TEXTS["overlap"]
+    assert len(texts["words"]) == len(texts["p"]) == 8 and sum(texts["p"]) == pytest.approx(1.0)
+    shares = [sum(map(min, texts["p"], q)) for q in texts["drafts"]]
+    assert all(sum(q) == pytest.approx(1.0) for q in texts["drafts"])
+    assert shares[0] > 0.85 and min(shares) < 0.2
