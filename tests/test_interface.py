@@ -244,7 +244,7 @@ BAD = {
     ),
     "min-tv": (lambda pair: pair.verify("a", min_tv=0.0), "min-tv must be above 0 and at most 1, got 0.0."),
     "samples": (lambda pair: pair.verify("a", samples=0), "samples must be a whole number from 1 to 20,000,000, got 0."),
-    "mode": (lambda pair: pair.verify("a", mode="fast"), "mode must be both, shared-distributions or engine, got 'fast'."),
+    "mode": (lambda pair: pair.verify("a", mode="fast"), "mode must be one of both, shared-distributions, engine, got 'fast'."),
     "seconds": (lambda pair: pair.verify("a", seconds=0), "seconds must be above 0, got 0."),
     "decoder": (lambda pair: pair.verify("a", decoder="R99"), "decoder must be one of speculative"),
     "chosen numbers": (lambda pair: pair.verify("a", uniforms={(0, "accept"): 0.5}), "left out: a run with random numbers"),
