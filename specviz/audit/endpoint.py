@@ -334,14 +334,14 @@ def _read_retry_after(reply: HttpReply) -> float:
         return 0.0
 
 
-def _format_refusal(reply: HttpReply, said: str) -> str:
+def _format_refusal(reply: HttpReply, text: str) -> str:
     """A sentence's end for an answer that another try would not change."""
     if 300 <= reply.status < 400:
         target = _sanitize(reply.headers.get("location", "")) or "another address"
         return f"redirects to {target}; redirects are not followed, so give that address itself if you trust it"
     if reply.status in (401, 403):
-        return f"{said}; name the environment variable that holds your key with --api-key-variable"
-    return said
+        return f"{text}; name the environment variable that holds your key with --api-key-variable"
+    return text
 
 
 def _read_error_message(reply: HttpReply) -> str:
@@ -355,9 +355,9 @@ def _read_error_message(reply: HttpReply) -> str:
     return f" ({_sanitize(said if isinstance(said, str) else json.dumps(said))})" if said else ""
 
 
-def _sanitize(said: str | bytes) -> str:
+def _sanitize(raw: str | bytes) -> str:
     """A server's words as part of a sentence: one line, bounded, and nothing that a terminal would obey."""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * MAX_SHOWN]).split())
     return (line if len(line) <= MAX_SHOWN else line[:MAX_SHOWN] + " …").rstrip(".")
 

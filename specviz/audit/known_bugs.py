@@ -151,29 +151,29 @@ def list_known_bugs(table: PrefixTable, settings: Settings, soft: tuple[Tensor, 
 
 def _list_draft_bugs(
     is_greedy: bool,
-    drawn: Callable[[Tensor], Tensor],
+    choose_draft: Callable[[Tensor], Tensor],
     settings: Settings,
     soft: tuple[Tensor, Tensor],
     cuts: bool,
     warped: bool,
     greedy: bool,
 ) -> list[KnownBug]:
-    """The mistakes that both kinds of draft can meet. drawn: the draft's distribution -> the one that its tokens are drawn from."""
+    """The mistakes that both kinds of draft can meet. choose_draft: the draft's distribution -> the one that its tokens are drawn from."""
 
     def apply_gate(table: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(table.p, drawn(table.q), drawn(table.shift_rows(True)))]
+        return [apply_token_rule(table.p, choose_draft(table.q), choose_draft(table.shift_rows(True)))]
 
     def apply_late_target(table: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(table.shift_rows(False), drawn(table.q), drawn(table.q))]
+        return [apply_token_rule(table.shift_rows(False), choose_draft(table.q), choose_draft(table.q))]
 
     def replace_from_target(table: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(table.p, drawn(table.q), drawn(table.q), table.p)]
+        return [apply_token_rule(table.p, choose_draft(table.q), choose_draft(table.q), table.p)]
 
     def accept_always(table: PrefixTable) -> list[NextTokenSplit]:
-        return [apply_token_rule(table.p, drawn(table.q), drawn(table.q), share=(table.p > 0.0).double())]
+        return [apply_token_rule(table.p, choose_draft(table.q), choose_draft(table.q), share=(table.p > 0.0).double())]
 
     def share_uniform(table: PrefixTable) -> Iterator[NextTokenSplit]:
-        q = drawn(table.q)
+        q = choose_draft(table.q)
         share, replaced = _compute_acceptance(table.p, q), _compute_residual(table.p, q)
         for number in range(SHARED_UNIFORMS):
             yield apply_token_rule(table.p, q, q, replaced, ((number + 0.5) / SHARED_UNIFORMS < share).double())
@@ -191,9 +191,11 @@ def _list_draft_bugs(
     ]
     found += [build_undefined_temperature()] if is_greedy else []
     if warped:
-        found.append(KnownBug("R4", is_greedy, lambda table: [apply_token_rule(soft[0], drawn(table.q), drawn(table.q))]))
+        found.append(
+            KnownBug("R4", is_greedy, lambda table: [apply_token_rule(soft[0], choose_draft(table.q), choose_draft(table.q))])
+        )
     if cuts:
-        found.append(KnownBug("R9", is_greedy, lambda table: [split_by_place(table.p, drawn(table.q))]))
+        found.append(KnownBug("R9", is_greedy, lambda table: [split_by_place(table.p, choose_draft(table.q))]))
     return found
 
 
@@ -236,16 +238,16 @@ def build_other_settings(changed: Settings, temperature: float) -> KnownBug:
 
 
 def apply_token_rule(
-    p: Tensor, drawn: Tensor, claimed: Tensor, replaced: Tensor | None = None, share: Tensor | None = None
+    p: Tensor, draft_probs: Tensor, claimed_probs: Tensor, replaced: Tensor | None = None, share: Tensor | None = None
 ) -> NextTokenSplit:
-    """The token rule. drawn: what draft tokens come from; claimed: what the rule believes they come from.
+    """The token rule. draft_probs: what draft tokens come from; claimed_probs: what the rule believes they come from.
 
     replaced: the distribution of a replacement; None: the residual; share: probability of acceptance by token; None: min(1, p /
-    claimed).
+    claimed_probs).
     """
-    share = _compute_acceptance(p, claimed) if share is None else share
-    accepted = drawn * share
-    replaced = _compute_residual(p, claimed) if replaced is None else replaced
+    share = _compute_acceptance(p, claimed_probs) if share is None else share
+    accepted = draft_probs * share
+    replaced = _compute_residual(p, claimed_probs) if replaced is None else replaced
     return NextTokenSplit(accepted, (1.0 - accepted.sum(-1, keepdim=True)).clamp(min=0.0) * replaced, p)
 
 

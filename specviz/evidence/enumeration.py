@@ -393,9 +393,9 @@ class Enumerator(BoxCutter):
         return after.ids[-1] in self.decoder.eos_token_ids or after.remaining == 0
 
 
-def _check_complete(found: dict[Text, float], missed: float) -> dict[Text, float]:
+def _check_complete(probs: dict[Text, float], missed_mass: float) -> dict[Text, float]:
     """The distribution, checked to miss at most MISSED."""
-    if missed > MISSED:
-        raise EnumerationError(f"{missed:.1e} of the probability lies where float64 cannot look; {MISSED:.0e} is allowed.")
-    assert abs(sum(found.values()) + missed - 1.0) < MISSED, "boxes fill the cube and do not overlap"
-    return found
+    if missed_mass > MISSED:
+        raise EnumerationError(f"{missed_mass:.1e} of the probability lies where float64 cannot look; {MISSED:.0e} is allowed.")
+    assert abs(sum(probs.values()) + missed_mass - 1.0) < MISSED, "boxes fill the cube and do not overlap"
+    return probs

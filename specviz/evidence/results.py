@@ -26,12 +26,12 @@ NO_DRAFT = "no draft token was proposed, so no acceptance rule was exercised."
 CONTROL = "This is the control: target-only sampling drafts nothing, so no acceptance rule was tested."
 
 
-def label_cell(begins: Sequence[int], whole: bool, pieces: Mapping[int, str]) -> str:
+def label_cell(ids: Sequence[int], is_whole_text: bool, pieces: Mapping[int, str]) -> str:
     """A cell's name: its tokens with their spaces shown, and … where several texts that begin like this share the cell."""
-    if not begins:
-        return "(nothing)" if whole else REST
-    shown = "".join(glyph["t"] for token in begins for glyph in build_glyphs(read_piece(pieces, token), token))
-    return shown if whole else f"{shown} …"
+    if not ids:
+        return "(nothing)" if is_whole_text else REST
+    shown = "".join(glyph["t"] for token in ids for glyph in build_glyphs(read_piece(pieces, token), token))
+    return shown if is_whole_text else f"{shown} …"
 
 
 LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100

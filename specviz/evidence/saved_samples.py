@@ -124,12 +124,12 @@ def _encode_content(fingerprint: dict[str, Any], parts: dict[str, ModeSamples]) 
     yield from (array.data for array in arrays)
 
 
-def _read_file(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
+def _read_file(path: Path, run: dict[str, Any]) -> dict[str, ModeSamples]:
     """The parts of a file. Raises EvidenceError with a sentence."""
     try:
         with path.open("rb") as source:
             head = _parse_head(source.readline(HEAD), path)
-            if other := find_difference(head["asked"], asked):
+            if other := find_difference(head["asked"], run):
                 raise EvidenceError(
                     f"'{path}' holds samples of another run: {other}. Repeat that run's command to resume it, or name another file."
                 )

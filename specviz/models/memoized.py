@@ -64,19 +64,21 @@ class MemoizedModel:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; one array for all rows with the same contexts."""
         return self._gather_distributions([self._list_contexts(row, tree, index) for index, row in enumerate(rows)])
 
-    def _gather_distributions(self, wanted: list[list[Context]]) -> Tensor:
+    def _gather_distributions(self, contexts_by_row: list[list[Context]]) -> Tensor:
         """(B, N, V): the distributions after the contexts of each row; entries beyond a row's own contexts are unspecified."""
-        fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
+        fresh = {ids for contexts in contexts_by_row for ids in contexts if ids not in self._places}
         if len(self._places) + len(fresh) > self.capacity and len(self._places) > self._kept:
             self.forget(self.source)
-            fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
+            fresh = {ids for contexts in contexts_by_row for ids in contexts if ids not in self._places}
         if fresh:
             self._learn(sorted(fresh, key=lambda ids: (len(ids), ids)))
-        if wanted.count(wanted[0]) == len(wanted):
-            return self._copy_distributions([self._places[ids] for ids in wanted[0]]).expand(len(wanted), -1, -1)
-        width = max(map(len, wanted))
-        places = [[self._places[ids] for ids in contexts] + [0] * (width - len(contexts)) for contexts in wanted]
-        return self._copy_distributions([place for row in places for place in row]).view(len(wanted), width, -1)
+        if contexts_by_row.count(contexts_by_row[0]) == len(contexts_by_row):
+            return self._copy_distributions([self._places[ids] for ids in contexts_by_row[0]]).expand(
+                len(contexts_by_row), -1, -1
+            )
+        width = max(map(len, contexts_by_row))
+        places = [[self._places[ids] for ids in contexts] + [0] * (width - len(contexts)) for contexts in contexts_by_row]
+        return self._copy_distributions([place for row in places for place in row]).view(len(contexts_by_row), width, -1)
 
     def _copy_distributions(self, places: list[int]) -> Tensor:
         """(n, V): copies, so that a caller cannot change the remembered distributions."""

@@ -55,24 +55,24 @@ class PageContent:
     data: Mapping[str, Any] | None = None
 
 
-def build_document(name: str, content: PageContent, live: str | None, alone: bool = False) -> str:
+def build_document(name: str, content: PageContent, live: str | None, is_single_page: bool = False) -> str:
     """The file of a page.
 
     Args:
         name: Of the page.
         content: Of the page.
         live: Address of the app, ending with a slash; None if there is none.
-        alone: Whether the file stands by itself, with its font in it and without links to the other pages.
+        is_single_page: Whether the file stands by itself, with its font in it and without links to the other pages.
     """
     style = read_styles("theme", "drafting_methods_matrix", "static_site")
-    if alone:
+    if is_single_page:
         font = base64.b64encode((FONTS / FONT).read_bytes()).decode()
         style = style.replace(f'url("{FONT}")', f'url("data:font/woff2;base64,{font}")')
     data = "" if content.data is None else f'<script type="application/json" id="data">{pack_json(content.data)}</script>\n'
     body = (
-        f'<body class="site">\n{_build_plain_header(name) if alone else _build_header(name, live)}\n'
+        f'<body class="site">\n{_build_plain_header(name) if is_single_page else _build_header(name, live)}\n'
         f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
-        f"{FOOT if alone else _link_next_page(name) + _build_footer(name)}\n{data}"
+        f"{FOOT if is_single_page else _link_next_page(name) + _build_footer(name)}\n{data}"
     )
     title = build_tab_title(name) if name == FRONT else f"{PAGES[name]} · {NAME}"
     picture = PICTURE if live is None else f"{live}app/static/{PICTURE}"  # where this edition stands is not known

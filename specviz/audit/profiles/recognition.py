@@ -63,15 +63,17 @@ def get_creation_times(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {str(one.get("id"))[:MAX_SHOWN]: bound_value(one["created"]) for one in models if "created" in one}
 
 
-def list_changes(then: Any, now: Any, name: str = "", levels: int = MAX_LEVELS) -> list[str]:
+def list_changes(earlier: Any, later: Any, name: str = "", levels: int = MAX_LEVELS) -> list[str]:
     """What differs between two descriptions, a clause each: name, old and new value. levels: below which values are shown whole."""
-    if levels and isinstance(then, Mapping) and isinstance(now, Mapping):
-        keys = [key for key in {**then, **now} if then.get(key) != now.get(key)]
-        return [one for key in keys for one in list_changes(then.get(key), now.get(key), f"{name}.{key}".strip("."), levels - 1)]
-    if levels and isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
-        pairs = enumerate(zip(then, now, strict=True), 1)
+    if levels and isinstance(earlier, Mapping) and isinstance(later, Mapping):
+        keys = [key for key in {**earlier, **later} if earlier.get(key) != later.get(key)]
+        return [
+            one for key in keys for one in list_changes(earlier.get(key), later.get(key), f"{name}.{key}".strip("."), levels - 1)
+        ]
+    if levels and isinstance(earlier, list) and isinstance(later, list) and len(earlier) == len(later):
+        pairs = enumerate(zip(earlier, later, strict=True), 1)
         return [one for number, (a, b) in pairs if a != b for one in list_changes(a, b, f"{name}[{number}]", levels - 1)]
-    old, new = ("nothing" if one in (None, "") else _shorten(json.dumps(one)) for one in (then, now))
+    old, new = ("nothing" if one in (None, "") else _shorten(json.dumps(one)) for one in (earlier, later))
     return [f"{_shorten(json.dumps(name)[1:-1])} was {old} and now is {new}"]
 
 

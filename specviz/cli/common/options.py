@@ -172,11 +172,11 @@ def read_pair_name(options: argparse.Namespace) -> str:
     return options.pair or DEFAULTS.pair
 
 
-def refuse_drafting_options(options: argparse.Namespace, beside: str) -> None:
+def refuse_drafting_options(options: argparse.Namespace, chosen: str) -> None:
     """Raise SettingsError if a drafting method, a rule or what they read is chosen for something that brings its own."""
     for name in DRAFTING_FIELDS:
         if (value := getattr(options, name)) != SETTINGS[name].default:
-            raise SettingsError(SETTINGS[name].label, value, f"left out with {beside}, which brings its own")
+            raise SettingsError(SETTINGS[name].label, value, f"left out with {chosen}, which brings its own")
 
 
 def check_methods(settings: Settings) -> None:

@@ -61,16 +61,16 @@ class FixedShape:
         return sum(depth < levels for depth in self.depths)
 
 
-def build_shape(widths: Sequence[int], drawn: bool) -> FixedShape:
+def build_shape(widths: Sequence[int], is_drawn: bool) -> FixedShape:
     """The shape of a tree with ``widths[level]`` children below each node of the level before.
 
-    drawn  whether siblings are drawn: then all first siblings of a level come before all second ones, as they are drawn; else
+    is_drawn  whether siblings are drawn: then all first siblings of a level come before all second ones, as they are drawn; else
            the children of one node stand together
     """
     parents: list[int] = []
     ends = [ROOT]
     for width in widths:
-        order = [end for _ in range(width) for end in ends] if drawn else [end for end in ends for _ in range(width)]
+        order = [end for _ in range(width) for end in ends] if is_drawn else [end for end in ends for _ in range(width)]
         parents += order
         ends = list(range(len(parents) - len(order), len(parents)))
     return FixedShape(tuple(parents))

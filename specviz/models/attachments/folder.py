@@ -141,9 +141,9 @@ class Attachment:
             raise DamagedModelError(f"'{path}' does not hold {' and '.join(self.numbers)}.") from error
 
     def load_weights(
-        self, folder: Path, wanted: set[str], of: str, usual: Callable[[str], str] = lambda name: name
+        self, folder: Path, names: set[str], of: str, usual: Callable[[str], str] = lambda name: name
     ) -> dict[str, Tensor]:
-        """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModelError.
+        """The weights by name. names: those that must be there; of: what they belong to, for the sentence. Raises DamagedModelError.
 
         ``usual``: a name of another layout -> the same weight's usual name.
         """
@@ -152,8 +152,8 @@ class Attachment:
             weights = {usual(name): value.clone() for name, value in load_file(path).items()}  # the file may change later
         except (OSError, SafetensorError) as error:
             raise DamagedModelError(f"'{path}' cannot be read: {error}.") from error
-        if missing := wanted - weights.keys():
-            raise DamagedModelError(f"'{path}' lacks {len(missing)} of the {len(wanted)} weights of {of}.")
+        if missing := names - weights.keys():
+            raise DamagedModelError(f"'{path}' lacks {len(missing)} of the {len(names)} weights of {of}.")
         return weights
 
     def save(self, folder: Path, weights: Mapping[str, Tensor], *values: int) -> None:

@@ -8,19 +8,19 @@ from transformers.cache_utils import CacheLayerMixin
 SPARE_COLUMNS = 64  # free columns at the end of a new buffer
 
 
-def append_columns(held: CacheLayerMixin, keys: Tensor, values: Tensor) -> None:
-    """Append the columns of ``keys`` and ``values``, each (B, heads, T, D), to ``held``.
+def append_columns(layer: CacheLayerMixin, keys: Tensor, values: Tensor) -> None:
+    """Append the columns of ``keys`` and ``values``, each (B, heads, T, D), to a layer of a cache.
 
     Since the last call the held tensors may have been cropped or replaced. If they no longer lie in the buffer, a new one is made.
     """
-    before = held.keys.shape[2]
+    before = layer.keys.shape[2]
     after = before + keys.shape[2]
-    buffer = getattr(held, "buffer", None)
-    if buffer is None or not _has_room(buffer[0], held.keys, after) or not _has_room(buffer[1], held.values, after):
-        buffer = held.buffer = tuple(_copy_columns(old, after + SPARE_COLUMNS) for old in (held.keys, held.values))
+    buffer = getattr(layer, "buffer", None)
+    if buffer is None or not _has_room(buffer[0], layer.keys, after) or not _has_room(buffer[1], layer.values, after):
+        buffer = layer.buffer = tuple(_copy_columns(old, after + SPARE_COLUMNS) for old in (layer.keys, layer.values))
     for whole, fresh in zip(buffer, (keys, values), strict=True):
         whole.narrow(2, before, fresh.shape[2]).copy_(fresh)
-    held.keys, held.values = (whole.narrow(2, 0, after) for whole in buffer)
+    layer.keys, layer.values = (whole.narrow(2, 0, after) for whole in buffer)
 
 
 def _has_room(buffer: Tensor, old: Tensor, columns: int) -> bool:

@@ -299,9 +299,9 @@ class CachedModel:
         self._width += lead + tree.widest
 
 
-def _count_shared(held: list[int], wanted: tuple[int, ...]) -> int:
+def _count_shared(cached_ids: list[int], ids: tuple[int, ...]) -> int:
     """Length of the common beginning."""
-    if tuple(held) == wanted[: len(held)]:
-        return len(held)
-    shorter = min(len(held), len(wanted))  # the answer where one is a prefix of the other
-    return next((i for i, (a, b) in enumerate(zip(held, wanted, strict=False)) if a != b), shorter)
+    if tuple(cached_ids) == ids[: len(cached_ids)]:
+        return len(cached_ids)
+    shorter = min(len(cached_ids), len(ids))  # the answer where one is a prefix of the other
+    return next((i for i, (a, b) in enumerate(zip(cached_ids, ids, strict=False)) if a != b), shorter)

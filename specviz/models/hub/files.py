@@ -161,22 +161,22 @@ def find_revision_file(repo: str, revision: str) -> Path:
     return find_cache_folder() / f"models--{repo.replace('/', '--')}" / "refs" / revision
 
 
-def _select_config_files(there: Mapping[str, ModelFile], weights: tuple[str, ...] | None) -> tuple[ModelFile, ...]:
+def _select_config_files(files: Mapping[str, ModelFile], weights: tuple[str, ...] | None) -> tuple[ModelFile, ...]:
     wanted: Iterable[str] = SMALL if weights is None else (CONFIG,)
-    return tuple(there[name] for name in sorted(wanted) if name in there and there[name].size <= SMALL_MAX)
+    return tuple(files[name] for name in sorted(wanted) if name in files and files[name].size <= SMALL_MAX)
 
 
 def _select_weights(
-    place: str, there: Mapping[str, ModelFile], weights: tuple[str, ...] | None, index: Callable[[], Path]
+    place: str, files: Mapping[str, ModelFile], weights: tuple[str, ...] | None, index: Callable[[], Path]
 ) -> tuple[ModelFile, ...]:
     """The files of weights, as transformers chooses them: one file, else the shards of the index."""
     if weights is not None:
-        if not (found := [name for name in weights if name in there]):
-            raise ModelError(f"'{place}' does not hold {' or '.join(weights)}{describe_pickled(there)}.")
-        return (there[found[0]],)
-    if WEIGHTS in there:
-        return (there[WEIGHTS],)
-    if INDEX not in there:
+        if not (found := [name for name in weights if name in files]):
+            raise ModelError(f"'{place}' does not hold {' or '.join(weights)}{describe_pickled(files)}.")
+        return (files[found[0]],)
+    if WEIGHTS in files:
+        return (files[WEIGHTS],)
+    if INDEX not in files:
         raise ModelError(
             f"'{place}' does not hold weights: a .safetensors file is needed, {WEIGHTS} or shards with {INDEX} (pickled weights are not "
             "read)."
@@ -187,11 +187,11 @@ def _select_weights(
             raise TypeError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedModelError(f"{INDEX} of '{place}' does not name the files of the weights.") from error
-    if missing := [shard for shard in shards if shard not in there]:
+    if missing := [shard for shard in shards if shard not in files]:
         raise DamagedModelError(
             f"'{place}' lacks {len(missing)} of the {len(shards)} files of weights that its index names: {missing[0][:80]}."
         )
-    return tuple(there[shard] for shard in shards)
+    return tuple(files[shard] for shard in shards)
 
 
 def describe_pickled(names: Iterable[str]) -> str:

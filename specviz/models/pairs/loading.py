@@ -95,15 +95,15 @@ def map_shared_tokens(
     places: Sequence[str],
     configs: Sequence[PretrainedConfig],
     tokenizers: Sequence[PreTrainedTokenizerBase],
-    why: str,
+    refusal: str,
     ends_and_starts: Sequence[tuple[frozenset[int], int | None]] = ((frozenset(), None), (frozenset(), None)),
 ) -> TokenMap:
-    """The tokens that target and draft share, although their tokenizers differ. ``why`` tells how, as part of a sentence.
+    """The tokens that target and draft share, although their tokenizers differ. refusal: how they differ, as part of a sentence.
 
     ``ends_and_starts`` has for each model the ids that end a text and the id of an empty one. Raises ModelError for models with
     encoders, and if the draft shares fewer than SHARE_LEAST of its tokens.
     """
-    named = f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}."
+    named = f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {refusal}."
     if configs[0].is_encoder_decoder:
         raise ModelError(f"{named} Both models must use the same tokens if they have encoders.")
     sizes = [config.get_text_config().vocab_size for config in configs]

@@ -62,14 +62,14 @@ class StudyCheckpoint:
     cells: dict[Key, StudyCell] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: Path | None, asked: dict[str, Any]) -> StudyCheckpoint:
+    def open(cls, path: Path | None, request: dict[str, Any]) -> StudyCheckpoint:
         """Read what is there already, or begin.
 
         Raises:
             TraceError: For a file that is damaged or of another study.
             SettingsError: Where no file can be written.
         """
-        saved = cls(path, json.loads(format_canonical_json(asked)))
+        saved = cls(path, json.loads(format_canonical_json(request)))
         if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
             saved.add(*_read_cells(path, saved.asked))
         else:
@@ -84,11 +84,11 @@ class StudyCheckpoint:
             write(self.path, CHECKPOINT_SCHEMA.text(body | {"digest": compute_digest(body)}), over=True, name="resume")
 
 
-def _read_cells(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
+def _read_cells(path: Path, request: dict[str, Any]) -> list[StudyCell]:
     """The cells of a file. Raises TraceError with a sentence."""
     what = f"The file '{path}' of a study's cells"
     stored, cells = replace(CHECKPOINT_SCHEMA, what=what).read(read_text(path, what), _check_digest)
-    if other := find_difference(stored, asked):
+    if other := find_difference(stored, request):
         raise TraceError(
             f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."
         )

@@ -182,13 +182,13 @@ def show_room(desk: DeskState, room: Room) -> None:
     show_lesson_plans()
 
 
-def show_status(opened: RoomSession, drawn_room: Room) -> None:
+def show_status(room_session: RoomSession, drawn_room: Room) -> None:
     """How many students are in. The whole page runs again where the room was steered from another browser."""
-    room = opened.store.find_room(opened.code)
+    room = room_session.store.find_room(room_session.code)
     if room is None or (room.version, room.short_code) != (drawn_room.version, drawn_room.short_code):
         st.rerun()
-    task = opened.store.find_current_task(room.code)
-    st.markdown(words.describe_status(room, None if task is None else opened.find_result(task).answered))
+    task = room_session.store.find_current_task(room.code)
+    st.markdown(words.describe_status(room, None if task is None else room_session.find_result(task).answered))
 
 
 def show_entrance(desk: DeskState, room: Room) -> None:
@@ -215,7 +215,7 @@ def steer(desk: DeskState, change: Callable[..., Any], *arguments: Any) -> None:
         desk.notes = [str(error)]
 
 
-def show_task(desk: DeskState, opened: RoomSession, room: Room, task: Assignment | None) -> None:
+def show_task(desk: DeskState, room_session: RoomSession, room: Room, task: Assignment | None) -> None:
     """The current task, the button to its next phase, and the next task."""
     if task is None:
         st.markdown("## The text that the class continues")
@@ -225,12 +225,12 @@ def show_task(desk: DeskState, opened: RoomSession, room: Room, task: Assignment
         st.markdown(f"## Task {task.number}: {TASKS[task.kind]['title']}\n{TASKS[task.kind]['about']}")
     if room.has_ended:
         return
-    number, phase = opened.find_next_number(), task and task.next_phase
+    number, phase = room_session.find_next_number(), task and task.next_phase
     with st.container(horizontal=True, key="classroom-steps"):
         if task is not None and phase is not None:
             st.button(
                 TASKS[task.kind]["buttons"][phase], key=f"classroom-turn-{task.number}-{phase}", type="primary",
-                on_click=steer, args=(desk, opened.set_phase, task.number, phase),
+                on_click=steer, args=(desk, room_session.set_phase, task.number, phase),
             )  # fmt: skip
         with st.popover(
             "Start a task" if task is None else "Next task",
@@ -241,34 +241,34 @@ def show_task(desk: DeskState, opened: RoomSession, room: Room, task: Assignment
             for kind in KINDS:
                 st.button(
                     TASKS[kind]["title"], key=f"classroom-begin-{kind}-{number}", help=TASKS[kind]["about"], width="stretch",
-                    on_click=begin_task, args=(desk, opened, room, kind, number), disabled=desk.is_busy,
+                    on_click=begin_task, args=(desk, room_session, room, kind, number), disabled=desk.is_busy,
                 )  # fmt: skip
     if task is None:
         st.markdown(words.list_kinds())
 
 
-def begin_task(desk: DeskState, opened: RoomSession, room: Room, kind: str, number: int) -> None:
+def begin_task(desk: DeskState, room_session: RoomSession, room: Room, kind: str, number: int) -> None:
     """Prepare a task in the queue, unless it has begun."""
     desk.begin_script_run()
-    if number == opened.find_next_number():
-        desk.submit(work.begin_task, opened, room, kind, number)
+    if number == room_session.find_next_number():
+        desk.submit(work.begin_task, room_session, room, kind, number)
 
 
-def show_result(opened: RoomSession, task: Assignment) -> None:
+def show_result(room_session: RoomSession, task: Assignment) -> None:
     """What the class has, in a sentence."""
-    result = opened.find_result(task)
+    result = room_session.find_result(task)
     if isinstance(result, SamplingResult):
         elements.show_verdict("classroom", *result.verdict)
     else:
         st.container(key="classroom-said").markdown(escape_markdown(result.sentence, ALL_SIGNS))
 
 
-def show_room_menu(opened: RoomSession, room: Room) -> None:
+def show_room_menu(room_session: RoomSession, room: Room) -> None:
     """What is rarely needed: the private link, the end of the room."""
     with st.container(key="fold"), st.popover("Room", width="content"):
         st.caption(TEXTS["private"])
         st.code(f"{_find_root()}room/{room.teacher_code}/teach", language=None, wrap_lines=True)
-        end, delete = opened.store.end_room, opened.store.delete_room
+        end, delete = room_session.store.end_room, room_session.store.delete_room
         if not room.has_ended:
             st.button("End the room", key="classroom-end", on_click=end, args=(room.code,), width="stretch", help=TEXTS["end"])
         is_sure = st.checkbox("Everything in it may go", key=f"classroom-sure-{room.code}")
@@ -353,14 +353,14 @@ def show_wall(code: str) -> None:
     st.fragment(show_wall_now, run_every=WALL_INTERVAL)(open_host().find_session(room), _find_root())
 
 
-def show_wall_now(opened: RoomSession, root: str) -> None:
+def show_wall_now(room_session: RoomSession, root: str) -> None:
     """Draw the wall as it is now."""
-    room = opened.store.find_room(opened.code)
+    room = room_session.store.find_room(room_session.code)
     if room is None:
         st.html('<p class="wall-line">This room is over. Everything in it was deleted.</p>')
         return
-    task = opened.store.find_current_task(room.code)
-    result = None if task is None else opened.find_result(task)
+    task = room_session.store.find_current_task(room.code)
+    result = None if task is None else room_session.find_result(task)
     title = "Come in" if task is None else f"{task.number}. {TASKS[task.kind]['title']}"
     status = escape(words.describe_status(room, None if result is None else result.answered))
     st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{status}</p></div>')

@@ -112,9 +112,9 @@ def _format_hundredths(value: Fraction) -> str:
     return f"{float(value):.2f}".removeprefix("0")
 
 
-def _format_quotient(over: float, under: float) -> str:
+def _format_quotient(numerator: float, denominator: float) -> str:
     """A quotient of tenths in two digits, at most 1."""
-    found = min(1.0, over / under)
+    found = min(1.0, numerator / denominator)
     return f"{found:.2f}".removeprefix("0") if 0.0 < found < 1.0 else f"{found:.0f}"
 
 

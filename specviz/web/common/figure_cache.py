@@ -30,11 +30,11 @@ class FrozenFigure(Figure):
         return self._once
 
 
-def freeze_figure(drawn: Any) -> Any:
+def freeze_figure(figure: Any) -> Any:
     """Turn a figure into a FrozenFigure. Anything else is returned as it is."""
-    if type(drawn) is Figure:
-        drawn.__class__ = FrozenFigure  # a copy would be checked again, number by number
-    return drawn
+    if type(figure) is Figure:
+        figure.__class__ = FrozenFigure  # a copy would be checked again, number by number
+    return figure
 
 
 class CachedFigure:

@@ -69,13 +69,13 @@ def read_link(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[
     return settings, said
 
 
-def list_host_settings(query: Mapping[str, str], said: Iterable[str] = ()) -> list[str]:
-    """A sentence for each value of a link that a hosted server does not take, except those in ``said``, which the page shows already."""
+def list_host_settings(query: Mapping[str, str], shown_sentences: Iterable[str] = ()) -> list[str]:
+    """A sentence for each value of a link that a hosted server does not take, except ``shown_sentences``, which the page shows already."""
     if load_options().own_pairs:
         return []
     found, mine = read_link({name: query[name] for name in HOSTS if name in query})
     mine += resolve_pair(found, Settings())[1]
-    begun = tuple(sentence.partition(":")[0] for sentence in said)
+    begun = tuple(sentence.partition(":")[0] for sentence in shown_sentences)
     return [sentence for sentence in mine if sentence.partition(":")[0] not in begun]
 
 

@@ -26,12 +26,12 @@ PAIR = "pair-in-force"  # where the session keeps the pair that every page takes
 PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
 
 
-def open_state(name: str, opened: Callable[[dict[str, str], State | None], State]) -> State:
+def open_state(name: str, build_state: Callable[[dict[str, str], State | None], State]) -> State:
     """This session's state of a page; a new one for a new session, and when Back or Forward has changed the address.
 
     Args:
         name: Key of the session.
-        opened: Builds the state from the query and the state before, if any.
+        build_state: Builds it from the query and the state before, if any.
     """
     known, missing = st.session_state.get(name), _replace_missing_pair()
     if known is not None and not (_is_history_navigation() and read_address() != known.address):
@@ -46,7 +46,7 @@ def open_state(name: str, opened: Callable[[dict[str, str], State | None], State
     if known is not None:
         known.stop()
     query = update_names(st.query_params.to_dict())
-    state = opened(query, known)
+    state = build_state(query, known)
     state.notes.extend(
         [*list_host_settings(query, state.notes), *list_unknown_keys(query)]
     )  # in place: a run that the link asks for shows the same sentences
@@ -200,13 +200,13 @@ def _make_poller() -> Callable[[str, bool, tuple, bool], None]:
     return poll
 
 
-def _poll_ticket(name: str, bar: bool, drawn: tuple, far: bool) -> None:
+def _poll_ticket(name: str, bar: bool, drawn_state: tuple, far: bool) -> None:
     state: PageState = st.session_state[name]
     ticket = state.ticket
     if ticket is not None:
         ticket.keep_alive()
     if (
-        not state.is_busy or _snapshot_progress(state, bar) != drawn or (far and not _is_far_back(state))
+        not state.is_busy or _snapshot_progress(state, bar) != drawn_state or (far and not _is_far_back(state))
     ):  # its turn comes: look more often
         st.rerun()
     if bar and ticket is not None:

@@ -134,7 +134,7 @@ def examine_files(state: ExactnessState, ticket: Ticket, uploads: Sequence[Sampl
     state.store(ticket, report=server_workers.run_in_worker(report_file, pair, settings, asked, on_progress, "a file of samples"))
 
 
-def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> None:
+def audit_server(state: ExactnessState, ticket: Ticket, request: ServerRequest) -> None:
     """Run the preflight checks, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
     assert SERVER in list_sources(), "only a local server asks others"
     model_loading.wait_for_libraries(ticket)
@@ -147,17 +147,20 @@ def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> N
 
     settings = state.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}
-    sampling = SamplingRequest(max_tokens=settings.max_new_tokens, model=who.model, **same)
-    if state.server_collection is None or state.server_collection[0] != who:
+    sampling = SamplingRequest(max_tokens=settings.max_new_tokens, model=request.model, **same)
+    if state.server_collection is None or state.server_collection[0] != request:
         state.store(
-            ticket, server_collection=(who, tempfile.TemporaryDirectory(prefix="specviz-audit-")), report=None, server_notes=()
+            ticket,
+            server_collection=(request, tempfile.TemporaryDirectory(prefix="specviz-audit-")),
+            report=None,
+            server_notes=(),
         )
     assert state.server_collection is not None
     folder = Path(state.server_collection[1].name)
     pair = model_loading.wait_for_pair(ticket, settings)
-    endpoint = Endpoint(who.url, "", AT_ONCE, SILENCE)
+    endpoint = Endpoint(request.url, "", AT_ONCE, SILENCE)
     try:
-        arm = AuditTarget(endpoint, sampling, CollectionSize(int(who.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
+        arm = AuditTarget(endpoint, sampling, CollectionSize(int(request.samples), AT_ONCE, seed=settings.seed), "samples.jsonl")
         arm.prepare(folder, TV_OF_SERVER, pair, lambda share, doing="", /: ticket.tick(0.2 * share, doing.capitalize()))
         state.store(ticket, server_notes=tuple(arm.preparation.summary.splitlines()))
         if arm.preparation.blocking:
@@ -165,12 +168,19 @@ def audit_server(state: ExactnessState, ticket: Ticket, who: ServerRequest) -> N
         record = arm.collect(folder, lambda share, doing="", /: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
     finally:
         endpoint.close()
-    command = ["specviz", "audit", who.url, *(["--model", who.model] if who.model else []), "--prompt", settings.prompt]
+    command = [
+        "specviz",
+        "audit",
+        request.url,
+        *(["--model", request.model] if request.model else []),
+        "--prompt",
+        settings.prompt,
+    ]
     command += [
         "--max-new-tokens",
         settings.max_new_tokens,
         "--samples",
-        who.samples,
+        request.samples,
         "--seed",
         settings.seed,
         *format_options(settings.pair),

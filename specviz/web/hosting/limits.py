@@ -37,19 +37,19 @@ class SampleAllowance:
         self._lock = threading.Lock()
         self._left: OrderedDict[object, tuple[float, float]] = OrderedDict()  # visitor -> (samples, at this second)
 
-    def grant(self, visitor: object, wanted: int) -> int:
-        """How many of ``wanted`` samples may be drawn now, at least one. They count as drawn.
+    def grant(self, visitor: object, count: int) -> int:
+        """How many of ``count`` samples may be drawn now, at least one. They count as drawn.
 
         Raises SpecvizError with the number of seconds to wait.
         """
         if not self.per_minute:
-            return wanted
+            return count
         with self._lock:
             now = self.clock()
             left, since = self._left.pop(visitor, (float(self.per_minute), now))
             left = min(self.per_minute, left + max(0.0, now - since) * self.per_minute / 60.0)
-            least = min(wanted, max(1, self.per_minute // LEAST))
-            granted = min(wanted, int(left)) if left >= least else 0
+            least = min(count, max(1, self.per_minute // LEAST))
+            granted = min(count, int(left)) if left >= least else 0
             self._left[visitor] = left - granted, now
             while len(self._left) > REMEMBERED:
                 self._left.popitem(last=False)

@@ -96,10 +96,10 @@ def classify_message(data: bytes | None) -> tuple[int, float | None]:
     return 0, 0.0
 
 
-def _classify_rerun(asked: ClientState) -> tuple[int, float | None]:
-    fields = asked.widget_states.widgets
+def _classify_rerun(client_state: ClientState) -> tuple[int, float | None]:
+    fields = client_state.widget_states.widgets
     if len(fields) > FIELDS:
         return TOO_MUCH, None
     if not all(field.id.startswith(MADE_HERE) for field in fields):
         return REFUSED, None
-    return 0, FRAGMENT if asked.fragment_id else 1.0
+    return 0, FRAGMENT if client_state.fragment_id else 1.0

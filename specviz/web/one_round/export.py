@@ -37,7 +37,7 @@ def build_offer(trace: Trace | None, shown: int) -> ExportOffer:
 
 def build_step_page(trace: Trace, shown: int) -> bytes:
     """The run as one HTML file that steps without a network, from round ``shown`` on."""
-    return build_document("one_round", recorded(trace, shown), None, alone=True).encode()
+    return build_document("one_round", recorded(trace, shown), None, is_single_page=True).encode()
 
 
 STEPPED = {"one-round.html": build_step_page}
@@ -160,8 +160,8 @@ def _build_panels(trace: Trace, round_: Round) -> Iterator[BarPanel]:
         yield BarPanel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
 
 
-def _label_token(trace: Trace, token: int, draft_token: int | None, drawn: int | None, rejected: bool) -> str:
+def _label_token(trace: Trace, token: int, draft_token: int | None, drawn_token: int | None, rejected: bool) -> str:
     word = name_token(read_piece(trace.pieces, token), token)
     if token == draft_token:
         return f"{word} (draft token, {'rejected ✗' if rejected else 'accepted ✓'})"
-    return f"{word} ({'replacement' if rejected else 'bonus'})" if token == drawn else word
+    return f"{word} ({'replacement' if rejected else 'bonus'})" if token == drawn_token else word

@@ -159,7 +159,7 @@ def _describe_alternatives(trace: Trace, decision: Decision, word: str) -> dict[
     return {"ifAccepted": if_accepted, "ifRejected": if_rejected, "standIn": other and build_glyphs(*other)}
 
 
-def _build_ending(trace: Trace, round_: Round, start: int, told: list, edits: dict) -> dict[str, Any] | None:
+def _build_ending(trace: Trace, round_: Round, start: int, steps: list, edits: dict) -> dict[str, Any] | None:
     """The chip of the token that the rule added; None where it added none."""
     end = round_.ending
     if end.token is None:
@@ -173,7 +173,7 @@ def _build_ending(trace: Trace, round_: Round, start: int, told: list, edits: di
         "u": end.u,
         "position": position,
         "edited": (position, purpose) in edits,
-        "appears": next(at for at, step in enumerate(told) if step.kind in ("draw", "bonus")),
+        "appears": next(at for at, step in enumerate(steps) if step.kind in ("draw", "bonus")),
     }
 
 
@@ -213,7 +213,7 @@ def build_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any
 
 
 def _build_bars(
-    trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn: int | None
+    trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn_token: int | None
 ) -> list[dict]:
     """The bars to draw, largest first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
     free = [token for token in probs.tokens if token not in must][: max(0, count - len(must))]
@@ -224,7 +224,7 @@ def _build_bars(
         i, raw = probs.tokens.index(token), read_piece(trace.pieces, token)
         numbers = {key: None if (row := getattr(probs, key)) is None else row[i] for key in ("p", "q", "overlap", "residual")}
         numbers = {key: _round_digits(value) for key, value in numbers.items()}
-        marks = {"drafted": token == drafted, "drawn": token == drawn}
+        marks = {"drafted": token == drafted, "drawn": token == drawn_token}
         bars.append({"glyphs": build_glyphs(raw, token), **numbers, **marks, "end": _compute_draw_probability(numbers, left)})
     hidden = [i for i, token in enumerate(probs.tokens) if token not in shown]
     rest = {key: total + sum(getattr(probs, key)[i] for i in hidden) for key, total in probs.rest.items()}

@@ -30,16 +30,16 @@ class TicketProgress:
         return self._stopped or self.ticket.is_unwanted
 
 
-def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
+def check_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) -> None:
     """Find out whether the pair will run here. What stands in its way is part of what is found."""
     model_loading.wait_for_libraries(ticket)
     from specviz.speed.prediction.preflight import check_pair as checked
 
     found = checked(
-        wanted.target,
-        wanted.draft,
-        wanted.device,
-        wanted.dtype,
+        request.target,
+        request.draft,
+        request.device,
+        request.dtype,
         on_progress=lambda share, what="", /: ticket.tick(share, f"Looking at {what}"),
         cancelled=TicketProgress(ticket).cancelled,
     )
@@ -47,7 +47,7 @@ def check_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> N
     ticket.tick(1.0)
 
 
-def download_pair(state: PairPickerState, ticket: Ticket, wanted: PairRequest) -> None:
+def download_pair(state: PairPickerState, ticket: Ticket, request: PairRequest) -> None:
     """Download what is missing of the checked pair. After a stop the next download continues."""
     model_loading.wait_for_libraries(ticket)
     from specviz.models.hub.download import download_models

@@ -451,9 +451,9 @@ def _count_things(n: int, thing: str) -> str:
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
-def _describe_shares(first: FirstToken, how: str) -> str:
+def _describe_shares(first: FirstToken, setting: str) -> str:
     """Whether samples are as close to the exact distribution as sampling noise allows."""
-    return PHRASES["shares_within_noise" if first.tv <= first.upper else "shares_beyond_noise"].format(n=first.n, how=how)
+    return PHRASES["shares_within_noise" if first.tv <= first.upper else "shares_beyond_noise"].format(n=first.n, how=setting)
 
 
 def _find_rejection(trace: Trace) -> tuple[dict[str, Any], list[str], Slots]:

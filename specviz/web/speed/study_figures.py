@@ -79,10 +79,12 @@ def compute_means(study: Study, draft: str, axis: str) -> dict[float, Estimate]:
     return {place: average_over_kinds(cells) for place, cells in group_by_axis(study, draft, axis).items()}
 
 
-def _choose_named_kinds(by: dict[str, dict[float, float]], last: float) -> list[str]:
+def _choose_named_kinds(shares_by_kind: dict[str, dict[float, float]], last: float) -> list[str]:
     """The kinds with the largest and the least share at the last place: only these are named beside their lines."""
-    there = [name for name, shares in by.items() if last in shares]
-    return sorted({min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])})
+    there = [name for name, shares in shares_by_kind.items() if last in shares]
+    return sorted(
+        {min(there, key=lambda name: shares_by_kind[name][last]), max(there, key=lambda name: shares_by_kind[name][last])}
+    )
 
 
 def describe_acceptance(study: Study, draft: str, axis: str) -> str:

@@ -85,22 +85,22 @@ def _write_powers(gamma: int) -> str:
     return " + ".join(["1", *(terms if gamma <= 3 else [*terms[:2], "…", terms[-1]])])
 
 
-def explain_pass_cost(gamma: int, plan: SpeedPlan | None, whose: str) -> str:
-    """What the formula leaves out at a gamma: it counts the pass over gamma + 1 tokens as one over a single token. whose: pair of the plan."""
+def explain_pass_cost(gamma: int, plan: SpeedPlan | None, pair_title: str) -> str:
+    """What the formula leaves out at a gamma: it counts the pass over gamma + 1 tokens as one over a single token. pair_title: of the plan."""
     said = f"In the picture, a round that is cut counts in part. The formula counts the target pass that checks {_count_drafts(gamma)} as 1."
     costs = plan.costs if plan else None
     cost = costs.compute_cost(gamma) if costs else None
     if plan is None or costs is None or cost is None:
         return said + (f" Above {plan.rows[-1].gamma} draft tokens nothing was timed." if plan and costs else "")
     took = costs.compute_part("target", gamma)
-    timed = f"By the costs of {plan.cost_model.title}" if plan.cost_model else f"Timed with {whose}"
+    timed = f"By the costs of {plan.cost_model.title}" if plan.cost_model else f"Timed with {pair_title}"
     said += f" {timed}, it takes {took:.2f} times as long as one token of target-only sampling"
     if took < CHEAP * (gamma + 1):
         said += f", not {gamma + 1} times: for a single text, most of the time goes into reading the weights, once per pass"
     row = plan.row(gamma)
     if row is None or row.factor is None or row.leviathan is None:
         return f"{said}."
-    return f"{said}. {whose} with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost counted (below)."
+    return f"{said}. {pair_title} with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost counted (below)."
 
 
 def _count_drafts(gamma: int) -> str:

@@ -161,18 +161,18 @@ def _write(path: Path, record: dict[str, Any]) -> None:
 
 
 def _run_parts(
-    names: list[str], dry: bool, seconds: float, events: Any, begun: Mapping[str, dict[str, Any]] | None = None
+    names: list[str], dry: bool, seconds: float, events: Any, begun_records: Mapping[str, dict[str, Any]] | None = None
 ) -> None:
     """Run parts one after the other, in a process of their own, until CUDA is unusable.
 
-    begun: Records of parts that an earlier process began.
+    begun_records: Records of parts that an earlier process began.
     """
     warnings.filterwarnings("ignore")  # kernels that are tried and not taken
     for library in ("torch", "transformers"):
         logging.getLogger(library).setLevel(logging.ERROR)
     until = time.monotonic() + seconds
     for name in names:
-        part, began, record = PARTS[name], time.monotonic(), dict((begun or {}).get(name, {}))
+        part, began, record = PARTS[name], time.monotonic(), dict((begun_records or {}).get(name, {}))
         if began + 3 > until:
             return
         if record.get("status") != "running":  # one that ended with errors is begun anew
