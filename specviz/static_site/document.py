@@ -76,7 +76,7 @@ def build_document(name: str, content: PageContent, live: str | None, is_single_
     )
     title = build_tab_title(name) if name == FRONT else f"{PAGES[name]} · {NAME}"
     picture = PICTURE if live is None else f"{live}app/static/{PICTURE}"  # where this edition stands is not known
-    preview = "" if alone else build_preview_tags(title, content.about, picture)
+    preview = "" if is_single_page else build_preview_tags(title, content.about, picture)
     return build_html_file(title, link_modules(f"static_site/{content.script}.js"), style, body, preview)
 
 
