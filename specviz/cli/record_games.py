@@ -17,7 +17,7 @@ from specviz.glyphs import read_piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
-from specviz.speed.machine import format_today
+from specviz.speed.measurement.machine import format_today
 from specviz.statistics.power import compute_noncentrality
 
 TRUTH = 20_000  # samples from which the wrong decoder's distribution is estimated, fewer through the engine
