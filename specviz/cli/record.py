@@ -221,11 +221,11 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
 
 def record_games(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of wrong decoders and right ones for the front page, under the text and the seed of the opening run."""
-    from specviz.cli.record_games import record_games
+    from specviz.evidence.front_page_games import draw_games
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
-    found = record_games(load_models(asked), asked, options.samples, progress)
+    found = draw_games(load_models(asked), asked, options.samples, progress)
     return RecordedText(found.to_json(), f"{len(found.games)} games of {options.samples:,} samples each way")
 
 

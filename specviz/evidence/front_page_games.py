@@ -1,4 +1,4 @@
-"""What ``record games`` draws: the next token, by decoders with a published bug and by those without."""
+"""Draws the games of the front page: the next token, by decoders with a published bug and by those without. ``specviz record games``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRUTH = 20_000  # samples from which the wrong decoder's distribution is estimat
 MOST_NEEDED = 1_200  # samples: a bug that takes more is no game
 
 
-def record_games(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> RecordedGames:
+def draw_games(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> RecordedGames:
     """A game for each bug that was reported in a project and that few enough samples of the next token detect."""
     reported = [bug for bug in PUBLISHED_BUGS.values() if bug.can_be_sampled and bug.thread not in ("common", "derived")]
     found = []
