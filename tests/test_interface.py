@@ -199,7 +199,7 @@ def test_two_threads_get_what_one_gets(own_pair):
 # Callbacks and bad input -------------------------------------------------------------------------------------------------------
 
 
-class Stop(Exception):
+class StopError(Exception):
     pass
 
 
@@ -226,9 +226,9 @@ def test_a_callback_that_raises_stops_the_work_and_its_error_reaches_the_caller(
 
     def on_progress(share: float, doing: str) -> None:
         heard.append(share)
-        raise Stop
+        raise StopError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         CALLS[name](own_pair, on_progress)
     assert len(heard) == 1 and heard[0] < 1.0
     assert CALLS["decode"](own_pair, lambda *said: None).tokens, "and the pair works as before"

@@ -173,13 +173,13 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
     )
     assert shares == sorted(shares) and shares[-1] == 1.0
 
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     def stop(share: float) -> None:
-        raise Enough
+        raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         sample_with_shared_distributions(
             Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=stop
         )

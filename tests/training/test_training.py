@@ -44,17 +44,17 @@ def test_a_run_that_was_cut_off_ends_where_an_unbroken_one_does(tmp_path):
     whole = Schedule(tokens=2 * 16 * 12, rows=2, context=16)
     unbroken = train(build_tiny_model(300), batches, whole, tmp_path / "a", log=lambda _: None)
 
-    class Cut(Exception):
+    class CutError(Exception):
         pass
 
     class CutBatches:
         def __getitem__(self, n):
             if n == 7:
-                raise Cut
+                raise CutError
             return batches[n]
 
     always = Schedule(tokens=whole.tokens, rows=2, context=16, checkpoint_seconds=0.0)
-    with pytest.raises(Cut):
+    with pytest.raises(CutError):
         train(build_tiny_model(300), CutBatches(), always, tmp_path / "b", log=lambda _: None)
     said = []
     resumed = train(build_tiny_model(300, seed=9), batches, whole, tmp_path / "b", log=said.append)

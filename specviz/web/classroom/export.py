@@ -10,7 +10,7 @@ from specviz.classroom.records import Room
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, Rows
 from specviz.settings import Settings
-from specviz.web.classroom.results import SamplingResult, TaskResult
+from specviz.web.classroom.results import ClassSamplesResult, TaskResult
 from specviz.web.classroom.words import TEXTS
 from specviz.web.sampling.words import RULE
 
@@ -36,12 +36,12 @@ def build_room_package(room: Room, results: Sequence[TaskResult], describe_pair:
     settings = room.settings
     tasks = [
         {"task": one.task.number, "kind": one.task.kind, "phase": one.task.phase, "settings": one.task.settings.to_record(),
-         "found": one.sentence, **({"tests": [dict(test) for test in one.samples.tests]} if isinstance(one, SamplingResult) else {})}
+         "found": one.sentence, **({"tests": [dict(test) for test in one.samples.tests]} if isinstance(one, ClassSamplesResult) else {})}
         for one in results
     ]  # fmt: skip
     facts = build_facts(
         settings, describe_pair(settings.pair, settings.device, settings.dtype), "classroom", build_room_query(settings),
-        ["python -m specviz check report.json"] if any(isinstance(one, SamplingResult) for one in results) else [],
+        ["python -m specviz check report.json"] if any(isinstance(one, ClassSamplesResult) for one in results) else [],
         students=room.students, tasks=tasks, rule_of_the_looks=RULE,
     )  # fmt: skip
     return build_package(results, facts)

@@ -25,7 +25,7 @@ from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
 from specviz.jobs.queue import Ticket
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
-from specviz.web.classroom.results import PredictionResult, RaceResult, SamplingResult, TaskResult, VoteResult
+from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, TaskResult, VoteResult
 from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.hosting.options import load_options
 from specviz.web.jobs import model_loading, server_workers
@@ -215,7 +215,7 @@ class RoomSession:
         if task.kind == "sample":
             with self.lock:
                 tests = self.store.list_test_results(self.code, task.number)
-                return SamplingResult(task, self.find_tally(task.number).build_class_samples(task, tests))
+                return ClassSamplesResult(task, self.find_tally(task.number).build_class_samples(task, tests))
         answers = self.store.list_answers(self.code, task.number)
         if task.kind == "predict":
             own = tally.compute_calibration(self.seed, [(task, answers)])

@@ -126,7 +126,7 @@ class PredictionResult(TaskResult):
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingResult(TaskResult):
+class ClassSamplesResult(TaskResult):
     """The class's samples over the exact distribution, and the tests that fell due."""
 
     samples: ClassSamples

@@ -21,7 +21,7 @@ from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
 from specviz.web.classroom.host import RoomSession, open_host
-from specviz.web.classroom.results import TEST_SIZES, WALL_CHARACTERS, SamplingResult
+from specviz.web.classroom.results import TEST_SIZES, WALL_CHARACTERS, ClassSamplesResult
 from specviz.web.classroom.state import DeskState, Lesson, find_root, is_local_address, is_on_other_replica
 from specviz.web.classroom.words import MINUTES, TASKS, TEXTS, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
@@ -257,7 +257,7 @@ def begin_task(desk: DeskState, room_session: RoomSession, room: Room, kind: str
 def show_result(room_session: RoomSession, task: Assignment) -> None:
     """What the class has, in a sentence."""
     result = room_session.find_result(task)
-    if isinstance(result, SamplingResult):
+    if isinstance(result, ClassSamplesResult):
         elements.show_verdict("classroom", *result.verdict)
     else:
         st.container(key="classroom-said").markdown(escape_markdown(result.sentence, ALL_SIGNS))
@@ -286,7 +286,7 @@ def show_export(desk: DeskState, room: Room | None) -> None:
         if room is not None:
             opened = open_host().find_session(room)
             results = opened.list_results()
-            ready = [one.task for one in results if isinstance(one, SamplingResult) and one.samples.shares.n >= TEST_SIZES[0]]
+            ready = [one.task for one in results if isinstance(one, ClassSamplesResult) and one.samples.shares.n >= TEST_SIZES[0]]
             st.markdown("**The class’s evidence**")
             title = TASKS["sample"]["title"]
             missing = f"A certificate needs {TEST_SIZES[0]} samples of the class in a task *{title}*."

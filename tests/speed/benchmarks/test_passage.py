@@ -99,7 +99,7 @@ def test_each_clock_counts_its_own_work_and_the_lane_with_less_time_goes_next(pa
 
 
 def test_work_that_is_stopped_ends_between_two_rounds(pair):
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     seen = []
@@ -107,9 +107,9 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
     def on_progress(share, doing, events):
         seen.append((share, doing, len(events)))
         if len(events) == 5:
-            raise Enough
+            raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         passage.write_passage(pair, SETTINGS, 2, on_progress)
     assert seen[0][1] == "Warming up" and seen[-1][2] == 5
     assert all(0.0 <= share <= 1.0 for share, _, _ in seen)

@@ -288,7 +288,7 @@ def test_what_the_server_says_at_its_end_is_a_sentence():
 def test_a_cluster_that_cannot_be_joined_ends_the_server_with_a_sentence(serve, monkeypatch, capsys):
     """As the server starts: before anything is served, and without a traceback."""
 
-    class Ended(BaseException):
+    class EndedError(BaseException):
         pass
 
     @contextmanager
@@ -297,7 +297,7 @@ def test_a_cluster_that_cannot_be_joined_ends_the_server_with_a_sentence(serve, 
         yield
 
     def ended(code):
-        raise Ended(code)
+        raise EndedError(code)
 
     async def start():
         async with server.lifespan(None):
@@ -307,6 +307,6 @@ def test_a_cluster_that_cannot_be_joined_ends_the_server_with_a_sentence(serve, 
     monkeypatch.setattr(server.server_workers, "open_workers", refused)
     monkeypatch.setattr(server.shutdown, "install_sigterm_handler", lambda: None)
     monkeypatch.setattr(server.os, "_exit", ended)
-    with pytest.raises(Ended, match="2"):
+    with pytest.raises(EndedError, match="2"):
         asyncio.run(start())
     assert capsys.readouterr().err == "Nothing answers at 10.0.0.5:6379.\n"

@@ -31,7 +31,7 @@ COMPILER = {"backend": "inductor"}
 
 
 @dataclass(frozen=True, slots=True)
-class ModelShape:
+class PublishedShape:
     """Shape of a published model of the Qwen3 family; weights are random."""
 
     layers: int
@@ -44,10 +44,10 @@ class ModelShape:
 
 
 SHAPES = {
-    "1.7B": ModelShape(28, 2048, 6144, 16),
-    "8B": ModelShape(36, 4096, 12288, 32),
-    "draft of 28 layers (0.6B)": ModelShape(28, 1024, 3072, 16),
-    "draft of 2 layers": ModelShape(2, 1024, 3072, 16),
+    "1.7B": PublishedShape(28, 2048, 6144, 16),
+    "8B": PublishedShape(36, 4096, 12288, 32),
+    "draft of 28 layers (0.6B)": PublishedShape(28, 1024, 3072, 16),
+    "draft of 2 layers": PublishedShape(2, 1024, 3072, 16),
 }
 TOKENS = (1, 2, 3, 5, 9, 17, 33, 64)
 ROWS = (1, 8, 32, 64)
@@ -71,7 +71,7 @@ class OperationCount(TorchDispatchMode):
 
 def build_shape(context: PartContext, name: str, dtype: torch.dtype = torch.bfloat16) -> PreTrainedModel:
     """A model of a published shape at random weights, on the part's device."""
-    shape = ModelShape(2, 64, 128, 4, 2, 16, 500) if context.dry else SHAPES[name]
+    shape = PublishedShape(2, 64, 128, 4, 2, 16, 500) if context.dry else SHAPES[name]
     config = Qwen3Config(
         vocab_size=shape.vocabulary, hidden_size=shape.width, intermediate_size=shape.network, num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads, num_key_value_heads=shape.key_heads, head_dim=shape.head, max_position_embeddings=4096,
