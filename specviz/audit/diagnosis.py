@@ -47,6 +47,7 @@ CORRECT_SHARE = 1e-3  # every mistake is mixed with this much of the correct dec
 MIN_PROBABILITY = 1e-300  # in place of a probability of 0
 MIN_CELL_COUNT = 5  # times that a token was seen, to be a cell of its own where shares are explained
 MIN_EXPLAINED = 0.8  # share of the deviation that a mistake must explain to be named where its fit is not perfect
+BEYOND_DOUBT = 30  # power of ten above which a likelihood ratio is not written out
 MIN_LOG_RATIO = log(100.0)  # log likelihood ratio from which two mistakes are distinguished
 MAX_MATCHES = 5  # mistakes in the list
 HALVINGS, EM_ROUNDS = 3, 30  # halvings between two temperatures; rounds of expectation maximization
@@ -352,5 +353,7 @@ def format_share(share: float) -> str:
 
 
 def format_power_of_ten(exponent: float) -> str:
-    """A ratio given by its logarithm: 35, 1e+12, 1e+3456."""
+    """A ratio given by its logarithm: 35, 1e+12; in words where it says no more than certainty."""
+    if exponent > BEYOND_DOUBT:
+        return f"above 1e+{BEYOND_DOUBT}"
     return f"{10.0**exponent:.2g}" if abs(exponent) < 3 else f"1e{exponent:+.0f}"

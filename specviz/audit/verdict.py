@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.audit.diagnosis import Diagnosis, diagnose
+from specviz.audit.diagnosis import Diagnosis, diagnose, format_power_of_ten
 from specviz.audit.first_difference import find_first_difference_of_two, find_text_difference
 from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction
 from specviz.audit.text_samples import run_text_tests
@@ -271,7 +271,7 @@ def format_verdict(report: Mapping[str, Any]) -> str:
                 for shift in (*parting["gains"], *parting["loses"])
             ]
         lines += [
-            f"  {match['mistake']:<18} likelihood ratio 1e{match['log10_ratio']:+.1f}, explains {match['explained']:.0%}  {match['words']}"
+            f"  {match['mistake']:<18} likelihood ratio {format_power_of_ten(match['log10_ratio'])}, explains {match['explained']:.0%}  {match['words']}"
             for match in found["matches"]
         ]
     if again := audit["reproduction"]:

@@ -80,12 +80,12 @@ def compare_files(
 ) -> dict[str, Any]:
     """The report of two files, JSON-ready, with tests and no cells. Raises EvidenceError if they cannot be compared.
 
-    A permutation test of the first 4,000 samples of each file. If a file has more, also a homogeneity test of all prefixes.
+    A permutation test of the first 4,000 samples of each file, whose p-values have a smallest value, and a homogeneity test of the
+    prefixes of all samples, whose p-values have none.
     """
     _check_comparable(first, second)
     notes = dict.fromkeys(note for file in (first, second) if (note := refuse_repeats(file)))
-    larger = max(len(first.samples), len(second.samples)) > MOST
-    level = correct_level(ALPHA, 2 if larger else 1)
+    level = correct_level(ALPHA, 2)
     left, right = first.samples[:MOST], second.samples[:MOST]
     name, permutations = "permutation of two files", int(1.5 / level)
     tests = [
@@ -93,8 +93,7 @@ def compare_files(
             left, right, permutations=permutations, seed=seed, alpha=level, name=name, on_progress=on_progress
         )
     ]
-    if larger:
-        tests += compare_prefixes(first.samples, second.samples, level)
+    tests += compare_prefixes(first.samples, second.samples, level)
     n, m = len(first.samples), len(second.samples)
     one = build_comparison(tests, {"n": n, "m": m, "tv": tv, "alpha": ALPHA, "level": level})
     settings = Settings(prompt=first.prompt, seed=seed)

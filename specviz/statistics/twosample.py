@@ -81,6 +81,8 @@ def compute_permutation_test(
         critical = float(np.sort(extremes)[::-1][max(0, int(alpha * (permutations + 1)) - 1)])
         detectable = min(1.0, float(critical + stats.norm.isf(1.0 - power)) / (2.0 * sqrt(compute_pooled_draws(n, m))))
     note = f"{n:,} and {m:,} continuations, {len(sizes):,} beginnings that two or more share."
+    if p_value * (1 + permutations) <= 1.0:
+        note += f" No smaller p-value is possible with {permutations:,} permutations."
     return Finding(name, total, observed, None, p_value, detectable, alpha, power, note)
 
 

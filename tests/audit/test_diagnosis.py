@@ -213,6 +213,8 @@ def test_a_share_that_is_not_all_is_never_shown_as_all():
     assert [format_share(share) for share in (0.0, 0.744, 0.985, 0.9998)] == ["0%", "74%", "98%", "over 99%"]
 
 
-@pytest.mark.parametrize(("exponent", "words"), ((0.0, "1"), (1.5, "32"), (12.4, "1e+12"), (3456.0, "1e+3456"), (-7.0, "1e-7")))
+@pytest.mark.parametrize(
+    ("exponent", "words"), ((0.0, "1"), (1.5, "32"), (12.4, "1e+12"), (3456.0, "above 1e+30"), (-7.0, "1e-7"))
+)
 def test_a_ratio_may_be_too_large_for_float64(exponent, words):
     assert format_power_of_ten(exponent) == words

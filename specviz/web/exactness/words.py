@@ -182,7 +182,7 @@ def list_audit_sentences(report: Mapping[str, Any]) -> list[str]:
     """What an audit of a server says besides its verdict; nothing for a report on files."""
     if not (audit := report.get("audit")):
         return []
-    from specviz.audit.verdict import list_server_remarks  # torch comes with it, which is there once there is a report
+    from specviz.audit.verdict import list_server_remarks
 
     servers = list_server_remarks(audit)
     said = [(audit.get(part) or {}).get("sentence") for part in ("speculation", "precision", "diagnosis", "reproduction")]
@@ -191,6 +191,8 @@ def list_audit_sentences(report: Mapping[str, Any]) -> list[str]:
 
 def build_audit_tables(report: Mapping[str, Any]) -> list[tuple[str, list[dict[str, str]]]]:
     """Where a server's samples part, and the known mistakes that were compared; nothing where none were."""
+    from specviz.audit.diagnosis import format_power_of_ten
+
     found = (report.get("audit") or {}).get("diagnosis") or {}
     parting, matches = found.get("parting"), found.get("matches")
     shifts = [*parting["gains"], *parting["loses"]] if parting else []
@@ -198,7 +200,7 @@ def build_audit_tables(report: Mapping[str, Any]) -> list[tuple[str, list[dict[s
     mistakes = [
         {
             "mistake": one["mistake"],
-            "likelihood ratio": f"1e{one['log10_ratio']:+.1f}",
+            "likelihood ratio": format_power_of_ten(one["log10_ratio"]),
             "explains": f"{one['explained']:.0%}",
             "as": one["words"],
         }
