@@ -3,6 +3,8 @@
 The command line prints a ``SpecvizError`` and exits with 2; a page shows it as text. ``CancelledError`` ends cancelled work.
 """
 
+from typing import Any
+
 MEMORY_MESSAGES = (
     "not enough memory",
     "out of memory",
@@ -28,16 +30,42 @@ class SpecvizError(Exception):
     """Base class. The message has what is wrong, the value, and what is allowed."""
 
 
+class Described(str):
+    """A value in words, such as a number of characters, which a message repeats without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class SettingsError(SpecvizError):
     """A setting out of range."""
 
     def __init__(self, name: str, value: object, allowed: str):
         self.name, self.value, self.allowed = name, value, allowed
-        shown = repr(value)
-        super().__init__(f"{name} must be {allowed}, got {shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + ' …'}.")
+        super().__init__(self.explain(name))
 
-    def __reduce__(self) -> tuple[type, tuple[str, object, str]]:
+    def explain(self, subject: str) -> str:
+        """The sentence about a subject: the option for a command line, a noun for a page."""
+        shown = "nothing" if self.value is None or self.value == "" else repr(self.value)
+        return f"{subject} must be {self.allowed}, got {shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + ' …'}."
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), (self.name, self.value, self.allowed)
+
+
+class TooLongError(SettingsError):
+    """A text that is too long. unit: of both numbers; why: what sets the limit, after a comma."""
+
+    def __init__(self, name: str, size: int, most: int, unit: str = "characters", why: str = ""):
+        self.size, self.most, self.unit, self.why = size, most, unit, why
+        super().__init__(name, Described(f"{size:,} {unit}"), f"at most {most:,} {unit} long")
+
+    def explain(self, subject: str) -> str:
+        subject = f"The {subject}" if subject == self.name else subject
+        return f"{subject} is too long: {self.size:,} {self.unit}, at most {self.most:,}{self.why and f', {self.why}'}."
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.name, self.size, self.most, self.unit, self.why)
 
 
 class ModelError(SpecvizError):

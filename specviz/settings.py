@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeGuard, TypeVar
 
-from specviz.errors import SettingsError
+from specviz.errors import Described, SettingsError, TooLongError
 from specviz.randomness import Purpose
 from specviz.records import load_toml
 
@@ -60,12 +60,14 @@ class Setting:
     metavar: str | None = None  # what stands for the value in ``--help``
     setter: Setter = "anyone"  # who may set it by a link; "command": nobody, because it names a folder or code
     old: str = ""  # its name before version 0.2.0, in links and records
+    noun: str = ""  # what a page calls it in a sentence; "": its label
     read_by: tuple[str, ...] = ()  # drafting methods or rules of this project that read it; empty: all do
     zero: str = ""  # what 0 stands for, where it is allowed below ``low``
 
     def __post_init__(self) -> None:
         allowed = f"one of {', '.join(self.choices)}" if self.choices else _RANGES[self.kind].format(low=self.low, high=self.high)
         object.__setattr__(self, "allowed", self.allowed or allowed)
+        object.__setattr__(self, "noun", self.noun or self.label)
         object.__setattr__(self, "shown", str(self.default) if self.shown is None else self.shown)
 
     @property
@@ -261,7 +263,7 @@ class Settings:
                     raise SettingsError(declared.label, query[name][:60], allowed)
                 settings = replace(settings, **{name: declared.parse(query[name])})
             except SettingsError as error:
-                notices.append(f"The link's {declared.label} was left out: {error}")
+                notices.append(f"The link's {declared.noun} was left out: {error.explain('it')}")
         uniforms, left_out = read_uniforms(query.get("uniforms", ""))
         return replace(settings, uniforms=uniforms), notices + left_out
 
@@ -321,14 +323,16 @@ def check_number(name: str, value: object, low: float, high: float, allowed: str
 
 def _check_prompt(prompt: str) -> None:
     if len(prompt) > PROMPT_MAX:
-        raise SettingsError("prompt", f"{len(prompt)} characters", f"at most {PROMPT_MAX} characters long")
+        raise TooLongError("prompt", len(prompt), PROMPT_MAX)
     if found := _CONTROL.search(prompt):
-        where = f"U+{ord(found[0]):04X} at character {found.start() + 1}"
+        where = Described(f"U+{ord(found[0]):04X} at character {found.start() + 1}")
         raise SettingsError("prompt", where, "text without control characters (line breaks and tabs are fine)")
     try:
         prompt.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise SettingsError("prompt", f"a lone surrogate at character {error.start + 1}", "valid Unicode text") from error
+        raise SettingsError(
+            "prompt", Described(f"a lone surrogate at character {error.start + 1}"), "valid Unicode text"
+        ) from error
 
 
 # Chosen random numbers, as written in options and links.

@@ -82,7 +82,7 @@ BAD = [
     ),
     (
         {"prompt": "x" * (PROMPT_MAX + 1)},
-        f"prompt must be at most {PROMPT_MAX} characters long, got '{PROMPT_MAX + 1} characters'.",
+        f"The prompt is too long: {PROMPT_MAX + 1:,} characters, at most {PROMPT_MAX:,}.",
     ),
     ({"prompt": "ab\ud800"}, "prompt must be valid Unicode text, got 'a lone surrogate at character 3'."),
     ({"uniforms": {(0, "accept"): 1.0}}, "random number must be at least 0 and below 1, got 1.0."),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specviz.errors import SettingsError
+from specviz.errors import SettingsError, TooLongError
 from specviz.settings import CUT_FIELDS, PROMPT_MAX, SWITCH_OFF, check_number, check_whole
 
 MAX_TOKENS = 64  # of a sample: longer ones need more samples than any server gives
@@ -48,7 +48,7 @@ class SamplingRequest:
         if not self.prompt:
             raise SettingsError("prompt", self.prompt, "a text: servers refuse an empty one, or answer it in ways of their own")
         if len(self.prompt) > PROMPT_MAX:
-            raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
+            raise TooLongError("prompt", len(self.prompt), PROMPT_MAX)
 
     @property
     def messages(self) -> list[dict[str, str]]:

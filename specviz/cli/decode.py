@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -34,7 +34,8 @@ from specviz.trace import Round, Trace
 DISTRIBUTIONS_LIMIT = 256 * 2**20
 ORIGIN_COLORS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
 RESET_COLOR = "\x1b[0m"
-COLOR = Choice("color", ("auto", "always", "never"))
+ORIGIN_MARKS = {"accepted": ("", ""), "residual": ("[", "]"), "bonus": ("<", ">")}  # around tokens, without color
+COLOR = Choice("color", ("auto", "always", "never", "plain"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cluster_option(parser)
     add_format_option(parser, "the trace as JSON")
     add = parser.add_argument
-    add("--color", type=COLOR, default="auto", metavar=COLOR.metavar, help="color tokens by their origin (default: auto)")
+    add(
+        "--color",
+        type=COLOR,
+        default="auto",
+        metavar=COLOR.metavar,
+        help="color tokens by their origin; without color, marks: [from the residual] <bonus> (default: auto); plain: the text alone",
+    )
     probs = "also store the full target and draft distributions of every round, at most 256 MB"
     add("--probs", type=Path, metavar="FILE.npz", help=probs)
 
@@ -65,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     if folder:
         folder.write()
     color = use_color() if options.color == "auto" else options.color == "always"
-    print(trace.to_json(indent=1) if options.format == "json" else format_trace(trace, color))
+    print(trace.to_json(indent=1) if options.format == "json" else format_trace(trace, color, options.color != "plain"))
     return 0
 
 
@@ -110,30 +117,36 @@ class DistributionsFile:
         write(self.path, (buffer.getbuffer(),), over=True, name="probs")
 
 
-def format_trace(trace: Trace, color: bool) -> str:
-    """Prompt and continuation with each token colored by its origin, and a summary below."""
+def format_trace(trace: Trace, color: bool, marks: bool = True) -> str:
+    """Prompt and continuation with each token colored, or else marked, by its origin, and a summary below."""
     parts: list[tuple[str, bytes]] = []
     for round_ in trace.rounds:
         for node in round_.accepted_path:
             parts.append(("accepted", bytes.fromhex(trace.pieces[round_.proposals[node].token])))
         if round_.ending.token is not None:
             parts.append((round_.ending.kind, bytes.fromhex(trace.pieces[round_.ending.token])))
-    body = _color_runs(parts) if color else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
+    around = {kind: _frame_origin(kind, color, marks) for kind in ORIGIN_COLORS}
+    body = _join_runs(parts, around) if color or marks else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
     between = "\n\n" if trace.encoder_ids else ""  # the decoder's text does not continue the encoder's prompt
-    return f"{trace.settings['prompt']}{between}{body}\n\n{_format_tally(trace, parts, color)}"
+    return f"{trace.settings['prompt']}{between}{body}\n\n{_format_tally(trace, parts, around)}"
 
 
-def _color_runs(parts: list[tuple[str, bytes]]) -> str:
-    """Color runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
+def _frame_origin(kind: str, color: bool, marks: bool) -> tuple[str, str]:
+    """What stands before and after tokens of an origin."""
+    return (ORIGIN_COLORS[kind], RESET_COLOR) if color else ORIGIN_MARKS[kind] if marks else ("", "")
+
+
+def _join_runs(parts: list[tuple[str, bytes]], around: Mapping[str, tuple[str, str]]) -> str:
+    """Runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
     runs = ((origin, b"".join(piece for _, piece in run)) for origin, run in groupby(parts, key=lambda part: part[0]))
-    return "".join(f"{ORIGIN_COLORS[origin]}{run.decode('utf-8', 'replace')}{RESET_COLOR}" for origin, run in runs)
+    return "".join(around[origin][0] + run.decode("utf-8", "replace") + around[origin][1] for origin, run in runs)
 
 
-def _format_tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
+def _format_tally(trace: Trace, parts: list[tuple[str, bytes]], around: Mapping[str, tuple[str, str]]) -> str:
     words, counts = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}, []
     for kind, word in words.items():
         said = f"{sum(origin == kind for origin, _ in parts)} {word}"
-        counts.append(f"{ORIGIN_COLORS[kind]}{said}{RESET_COLOR}" if color else said)
+        counts.append(said.join(around[kind]))
     passes = len(trace.rounds)
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models

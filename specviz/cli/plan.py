@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -18,8 +19,8 @@ from specviz.cli.common.options import (
     read_settings,
 )
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine
-from specviz.cli.common.progress import Progress
-from specviz.errors import SettingsError
+from specviz.cli.common.progress import Progress, log_line
+from specviz.errors import Described, SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
 from specviz.speed.prediction.plan_effort import PlanEffort
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 DEFAULT_GAMMAS = "1-8"
 GAMMA_RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
+QUICK_CONTINUATIONS, QUICK_PROBES = 12, 9  # of the first answer
 MAX_PROMPTS = 4096  # of a file, at most
 
 
@@ -66,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     costs = f"take what passes cost from another machine instead of timing them here: {', '.join(load_cost_models())}, or a file"
     add("--costs", metavar="NAME_OR_FILE", help=costs)
+    add("--quick", action="store_true", help="stop at the first answer, from few continuations; without it the plan is refined")
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
     add_declared(add, PlanEffort, "probes", "runs")
     add_format_option(parser)
@@ -77,7 +80,9 @@ def run(options: argparse.Namespace) -> int:
     settings = read_settings(options, gamma=gammas[-1])
     if (options.text_file is None) == (options.prompts is None):
         raise SettingsError(
-            "text or prompts", "both" if options.text_file else "neither", "exactly one of them: --text FILE or --prompts FILE"
+            "text or prompts",
+            Described("both" if options.text_file else "neither"),
+            "exactly one of them: --text FILE or --prompts FILE",
         )
     file = options.text_file or options.prompts
     content = read_text_file(file)
@@ -89,14 +94,33 @@ def run(options: argparse.Namespace) -> int:
     text = content if options.prompts is None else parse_prompts(content, MAX_PROMPTS)
     probes = 0 if options.tokens_only else options.probes
     effort = PlanEffort(options.continuations, options.opening, probes, options.check, options.runs)
+    first, progress = make_quick_effort(effort), Progress("plan")
+    plan = None
     try:
         pair = load_models(settings)
-        plan = make_plan(pair, settings, text, gammas, effort, file.name, Progress("plan"), cost_model=cost_model)
+        count = effort.continuations if isinstance(text, str) else len(text)
+        if options.quick or count > 2 * QUICK_CONTINUATIONS:
+            some = text if isinstance(text, str) else text[:QUICK_CONTINUATIONS]
+            plan = make_plan(pair, settings, some, gammas, first, file.name, progress, cost_model=cost_model)
+        if plan is None or not options.quick:
+            if plan is not None:
+                log_line(
+                    f"first answer, from {plan.openings} continuations: {plan.in_words} It is refined now; --quick stops here."
+                )
+            plan = make_plan(pair, settings, text, gammas, effort, file.name, progress, cost_model=cost_model)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
+        if plan is None:
+            raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
+        log_line("stopped; this is the first answer")
     print(plan.to_json() if options.format == "json" else format_plan(plan))
     has_verdict = plan.verdict != "no verdict" and plan.is_conclusive
     return 0 if has_verdict or options.tokens_only else NO_VERDICT
+
+
+def make_quick_effort(effort: PlanEffort) -> PlanEffort:
+    """What a first answer takes: some seconds for a small pair."""
+    continuations, probes = min(effort.continuations, QUICK_CONTINUATIONS), min(effort.probes, QUICK_PROBES)
+    return replace(effort, continuations=continuations, probes=probes, check=False)
 
 
 def read_gammas(text: str) -> tuple[int, ...]:
@@ -130,7 +154,7 @@ def format_plan(plan: SpeedPlan) -> str:
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
         *filter(None, (describe_draftable(plan.models),)),
         _format_continued(plan),
-        *([f"costs of {model.title}: {model.machine}, {model.date}; {model.conditions}"] if (model := plan.cost_model) else []),
+        *([plan.cost_model.describe()] if plan.cost_model else []),
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
         + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),

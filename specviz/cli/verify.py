@@ -29,12 +29,19 @@ from specviz.errors import SettingsError
 from specviz.evidence.sampling_effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, SamplingEffort
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import Settings
+from specviz.statistics.finding import tested_nothing
 
 if TYPE_CHECKING:
     from specviz.evidence.saved_samples import SavedSamples
     from specviz.models.pairs.loading import LoadedPair
 
 EXIT_CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing tested": NOTHING_TESTED}
+PLAIN_VERDICTS = {  # the first line of a report
+    "consistent": "Consistent: no difference from {other} was found.",
+    "rejected": "Rejected: the samples do not follow {other}.",
+    "too few samples": "No verdict: there are too few samples.",
+    "nothing tested": "Nothing was tested: no draft token was proposed.",
+}
 TESTS_WITH_NOTES = ("chi-square", "permutation of two files")  # tests whose notes are printed
 
 
@@ -139,10 +146,11 @@ def describe_resume(saved: SavedSamples) -> str:
 
 
 def format_report(record: dict[str, Any]) -> str:
-    """The verdicts first, then every test with the total variation that it can detect."""
+    """The verdict in plain words, then that of each mode, then every test with the total variation that it can detect."""
     from specviz.evidence.decoder import explain_engine_only
 
-    lines: list[str] = []
+    other = "the distribution of the other file" if len(record["files"]) == 2 else "the target's distribution"
+    lines = [PLAIN_VERDICTS[record["verdict"]].format(other=other), ""]
     if record["decoder"] == "speculative":
         settings = Settings.from_record(record["settings"])
         lines += describe_drafting(settings).splitlines()
@@ -163,11 +171,16 @@ def format_report(record: dict[str, Any]) -> str:
     for one in record["answers"]:
         lines += ["", *_format_distance(one)]
         for test in one["tests"]:
+            if tested_nothing(test):
+                lines.append(f"  {test['name']:<45} tested nothing. {test['note']}")
+                continue
             seen = "" if test["detectable_tv"] is None else f"detects {test['detectable_tv']:.2g}"
             lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
         lines += [
             f"  {note}"
-            for note in dict.fromkeys(test["note"] for test in one["tests"] if test["name"] in TESTS_WITH_NOTES)
+            for note in dict.fromkeys(
+                test["note"] for test in one["tests"] if test["name"] in TESTS_WITH_NOTES and not tested_nothing(test)
+            )
             if note
         ]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from torch import Tensor
 
-from specviz.errors import SettingsError
+from specviz.errors import Described, SettingsError, TooLongError
 from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
 from specviz.proposers.no_draft import NoDraft
@@ -159,11 +159,13 @@ def build_first_prefix(prompt: Sequence[int], settings: Settings, context: int |
     Raises SettingsError for a prompt that is empty or longer than the context.
     """
     if not prompt:
-        raise SettingsError("prompt", "no tokens", "at least one token long; an empty text starts with the start token")
+        raise SettingsError(
+            "prompt", Described("no tokens"), "at least one token long; an empty text starts with the start token"
+        )
     remaining = settings.max_new_tokens
     if context is not None:
         if len(prompt) > context:
-            raise SettingsError("prompt", f"{len(prompt)} tokens", f"at most {context} tokens, the context of this pair")
+            raise TooLongError("prompt", len(prompt), context, "tokens", "the context of this pair")
         remaining = min(remaining, context + 1 - len(prompt))
     return Prefix(tuple(prompt), 0, remaining, draw)
 

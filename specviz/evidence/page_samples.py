@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.comparison import LONG, POINTS, RULES, TEXTS, BugResult, DistanceCurve, find_first_differences
+from specviz.evidence.bugs.comparison import LONG, POINTS, TEXTS, BugResult, DistanceCurve, find_first_differences
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord
@@ -17,8 +17,8 @@ from specviz.evidence.results import (
     LEAST,
     SEED_SAMPLES,
     SEEDS,
-    SIZES,
     ExactnessResult,
+    FillStep,
     InterimTest,
     SeedPValues,
     find_latest_difference,
@@ -32,8 +32,6 @@ from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.speed.measurement.machine import format_today
 
-MISTAKE = "R5"  # the commonest one
-
 
 def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> DecoderSamplesRecord:
     """``count`` samples of speculative decoding, and as many of target-only sampling under the next seed; p-values of many seeds."""
@@ -42,10 +40,12 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: P
     specs = [SamplingSpec(name, SHARED, one, ids, label=DECODERS[name]) for name, one in own]
     session = _open_session(pair, settings, specs, 1)
     looks: list[tuple[InterimTest, ...]] = []
-    texts = None
-    for begin, end in pairwise((0, *(size for size in SIZES if size < count), count)):
+    texts, steps = None, []
+    for begin, end in pairwise((0, *(point for point in POINTS if point < count), count)):
         samples = session.draw(end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
+        if end in POINTS:
+            steps.append(FillStep.from_shares(session.report()[0]))
         texts = find_latest_difference(pair.decode, samples) or texts
 
     def draw_seed(own: Settings) -> Samples:
@@ -54,36 +54,43 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: P
     values = compute_seed_p_values(pair, settings, ids, SEEDS, SEED_SAMPLES, draw_seed)
     flat = SeedPValues.from_values(list(values), SEED_SAMPLES)
     left, right = session.report()
-    result = ExactnessResult((left, right), tuple(looks), texts=texts, p_values=flat)
+    result = ExactnessResult((left, right), tuple(looks), texts=texts, p_values=flat, steps=tuple(steps))
     return DecoderSamplesRecord(settings, "speculative", pair.describe() | hash_pair(pair), format_today(), result)
 
 
-def record_bug(pair: LoadedPair, settings: Settings, progress: ProgressCallback) -> BugSamplesRecord:
-    """Samples with and without the commonest bug from the same random numbers, until a test detects it."""
-    mutant = BUGS[MISTAKE]
-    settings, ids = mutant.apply_settings(settings), tuple(pair.encode(settings.prompt))
-    specs = [
-        SamplingSpec(MISTAKE, SHARED, settings, ids, without_bug=without, label=name)
-        for name, without in zip(RULES, (True, False), strict=True)
-    ]
+def record_bug(
+    pair: LoadedPair, mistake: str, specs: Sequence[SamplingSpec], wrong: int | None, most: int, progress: ProgressCallback
+) -> BugSamplesRecord:
+    """Samples of two decoders side by side, until a test rejects the wrong one; at most ``most``.
+
+    Args:
+        pair: The models.
+        mistake: The id under which they are kept. Texts are compared only for one that is no secret.
+        specs: Both decoders, under the same settings but for the seed.
+        wrong: The decoder with the bug; None: neither has one.
+        most: Samples of each, a point of the curve.
+        progress: Called with the share that is done.
+    """
+    settings, names = specs[0].settings, (specs[0].label, specs[1].label)
     session = _open_session(pair, settings, specs, 2)
     written = [write_texts(pair, spec, TEXTS, LONG, _show_as(progress, "texts")) for spec in specs]
     looks: list[tuple[InterimTest, ...]] = []
-    curve, same = DistanceCurve(RULES, None), 0
-    for begin, end in pairwise((0, *POINTS)):
+    curve, same = DistanceCurve(names, None), 0
+    for begin, end in pairwise((0, *(point for point in POINTS if point <= most))):
         samples = session.draw(end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
         curve, same = session.extend_curve(curve), same + int((samples[0].tokens == samples[1].tokens).all(1).sum())
-        if looks and looks[-1][1].verdict == "rejected":
+        if looks and wrong is not None and looks[-1][wrong].verdict == "rejected":
             break
     left, right = session.report()
     (texts, one), (other_texts, other) = written
     alike = sum(a == b for a, b in zip(texts, other_texts, strict=True))
+    pairs = find_first_differences(pair.decode, texts, other_texts) if mistake in BUGS else ()
     result = BugResult(
-        (left, right), tuple(looks), pairs=find_first_differences(pair.decode, texts, other_texts), alike=(alike, TEXTS),
-        speeds=(one, other), toy=mutant.toy_tv, curve=curve, same=same,
+        (left, right), tuple(looks), pairs=pairs, alike=(alike, TEXTS), speeds=(one, other),
+        toy=BUGS[mistake].toy_tv if mistake in BUGS else 0.0, curve=curve, same=same,
     )  # fmt: skip
-    return BugSamplesRecord(settings, MISTAKE, pair.describe() | hash_pair(pair), format_today(), result)
+    return BugSamplesRecord(settings, mistake, pair.describe() | hash_pair(pair), format_today(), result)
 
 
 def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[SamplingSpec], tested: int) -> SideBySide:

@@ -11,7 +11,7 @@ from specviz.evidence.results import ExactnessResult
 from specviz.records import Schema, build, to_json_value
 from specviz.settings import Settings
 
-SCHEMA = Schema("samples", 1, "The record of samples")
+SCHEMA = Schema("samples", 2, "The record of samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,17 @@ class BugSamplesRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSamples:
-    """One of each."""
+    """Samples of a decoder, and of each mistake."""
 
     exactness: DecoderSamplesRecord
-    mistakes: BugSamplesRecord
+    mistakes: tuple[BugSamplesRecord, ...]
 
     def to_json(self) -> str:
-        return SCHEMA.text(to_json_value(self), indent=1)
+        return SCHEMA.text(to_json_value(self))
+
+    def find_bug(self, mistake: str) -> BugSamplesRecord | None:
+        """Samples of a mistake by its id; None where it has none."""
+        return next((one for one in self.mistakes if one.mistake == mistake), None)
 
     @classmethod
     def from_json(cls, text: str) -> RecordedSamples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -291,6 +291,26 @@ class SamplingResult:
 
 
 @dataclass(frozen=True, slots=True)
+class FillStep:
+    """Counts of one decoder on the way: how its histogram looked after n samples. counts, low, high: (C,), as in CellShares."""
+
+    n: int
+    counts: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @classmethod
+    def from_shares(cls, shares: CellShares) -> FillStep:
+        """Bands are rounded: they are only drawn."""
+        low, high = (tuple(round(edge, 5) for edge in edges) for edges in (shares.low, shares.high))
+        return cls(shares.n, shares.counts, low, high)
+
+    def apply(self, shares: CellShares) -> CellShares:
+        """The histogram as it was."""
+        return replace(shares, n=self.n, counts=self.counts, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True, slots=True)
 class ExactnessResult(SamplingResult):
     """What was found so far; the second decoder is target-only sampling under another seed, which is not tested."""
 
@@ -298,6 +318,15 @@ class ExactnessResult(SamplingResult):
     texts: tuple[int, str, str] | None = None
     p_values: SeedPValues | None = None  # of many seeds, once they were asked for
     engine: int = 0  # samples that ran through the engine and its caches; the others were drawn on shared distributions
+    steps: tuple[FillStep, ...] = ()  # the first decoder's counts on the way
+
+    @property
+    def filling(self) -> tuple[CellShares, ...]:
+        """The first decoder's histogram on the way, and last as it is now."""
+        if self.arms is None:
+            return ()
+        steps = [step.apply(self.arms[0]) for step in self.steps if step.n < self.n]
+        return (*steps, self.arms[0])
 
 
 def label_cells(cells: Partition, pieces: Callable[[set[int]], Mapping[int, str]]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside 
     "one_token": ("components", "one_token"),
     "whole_text": ("components", "bars", "whole_text"),
     "questions": ("components", "bars", "questions"),
+    "exactness": ("components", "exactness"),
     "drafting_methods/chart": ("components", "drafting_methods_chart"),
     "drafting_methods/tree": ("components", "bars", "drafting_methods_tree"),
     "frame": ("components",),  # the presenter view of pages of charts

@@ -23,6 +23,7 @@ from specviz.static_site.document import OF_THE_APP, PAGES, SHARED, PageContent
 from specviz.trace import Trace
 from specviz.web.drafting_methods import first_token_figures as methods_words
 from specviz.web.drafting_methods import rule_matrix, words
+from specviz.web.drafting_methods.overview import TEXTS as METHOD_TEXTS
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.front.payload import build_front_payload
@@ -144,10 +145,9 @@ def _name_distribution(comparison: MethodComparison) -> str:
 
 def _build_verdict(choice: str, comparison: MethodComparison) -> str:
     """The sentences above the chart of one distribution."""
-    plans = read_file(TRACES / "plans.json", plan.load_plans).values()
     texts = {
-        "sentence": words.describe_comparison(comparison),
-        "size": words.describe_sample_size(comparison, plans),
+        "sentence": f"{words.describe_comparison(comparison)} {METHOD_TEXTS['ranks']}",
+        "size": words.describe_sample_size(comparison),
     }
     texts = {name: escape(text.replace("*", "") if name == "size" else text) for name, text in texts.items()}
     hidden = "" if choice == FIRST["distribution"] else " off"

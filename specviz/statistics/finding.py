@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class Finding:
     def rejected(self) -> bool:
         """Whether the test by itself, at its own level, rejects the distribution."""
         return self.p_value <= self.alpha
+
+
+def tested_nothing(test: Mapping[str, Any]) -> bool:
+    """Whether a test of a report had nothing to tell apart: no distance can be detected, and its note says why."""
+    return test["detectable_tv"] is None and test["p_value"] == 1.0 and bool(test["note"])
 
 
 def check_distribution(probs: Sequence[float] | np.ndarray, rest: float = 0.0) -> np.ndarray:

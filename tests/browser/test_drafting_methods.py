@@ -56,8 +56,9 @@ def test_the_verdict_and_the_chart_stand_in_the_first_screen_with_three_controls
     verdict, lines = page.locator(".st-key-drafting_methods-said"), page.locator(".methods li:visible .method")
     expect(verdict).to_contain_text("Faster than target only: ")
     assert 6 <= lines.count() <= 11
-    first = lines.first.bounding_box()
-    assert first["y"] + first["height"] < 0.65 * page.viewport_size["height"]
+    foot = page.locator(".methods .foot").bounding_box()
+    assert foot["y"] + foot["height"] <= page.viewport_size["height"], "the whole chart, and the line under it"
+    expect(page.locator(".st-key-drafting_methods-ranks")).to_contain_text("Ranks depend on the machine")
     expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
 

@@ -287,7 +287,8 @@ def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stay
 
 
 SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), box = view.getBoundingClientRect();
-  return {at: view.scrollTop, fits: box.bottom <= innerHeight + 1,
+  const pictures = [...view.querySelectorAll(".js-plotly-plot, .filling, .methods, .signed-list")].map((one) => one.getBoundingClientRect());
+  return {at: view.scrollTop, picture: Math.max(0, ...pictures.filter(({ top }) => top < box.bottom).map(({ top, bottom }) => (Math.min(bottom, box.bottom) - Math.max(top, box.top)) / innerHeight)), fits: box.bottom <= innerHeight + 1,
     inputs: [...view.querySelectorAll("input[type=text], textarea, [class*=st-key-terms-], [class*=st-key-onward-]")].filter((one) => one.checkVisibility()).length,
     charts: [...view.querySelectorAll(".js-plotly-plot")].every((one) => {
       const drawn = one.querySelector(".main-svg").getBoundingClientRect();
@@ -328,6 +329,7 @@ def test_a_page_of_charts_is_shown_screen_by_screen_with_no_type_below_24_px(pro
         now = page.evaluate(SCREEN)
         if now["at"] in places:
             break
+        assert places or now["picture"] > 0.3, "the first screen is no empty one"
         places.append(now["at"])
         assert now["fits"] and now["charts"] and not now["inputs"], now
         sizes += page.evaluate(SMALLEST)
@@ -353,6 +355,9 @@ def test_the_notes_of_a_page_say_what_to_ask_and_its_keys_turn_the_black_on(proj
     expect(notes.locator(".place")).to_contain_text("Screen 1 of")
     notes.keyboard.press("PageDown")
     expect(notes.locator(".place")).to_contain_text("Screen 2 of")
+    for key, screen in (("ArrowRight", 3), ("ArrowUp", 2), (" ", 3), ("Shift+ ", 2), ("ArrowLeft", 1), ("ArrowDown", 2)):
+        page.keyboard.press(key)  # whatever a clicker sends
+        expect(notes.locator(".place")).to_contain_text(f"Screen {screen} of")
     page.keyboard.press("b")
     assert page.evaluate("document.elementFromPoint(900, 500).style.background") == "rgb(0, 0, 0)"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 
 import numpy as np
@@ -101,7 +102,16 @@ def test_colored_text_shows_origins_and_says_when_random_numbers_were_chosen(dec
     assert "\x1b[34m" in out
     assert "target passes" in out
     assert "this run is not a sample" in out
-    assert "\x1b[" not in decode("--prompt", "Once")[1], "no colors into a pipe"
+    piped, plain = (
+        decode("--prompt", "Once", "--uniform", "0=0.999999")[1],
+        decode("--prompt", "Once", "--uniform", "0=0.999999", "--color", "plain")[1],
+    )
+    assert "\x1b[" not in piped + plain, "no colors into a pipe"
+    text, tally = piped.split("\n\n", 1)
+    assert text.startswith("Once[") and "[" in tally and re.search(r"\[\d+ from the residual\], <\d+ bonus>", tally), (
+        "marks say where tokens came from"
+    )
+    assert re.sub(r"[\[\]<>]", "", text) == plain.split("\n\n", 1)[0]
 
 
 def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
@@ -125,7 +135,7 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--uniform", "3=0.1", "--uniform", "3=0.2"], "given once for each position and purpose"),
         (["--seed", "-1"], "seed must be a whole number from 0"),
         (["--prompt", "a\x07b"], "U+0007 at character 2"),
-        (["--prompt", "word " * 200], "at most 128 tokens, the context of this pair"),
+        (["--prompt", "word " * 200], "tokens, at most 128, the context of this pair"),
         (["--length", "5"], "--length is called --max-new-tokens now."),
         (["--nodes", "5"], "--nodes is called --tree-budget now."),
         (["--max-new-token", "5"], "There is no option --max-new-token; did you mean --max-new-tokens?"),

@@ -82,7 +82,9 @@ def test_in_words_too_and_with_the_samples_that_equality_needs(folders, capsys):
     said = capsys.readouterr().out
     assert "0.01 needs 459." in said and "the test is equality. Every draw is that outcome." in said
     assert verify(folders, *greedy, "--samples", "459") == 0
-    assert "the cached decoder was not sampled" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.startswith("Consistent: no difference from the target's distribution was found.\n")
+    assert "the cached decoder was not sampled" in said
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -106,7 +108,8 @@ def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_cons
     assert verify(folders, *flat) == 3
     said = capsys.readouterr().out
     assert "Too few samples: 40 samples tell nothing. No text is probable enough for a cell of its own" in said
-    assert "Consistent" not in said and "sees" not in said.split("chi-square")[1].split("\n")[0]
+    assert "Consistent" not in said and said.startswith("No verdict: ")
+    assert said.split("chi-square")[1].split("\n")[0].strip().startswith("tested nothing. "), "and no p-value of it"
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["verdict"], report["detectable_tv"], len(report["answers"][0]["cells"])) == ("too few samples", 1.0, 1)
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
@@ -118,7 +121,8 @@ def test_an_engine_that_is_asked_for_less_says_so(folders, capsys, monkeypatch):
         Decoder, "compute_analytic_tv", lambda *_: None
     )  # takes longer than all samples, and says nothing of them
     assert verify(folders, "--max-new-tokens", "2", "--samples", "64", "--min-tv", "0.001", "--seconds", "0.001") == 3
-    shared, engine = capsys.readouterr().out.splitlines()[:2]
+    verdict, _, shared, engine = capsys.readouterr().out.splitlines()[:4]
+    assert verdict == "No verdict: there are too few samples."
     assert shared.endswith(".") and "it was only asked to detect 0." in engine
 
 

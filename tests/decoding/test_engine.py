@@ -110,7 +110,7 @@ def test_a_text_may_fill_the_context_and_no_pass_goes_beyond_it(context):
 
 
 def test_a_prompt_beyond_the_context_or_without_tokens_is_refused_with_a_sentence():
-    with pytest.raises(SettingsError, match="prompt must be at most 4 tokens, the context of this pair, got '5 tokens'"):
+    with pytest.raises(SettingsError, match="The prompt is too long: 5 tokens, at most 4, the context of this pair"):
         decode_rounds(prompt=(0,) * 5, context=4)
     with pytest.raises(SettingsError, match="prompt must be at least one token long"):
         decode_rounds(prompt=())

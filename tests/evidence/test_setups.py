@@ -135,7 +135,7 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
         targets.refuse_unsupported(loaded)
     with pytest.raises(UnsupportedModelError, match="decoder-only"):
         targets.refuse_unsupported(next(iter(encoder_decoders.values())))
-    with pytest.raises(SettingsError, match="at most 28 tokens here: 100 more are written"):
+    with pytest.raises(SettingsError, match="at most 28, because 100 more are written"):
         continue_prompt(pair, SETTINGS, BOOK, 100, 1)
     monkeypatch.setattr(targets, "WORD", "xylophone")
     with pytest.raises(ModelError, match="xylophone"):

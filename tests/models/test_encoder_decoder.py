@@ -125,7 +125,7 @@ def test_a_prompt_may_fill_the_encoder_and_one_token_more_is_refused(encoder_dec
     count = len(pair.tokenizer.encode(prompt))
     monkeypatch.setattr(pair_module, "ENCODER_MAX", count)
     assert len(record_run(pair, Settings(prompt=prompt, max_new_tokens=3), bars=0).encoder_ids) == count
-    with pytest.raises(SettingsError, match=f"prompt must be at most {count} tokens for an encoder, got '.* tokens'"):
+    with pytest.raises(SettingsError, match=f"The prompt is too long: .* tokens, at most {count:,}, the limit of an encoder"):
         record_run(pair, Settings(prompt=prompt + " who lived", max_new_tokens=3))
 
 

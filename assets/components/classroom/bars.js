@@ -41,16 +41,16 @@ function makeRow(label) {
   };
 }
 
-/** Both distributions at one place: q of the draft over p of the target; the token in question is marked, with its numbers. */
+/** Both distributions at one place: p of the target over q of the draft; the token in question is marked, with its numbers. */
 export function makeTwoBars(bars, token) {
   const end = Math.max(...bars.flatMap((row) => [row.p, row.q]), 1e-9);
   const rows = bars.map((row) => {
     const q = h("i", { class: "draft" }), p = h("i", { class: "target" });
     q.style.width = part(row.q, end);
     p.style.width = part(row.p, end);
-    const asked = row.token === token, words = `draft ${size(row.q)}, target ${size(row.p)}`;
+    const asked = row.token === token, words = `target ${size(row.p)}, draft ${size(row.q)}`;
     return h("div", { class: asked ? "row asked" : "row", role: "listitem" }, h("span", { class: "label" }, row.token),
-      h("span", { class: "track two", role: "img", "aria-label": words }, q, p), ...(asked ? [h("span", { class: "value" }, `q = ${number(row.q)}, p = ${number(row.p)}`)] : []));
+      h("span", { class: "track two", role: "img", "aria-label": words }, p, q), ...(asked ? [h("span", { class: "value" }, `p = ${number(row.p)}, q = ${number(row.q)}`)] : []));
   });
   return h("div", { class: "histogram", role: "list", "aria-label": "Probabilities of the next token" }, ...rows);
 }

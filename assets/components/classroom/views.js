@@ -56,7 +56,7 @@ function predict(said, act) {
   const form = h("form", { class: "form" }, verdict.node, chance.node, send, missing);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => say(missing, ""));
-  const node = h("div", {}, text, h("p", { class: "key" }, h("i", { class: "draft" }), "draft q ", h("i", { class: "target" }), "target p"), makeTwoBars(task.bars, task.token), form, sent, came);
+  const node = h("div", {}, text, h("p", { class: "key" }, h("i", { class: "target" }), "target p ", h("i", { class: "draft" }), "draft q"), makeTwoBars(task.bars, task.token), form, sent, came);
   return {
     node,
     update({ mine }) {

@@ -8,6 +8,7 @@ import { paginate } from "./screens.js";
 
 const LAYOUT = { width: 960, height: 540, edge: 10 }; // px: charts label their axes in 12, which a projector of 1920 by 1080 shows as 24
 const HEADING = "h1, h2, h3", FIGURE = "[data-testid=stPlotlyChart], [data-testid=stDataFrame], [data-testid=stBidiComponentRegular]";
+const TAKES_ARROWS = ".st-key-drafting_methods-tree";
 const STANDS = 8000; // ms of the sentence
 
 class Page {
@@ -18,9 +19,13 @@ class Page {
     this.node = h("p", { class: "stage instead off", role: "status" });
     this.presented = instead ? false : document.querySelector(".stMain");
     const forth = () => this.goTo(this.at + 1), back = () => this.goTo(this.at - 1);
-    // before the keys of a component that stands on the page: that one keeps the arrows
-    this.forget = instead ? listenToKeys({ f: () => this.answer(), F: () => this.answer() })
-      : listenToKeys({ PageDown: forth, PageUp: back }, { ready: () => Boolean(this.room), first: true });
+    const isPresented = () => Boolean(this.room), space = ({ shiftKey }) => (shiftKey ? back() : forth());
+    // before the keys of a component that stands on the page, and before the page's own scrolling; a component that takes arrows keeps them
+    const endings = instead ? [listenToKeys({ f: () => this.answer(), F: () => this.answer() })] : [
+      listenToKeys({ PageDown: forth, PageUp: back, " ": space }, { ready: isPresented, first: true }),
+      listenToKeys({ ArrowRight: forth, ArrowDown: forth, ArrowLeft: back, ArrowUp: back }, { ready: () => isPresented() && !this.hasArrowsOfItsOwn(), first: true }),
+    ];
+    this.forget = () => endings.forEach((end) => end());
     this.sizes = new ResizeObserver(() => this.resize());
     if (this.presented) this.sizes.observe(this.presented.firstElementChild);
   }
@@ -37,6 +42,15 @@ class Page {
     this.node.classList.remove("off");
     clearTimeout(this.later);
     this.later = setTimeout(() => this.node.classList.add("off"), STANDS);
+  }
+
+  /** Whether a component on this screen is stepped through with the arrows. */
+  hasArrowsOfItsOwn() {
+    const { top, bottom } = this.presented.getBoundingClientRect();
+    return [...this.presented.querySelectorAll(TAKES_ARROWS)].some((node) => {
+      const box = node.getBoundingClientRect();
+      return box.height > 0 && box.top < bottom && box.bottom > top;
+    });
   }
 
   /** What stands on the page from top to bottom, in its own pixels. */

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.audit.live_speed.streams import Prompt
-from specviz.errors import SettingsError
+from specviz.errors import Described, SettingsError
 from specviz.records import load_toml
 
 MAX_PROMPTS, MAX_CHARACTERS, MAX_BYTES = 4096, 200_000, 64 * 2**20  # of a file; characters of one prompt
@@ -41,7 +41,7 @@ def read_prompts(path: Path, chat: bool) -> list[Prompt]:
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not 1 <= len(lines) <= MAX_PROMPTS:
         raise SettingsError(
-            "prompts", f"{len(lines):,} prompts in '{path.name}'", f"1 to {MAX_PROMPTS:,}, each on a line of its own"
+            "prompts", Described(f"{len(lines):,} prompts in '{path.name}'"), f"1 to {MAX_PROMPTS:,}, each on a line of its own"
         )
     if path.suffix == ".jsonl":
         found = [_parse_line(line, number, chat) for number, line in lines]
@@ -78,4 +78,4 @@ def _parse_line(line: str, number: int, chat: bool) -> Prompt:
 
 def _check_length(text: str, where: str) -> None:
     if len(text) > MAX_CHARACTERS:
-        raise SettingsError("prompts", f"{len(text):,} characters on {where}", f"at most {MAX_CHARACTERS:,}")
+        raise SettingsError("prompts", Described(f"{len(text):,} characters on {where}"), f"at most {MAX_CHARACTERS:,}")

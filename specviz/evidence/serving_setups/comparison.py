@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import decode, sample_target_only
-from specviz.errors import SettingsError, SpecvizError
+from specviz.errors import SpecvizError, TooLongError
 from specviz.evidence.analytic.along_text import AnalyticResult, check_along_text
 from specviz.evidence.analytic.fresh import OneTokenPasses, build_draft_reference
 from specviz.evidence.serving_setups.near_ties import measure_near_ties
@@ -168,9 +168,7 @@ def refuse_too_long(pair: LoadedPair, opening: int, length: int) -> None:
     """Raises SettingsError where a context does not hold a text and what is written after it."""
     contexts = [source.context for source in pair.open(Settings()) if source.context is not None]
     if contexts and opening + length > min(contexts):
-        raise SettingsError(
-            "prompt", f"{opening} tokens", f"at most {min(contexts) - length} tokens here: {length} more are written"
-        )
+        raise TooLongError("prompt", opening, min(contexts) - length, "tokens", f"because {length} more are written")
 
 
 def measure_distances(

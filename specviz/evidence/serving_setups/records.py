@@ -166,6 +166,7 @@ class Setup:
     name: str
     # EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: they do not
     kind: str
+    sentence: str  # what it does, in a few words
     description: str  # what it is, and why draft tokens change nothing or something
     reference_key: str  # the setup whose distribution it means to keep, which differs from its own key for a mistake
 

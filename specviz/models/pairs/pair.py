@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from specviz.errors import SettingsError
+from specviz.errors import SettingsError, TooLongError
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.attachments.exits import find_exit
 from specviz.models.base import LanguageModel
@@ -133,5 +133,5 @@ class EncoderDecoderPair(LoadedPair):
         """
         ids = LoadedPair.encode(self, prompt)
         if len(ids) > ENCODER_MAX:
-            raise SettingsError("prompt", f"{len(ids)} tokens", f"at most {ENCODER_MAX} tokens for an encoder")
+            raise TooLongError("prompt", len(ids), ENCODER_MAX, "tokens", "the limit of an encoder")
         return ids

@@ -24,6 +24,7 @@ from specviz.progress import Expect, ProgressCallback, ignore_progress, scale_pr
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
+from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.generation import DecodingPace, decode_speculatively, measure_pace
 from specviz.speed.measurement.machine import describe_measurement
@@ -90,6 +91,7 @@ def compare_methods(
         rows[key] = replace(rows[key], first=sample_first_token(remembering, own, draws, part))
         show(MethodComparison(settings, tuple(rows.values()), 0, **where))
     clock = Clock({key: partial(_write_text, pair, own) for key, own in under.items()}, warm_runs=0)
+    baseline = find_baseline(pair, settings, tuple(ids)) if "target" in under else None
     for number in range(1, runs + 1):
 
         def report_run(share: float, lap: int, key: str) -> None:
@@ -98,8 +100,10 @@ def compare_methods(
         clock.run_until(number, report_run)
         for key in under:
             ms = clock.compute_median(key, settings.max_new_tokens).convert(1e3, MS)
+            if key == "target" and baseline is not None:
+                ms = ms.convert(1.0 / baseline.factor, MS)
             rows[key] = replace(rows[key], **count_draft_tokens(clock.get_kept(key)), ms=ms)
-        found = MethodComparison(settings, tuple(rows.values()), number, **where)
+        found = MethodComparison(settings, tuple(rows.values()), number, baseline=baseline, **where)
         if number < runs:
             show(found)
     return found

@@ -45,7 +45,7 @@ from torch import Tensor
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance_prefix, build_first_prefix, step
 from specviz.decoding.methods import build_rule
-from specviz.errors import SettingsError
+from specviz.errors import Described, SettingsError, TooLongError
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.pair import EncoderDecoderPair
@@ -205,12 +205,12 @@ def tokenize_text(pair: LoadedPair, text: str, opening: int, length: int) -> Ids
     context = _find_context(pair)
     if context is not None and opening + length > context:
         raise SettingsError(
-            "opening and length", f"{opening} + {length}", f"at most {context} tokens together, the pair's context"
+            "opening and length", Described(f"{opening} + {length}"), f"at most {context} tokens together, the pair's context"
         )
     ids = tuple(pair.tokenizer.encode(text)) if text else ()
     if len(ids) < opening + length:
         wanted = f"at least {opening + length} tokens long: {opening} to start from and {length} to continue with"
-        raise SettingsError("text", f"{len(ids)} tokens", wanted)
+        raise SettingsError("text", Described(f"{len(ids)} tokens"), wanted)
     if len(set(ids)) == 1:
         raise SettingsError("text", pair.decode(ids[:1]), f"more than one token repeated (here {len(ids):,} times)")
     return ids
@@ -245,15 +245,14 @@ def encode_prompts(pair: LoadedPair, prompts: Sequence[str], length: int) -> lis
     """
     _refuse_encoders(pair)
     if len(prompts) < 2:
-        raise SettingsError("prompts", f"{len(prompts)} of them", "at least two: how much they differ is part of the answer")
+        raise SettingsError(
+            "prompts", Described(f"{len(prompts)} of them"), "at least two: how much they differ is part of the answer"
+        )
     context, found = _find_context(pair), [pair.encode(prompt) for prompt in prompts]
     for number, ids in enumerate(found, 1):
         if context is not None and len(ids) + length > context:
-            raise SettingsError(
-                f"prompt {number}",
-                f"{len(ids)} tokens",
-                f"at most {context - length} tokens long: {length} more follow, and the pair's context is {context}",
-            )
+            why = f"because {length} more follow and the pair's context is {context}"
+            raise TooLongError(f"prompt {number}", len(ids), context - length, "tokens", why)
     return found
 
 

@@ -72,6 +72,14 @@ class BatchSpeeds:
             *_compute_median_ratio(own[1 + self.gammas.index(gamma)], own[0], self._run_resamples), self.runs
         )
 
+    def interpolate_pass_cost(self, rows: int, gamma: int) -> float:
+        """The median cost of the same pass at any gamma: linear between the timed ones, and beyond the last two."""
+        gammas, costs = [0, *self.gammas], [1.0, *(self.estimate_cost(rows, one).value for one in self.gammas)]
+        if gamma > gammas[-1]:
+            slope = (costs[-1] - costs[-2]) / (gammas[-1] - gammas[-2])
+            return costs[-1] + slope * (gamma - gammas[-1])
+        return float(np.interp(gamma, gammas, costs))
+
     def round_cost(self, rows: int, gamma: int) -> float:
         """A whole round of every text, in passes over one token of each: medians."""
         own = self.seconds[self.rows.index(rows)]

@@ -11,8 +11,9 @@ from typing import Any
 
 from specviz.errors import SettingsError
 from specviz.proposers.trees.node_count import choose_node_count, is_sized_by_curve
-from specviz.records import Schema, build, load_toml, to_json_value
+from specviz.records import Schema, build, build_fields, load_toml, to_json_value
 from specviz.settings import Settings
+from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
 from specviz.speed.records.estimate import Estimate
 from specviz.trace import Trace
@@ -158,7 +159,10 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class MethodComparison:
-    """All rows. runs: how often each was timed; machine, models, date: what it was measured on, and when."""
+    """All rows. runs: how often each was timed; machine, models, date: what it was measured on, and when.
+
+    baseline: What the times of the row "target" are of; None: of this project's target-only loop, the fastest one measured.
+    """
 
     settings: Settings
     rows: tuple[MethodRow, ...]
@@ -166,6 +170,12 @@ class MethodComparison:
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
+    baseline: Baseline | None = None
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> MethodComparison:
+        """Records of earlier versions lack ``baseline``: they were timed where the loop is the fastest."""
+        return build_fields(cls, {"baseline": None} | record)
 
     def row(self, key: str) -> MethodRow | None:
         return next((row for row in self.rows if row.key == key), None)
@@ -185,7 +195,7 @@ class MethodComparison:
             else:
                 ms = _compute_ms(row, model, draft)
             rows.append(replace(row, ms=ms))
-        kept = {part.name: getattr(self, part.name) for part in fields(MethodComparison) if part.name != "rows"}
+        kept = {part.name: getattr(self, part.name) for part in fields(MethodComparison) if part.name not in ("rows", "baseline")}
         return ComputedComparison(**kept, rows=tuple(rows), cost_model=model)
 
 

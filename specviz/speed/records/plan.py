@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from specviz.errors import SettingsError
+from specviz.errors import Described, SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.records import Schema, build, build_fields, to_json_fields, to_json_value
 from specviz.settings import GAMMA_MAX, Settings
@@ -433,5 +433,5 @@ def parse_prompts(text: str, most: int) -> tuple[str, ...]:
     """The prompts of a text; empty lines are left out. Raises SettingsError for fewer than two, and for more than ``most``."""
     found = tuple(line for line in text.splitlines() if line.strip())
     if not 2 <= len(found) <= most:
-        raise SettingsError("prompts", f"{len(found):,} lines", f"2 to {most:,}, each on a line of its own")
+        raise SettingsError("prompts", Described(f"{len(found):,} lines"), f"2 to {most:,}, each on a line of its own")
     return found

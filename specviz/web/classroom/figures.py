@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from specviz.classroom.records import RACE_METHODS
 from specviz.classroom.tally import Calibration, RaceChoice, Votes
-from specviz.figures.charts import escape_label, shorten_label
+from specviz.figures.charts import escape_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.web.classroom.wall import MAX_CHOICES, MIN_BIN, count_predictions
@@ -45,10 +45,7 @@ def plot_calibration(calibration: Calibration, kind: str = "light") -> go.Figure
 
 def plot_votes(options: Sequence[Mapping[str, str]], votes: Votes, answer: int, kind: str = "light") -> go.Figure:
     """Votes before and after the discussion; the right answer is marked."""
-    names = [
-        f"{'✓ ' if place == answer else ''}{escape_label(shorten_label(option['name'], 44))}"
-        for place, option in enumerate(options)
-    ]
+    names = [f"{'✓ ' if place == answer else ''}{escape_label(option['name'])}" for place, option in enumerate(options)]
     rows = list(range(len(names)))[::-1]
     figure = go.Figure()
     for name, counts, shift, pattern in (

@@ -52,6 +52,11 @@ class TaskResult(ABC):
         """The result in words."""
 
     @property
+    def details(self) -> str:
+        """What a closer look tells, in smaller type; mostly nothing."""
+        return ""
+
+    @property
     @abstractmethod
     def is_exportable(self) -> bool:
         """Whether there is something to export, and nothing that students have yet to find out."""
@@ -67,7 +72,7 @@ class TaskResult(ABC):
 
     def build_class_payload(self) -> dict[str, Any]:
         """The class's result as phones draw it. Votes and truths stay hidden until they are shown."""
-        return {"answered": self.answered, "sentence": self.sentence}
+        return {"answered": self.answered, "sentence": " ".join(filter(None, (self.sentence, self.details)))}
 
     @abstractmethod
     def build_wall(self) -> WallContent: ...
@@ -96,10 +101,14 @@ class PredictionResult(TaskResult):
         if found is None or self.task.phase != "shown":
             return f"{self.answered:,} prediction{'' if self.answered == 1 else 's'} so far."
         p, q = format_probability(content["p"]), format_probability(content["q"])
-        return (
-            f"min(1, p/q) = min(1, {p}/{q}) = {content['chance']:.0%}. The class said {found.predicted:.0%} on average. "
-            f"Expected Brier score of what was said: {found.expected:.3f}; of min(1, p/q): {found.best:.3f}."
-        )
+        return f"min(1, p/q) = min(1, {p}/{q}) = {content['chance']:.0%}. The class said {found.predicted:.0%} on average."
+
+    @property
+    def details(self) -> str:
+        found = self.calibration
+        if found is None or self.task.phase != "shown":
+            return ""
+        return f"Expected Brier score of what was said: {found.expected:.3f}; of min(1, p/q): {found.best:.3f}."
 
     @property
     def is_exportable(self) -> bool:
@@ -110,7 +119,7 @@ class PredictionResult(TaskResult):
 
     def build_wall(self) -> WallContent:
         if self.room is not None:
-            return WallContent((wall.draw_calibration(self.room),), self.sentence, TEXTS["brier"])
+            return WallContent((wall.draw_calibration(self.room),), self.sentence, f"{self.details} {TEXTS['brier']}")
         content = self.task.content
         charts = wall.draw_text(content["text"][-WALL_CHARACTERS:], content["token"]), wall.draw_situation(content)
         return WallContent(charts, self.sentence, TEXTS["predict_question"])
@@ -202,10 +211,16 @@ class VoteResult(TaskResult):
             when = "First vote" if self.task.phase == "before" else "Talk about it, then vote again"
             return f"{when}: {self.answered:,} vote{'' if self.answered == 1 else 's'} so far."
         votes, right = self.votes, self.task.content["answer"]
-        before, after = (f"{counts[right]:,} of {sum(counts):,}" for counts in (votes.before, votes.after))
-        moved = "1 student changed their mind." if votes.moved == 1 else f"{votes.moved:,} students changed their minds."
         option = self.task.content["options"][right]
-        return f"It is: {option['name']}. {option['wrong']} Right before the discussion: {before}; after it: {after}. {moved}"
+        said = f"It is: {option['name']}. {option['wrong']}"
+        rounds = (("before the discussion", votes.before), ("after it", votes.after))
+        counts = [f"{when}: {found[right]:,} of {sum(found):,}" for when, found in rounds if sum(found)]
+        if not counts:
+            return f"{said} Nobody voted."
+        if len(counts) < len(rounds):
+            return f"{said} Right {counts[0]}. There was one vote only."
+        moved = "1 student changed their mind." if votes.moved == 1 else f"{votes.moved:,} students changed their minds."
+        return f"{said} Right {'; '.join(counts)}. {moved}"
 
     @property
     def is_exportable(self) -> bool:
@@ -259,7 +274,11 @@ class RaceResult(TaskResult):
     def sentence(self) -> str:
         if not self.race.choices:
             return "No text has been written yet."
-        best = self.race.choices[0]
+        best, *others = self.race.choices
+        tied = [best, *(one for one in others if f"{one.per_pass:.2f}" == f"{best.per_pass:.2f}")]
+        if len(tied) > 1:
+            names = [f"{RACE_METHODS[one.method]} with gamma {one.gamma}" for one in tied]
+            return f"Tied{' so far' if self.task.accepts_answers else ''}: {', '.join(names[:-1])} and {names[-1]}, {best.per_pass:.2f} tokens per target pass each."
         return (
             f"{'Ahead' if self.task.accepts_answers else 'Winner'}: {RACE_METHODS[best.method]} with gamma {best.gamma}, "
             f"{best.per_pass:.2f} tokens per target pass, {best.wasted:.1f} draft tokens of each pass wasted."

@@ -28,6 +28,7 @@ from specviz.jobs.queue import Ticket
 from specviz.web.classroom import payload, student_page
 from specviz.web.classroom.host import NO_TASK, PAGE, ClassroomHost, RoomSession, SampleRequest, open_host
 from specviz.web.classroom.work import prepare_task
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.hosting.limits import ActionRateLimiter
 from specviz.web.jobs.server_queue import get_server_queue
 
@@ -74,7 +75,7 @@ def make_route(path: str, answer: Answer, method: str = "POST") -> Route:
         except (BusyError, StoreError) as error:
             return _build_refusal(str(error), 503, RETRY_AFTER)
         except SpecvizError as error:
-            return _build_refusal(str(error), 400)
+            return _build_refusal(explain_error(error), 400)
         except ClientDisconnect:
             return Response(status_code=400)
 

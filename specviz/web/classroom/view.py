@@ -27,10 +27,11 @@ from specviz.web.classroom.words import MINUTES, TASKS, TEXTS, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_notes
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
-from specviz.web.common.page_head import show_page_head
+from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.jobs import cache
 from specviz.web.sampling.state import load_recorded_samples
 
@@ -53,7 +54,7 @@ def show_page() -> None:
         else:
             show_room(desk, room)
     except StoreError as error:
-        show_notes([str(error)], "classroom-notes-store")
+        show_notes([explain_error(error)], "classroom-notes-store")
 
 
 def show_other_replica(query: dict[str, str]) -> bool:
@@ -74,6 +75,7 @@ def _find_root() -> str:
 # A new room ------------------------------------------------------------------------------------------------------------------
 
 
+@end_with_row("classroom")
 def show_new_room(desk: DeskState) -> None:
     """Draw the fields of a new room beside an example of what a class makes."""
     if desk.question.teacher_code:  # deleted meanwhile
@@ -90,7 +92,7 @@ def show_new_room(desk: DeskState) -> None:
             try:
                 desk.open_room()
             except SpecvizError as error:
-                desk.notes = [str(error)]
+                desk.notes = [explain_error(error)]
             st.rerun()
         st.caption(TEXTS["open"])
         show_notes(desk.notices, "classroom-notes-live")
@@ -125,9 +127,9 @@ def show_example_samples(kind: str) -> None:
 def load_example() -> tuple[CellShares | None, str]:
     """The recorded shares, the same object each time, and where they are from; None without the file."""
     known = load_recorded_samples()
-    if known is None:
+    record = known and known.find_bug("R5")
+    if not record:
         return None, ""
-    record = known.mistakes
     assert record.result.arms is not None
     shares = record.result.arms[0]  # of the right rule
     pair, prompt = pairs.name_pair(record.settings.pair), record.settings.prompt
@@ -152,7 +154,7 @@ def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
     try:
         lesson = lesson if problems else Lesson(replace(settings, max_new_tokens=tokens))
     except SettingsError as error:
-        problems = [str(error)]
+        problems = [explain_error(error)]
     show_notes(problems, place=top)
     return lesson, problems
 
@@ -212,7 +214,7 @@ def steer(desk: DeskState, change: Callable[..., Any], *arguments: Any) -> None:
     try:
         change(*arguments)
     except SpecvizError as error:
-        desk.notes = [str(error)]
+        desk.notes = [explain_error(error)]
 
 
 def show_task(desk: DeskState, room_session: RoomSession, room: Room, task: Assignment | None) -> None:

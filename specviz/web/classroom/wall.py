@@ -22,6 +22,7 @@ POSITIONS = 20  # on an axis of probabilities, at which predictions are drawn to
 MIN_BIN = 5  # predictions of a tenth whose outcomes are drawn
 TICK_STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # between ticks of an axis of shares
 MAX_TICKS = 6  # of an axis
+MIN_ROW, MAX_ROW, FULL_HEIGHT = 43, 150, 560  # of the bars of a row, and of all rows, in --u
 MAX_DOT = 64  # size of the largest dot, in --u
 
 
@@ -73,11 +74,11 @@ def draw_situation(content: Mapping[str, Any]) -> str:
         (shorten_label(row["token"], MAX_NAME),
          "".join(_build_bar(f"{name} {side}", 0.0, row[letter] / end)
                  + (_build_value(side, row[letter] / end, f"{letter} = {format_probability(row[letter])}") if row["token"] == content["token"] else "")
-                 for name, side, letter in (("draft", "upper", "q"), ("target", "lower", "p"))),
+                 for name, side, letter in (("target", "upper", "p"), ("draft", "lower", "q"))),
          row["token"] == content["token"])
         for row in content["bars"]
     ]  # fmt: skip
-    key = _build_key(("draft", "draft q"), ("target", "target p"))
+    key = _build_key(("target", "target p"), ("draft", "draft q"))
     return _build_chart(
         f"Both distributions of the next token. Of the draft token: q = {format_probability(content['q'])}, p = {format_probability(content['p'])}.",
         key + _build_rows(rows, "two"),
@@ -113,7 +114,7 @@ def draw_votes(options: Sequence[Mapping[str, str]], votes: Votes, answer: int) 
     """Votes before and after the discussion; the right answer is marked."""
     end = 1.12 * max(1, *votes.before, *votes.after)
     rows = [
-        (f"{'✓ ' if place == answer else ''}{shorten_label(option['name'], 2 * MAX_NAME)}",
+        (f"{'✓ ' if place == answer else ''}{option['name']}",
          "".join(_build_bar(f"{name} {side}", 0.0, counts[place] / end) + _build_value(side, counts[place] / end, f"{counts[place]}")
                  for name, side, counts in (("before", "upper", votes.before), ("after", "lower", votes.after))),
          place == answer)
@@ -153,12 +154,15 @@ def _build_key(*entries: tuple[str, str]) -> str:
 
 
 def _build_rows(rows: Iterable[tuple], kind: str = "") -> str:
-    """(name, bars) or (name, bars, whether the name is marked) each."""
+    """(name, bars) or (name, bars, whether the name is marked) each. Few rows are taller, so that they fill the wall."""
+    rows = list(rows)
+    least = MIN_ROW * (2 if "two" in kind else 1)
+    height = min(MAX_ROW, max(least, FULL_HEIGHT / max(1, len(rows))))
     made = "".join(
         f'<div class="row"><span class="name{" asked" if marked and marked[0] else ""}">{escape(name)}</span><span class="track">{bars}</span></div>'
         for name, bars, *marked in rows
     )
-    return f'<div class="wall-rows {kind}">{made}</div>'
+    return f'<div class="wall-rows {kind}" style="--row:{height:.0f}">{made}</div>'
 
 
 def _build_axis(ticks: Iterable[tuple[float, str]], title: str) -> str:

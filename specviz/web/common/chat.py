@@ -6,6 +6,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.web.common.elements import show_notes
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.page_state import PageState
 from specviz.web.hosting.limits import check_text
 from specviz.web.jobs import cache
@@ -29,7 +30,7 @@ def show_chat_field(state: PageState) -> None:
         try:
             state.fill_prompt(check_text("prompt", apply_template(tokenizer, parse_messages(chat))))
         except SpecvizError as error:
-            show_notes([str(error)], f"{name}-notes-chat")
+            show_notes([explain_error(error)], f"{name}-notes-chat")
             return
         st.rerun()
     st.caption(ABOUT)

@@ -10,6 +10,7 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.settings import SETTINGS, SWITCH_OFF, Settings
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.hosting.limits import check_text
 
 WIDE = 64  # characters that a field for a number takes
@@ -80,7 +81,7 @@ def read_fields(raw: Mapping[str, str | int | None], base: Settings) -> tuple[Se
         try:
             settings = replace(settings, **{name: _read_field(name, raw[name])})
         except SettingsError as error:
-            problems.append(str(error))
+            problems.append(explain_error(error))
     return settings, problems
 
 

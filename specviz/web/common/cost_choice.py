@@ -39,11 +39,6 @@ def apply_costs(result: Result, name: str, *more: object) -> Result:
     return result if model is None else draw_cached(type(result).with_cost_model, result, model, *more)
 
 
-def describe_cost_model(model: CostModel) -> str:
-    """Where another machine's costs come from."""
-    return f"Costs of {model.title}: {model.machine}, {model.date}; {model.conditions}."
-
-
 def describe_costs(model: CostModel | None) -> dict[str, Any]:
     """Field of a manifest: whose costs count, with all their numbers; nothing where the result was measured as a whole."""
     return {"costs": to_json_value(model)} if model else {}

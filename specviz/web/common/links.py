@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from specviz.errors import SettingsError
 from specviz.settings import OLD_NAMES, SETTINGS, Settings
+from specviz.web.common.error_sentences import explain_left_out, name_setting
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.limits import check_text
 from specviz.web.hosting.options import load_options
@@ -37,6 +38,7 @@ KEYS = {  # of links: a run's settings, and what single pages have besides
         "tab",
         "alpha",
         "c",
+        "texts",
         "costs",
         "question",
         "present",
@@ -62,10 +64,12 @@ def read_link(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[
         check_text("prompt", settings.prompt)
     except SettingsError as error:
         settings = replace(settings, prompt=Settings().prompt)
-        said.append(f"The link's prompt was left out: {error}")
+        said.append(explain_left_out(error))
     for name, asked in taken.items():
         if asked != (own := getattr(settings, name)):
-            said.append(f"The link's {name} was left out: it asks for {asked[:60]!r}, and this server uses {own!r} for everyone.")
+            said.append(
+                f"The link's {name_setting(name)} was left out: it asks for {asked[:60]!r}, and this server uses {own!r} for everyone."
+            )
     return settings, said
 
 
@@ -121,5 +125,5 @@ def read_values(
         try:
             question = put[name](question, query[name])
         except SettingsError as error:
-            said.append(f"The link's {name} was left out: {error}")
+            said.append(explain_left_out(error, name))
     return question, said

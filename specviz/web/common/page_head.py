@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from html import escape
+from typing import ParamSpec
 
 import streamlit as st
 
 from specviz.figures.pages_and_glossary import PAGES, define_term
 from specviz.web.pair_picker import panel
+
+P = ParamSpec("P")
 
 
 def build_terms_panel(page: str) -> str:
@@ -17,14 +22,28 @@ def build_terms_panel(page: str) -> str:
 
 
 def show_page_head(page: str, lede: str) -> None:
-    """Show a page's title, what it asks, and the row below them."""
+    """Show a page's title and what it asks."""
     with st.container(key=f"{page}-head"):
         st.markdown(f"# {PAGES[page].title}\n{lede}")
-    show_head_row(page)
+
+
+def end_with_row(page: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Decorator of the function that draws a page: the row of ``show_head_row`` stands at its end."""
+
+    def decorate(show: Callable[P, None]) -> Callable[P, None]:
+        @wraps(show)
+        def show_with_row(*arguments: P.args, **named: P.kwargs) -> None:
+            panel.open_state()  # it reads the pair of the address, which the page may write anew
+            show(*arguments, **named)
+            show_head_row(page)
+
+        return show_with_row
+
+    return decorate
 
 
 def show_head_row(page: str) -> None:
-    """Show one row with the pair of models in force and the page's terms; the progress of a check or a download stands below it."""
+    """Show one quiet row with the pair of models in force and the page's terms; the progress of a check or a download stands below it."""
     with st.container(key=f"terms-{page}", horizontal=True, gap="medium", vertical_alignment="center"):
         panel.show_pair_panel(page)
         with st.popover("Terms", type="tertiary", key=f"definitions-{page}"):

@@ -15,6 +15,7 @@ from typing import Any
 
 from specviz.errors import CancelledError, SpecvizError
 from specviz.jobs.queue import FairQueue, Ticket
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.jobs.server_queue import get_server_queue
 
 A_LOOK = 0.01  # seconds between two looks at work that is waited for
@@ -137,7 +138,7 @@ class PageState:
             try:
                 self.ticket = self.queue.submit(lambda ticket: work(self, ticket, *arguments), self.visitor, self.page)
             except SpecvizError as error:
-                self.notes = [str(error)]
+                self.notes = [explain_error(error)]
 
     def store(self, ticket: Ticket, **found: Any) -> None:
         """Set attributes to results of a job. Raises CancelledError if the question was replaced. After a click on Stop results stay."""

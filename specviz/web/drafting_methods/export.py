@@ -13,7 +13,7 @@ from specviz.export.package import ExportOffer, Package, Picture, list_interval,
 from specviz.models.pairs.names import format_options
 from specviz.speed.records.methods import ComputedComparison, MethodComparison, dump_comparisons
 from specviz.speed.records.plan import SpeedPlan
-from specviz.web.common.cost_choice import describe_cost_model, describe_costs
+from specviz.web.common.cost_choice import describe_costs
 from specviz.web.drafting_methods import block_gain, rule_matrix, words
 from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods.state import MethodsState, load_block_gain, load_matrix
@@ -79,7 +79,7 @@ def build_drafting_methods_package(
     where, pictures = describe_conditions(comparison.settings, comparison.models), {}
     sentences = (
         words.describe_comparison(comparison),
-        describe_cost_model(comparison.cost_model)
+        comparison.cost_model.describe()
         if isinstance(comparison, ComputedComparison)
         else words.describe_sample_size(comparison),
         words.describe_positions(comparison),

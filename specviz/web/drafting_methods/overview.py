@@ -72,7 +72,7 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
         "rows": rows,
         "ticks": ticks,
         "unit": 1.0 / end,
-        "key": f"{TEXTS['drawings']} {TEXTS['ranks']}",
+        "key": TEXTS["drawings"],
         "marks": marks,
         "size": [132, 44],
     }

@@ -15,7 +15,7 @@ from specviz.web.common.controls import Form
 from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import escape_markdown
-from specviz.web.common.page_head import show_page_head
+from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, rule_matrix, words, work
@@ -23,13 +23,13 @@ from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods.overview import TEXTS, build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix
 from specviz.web.drafting_methods.tree import build_tree
-from specviz.web.speed.state import load_recorded_plans as recorded_plans
 
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 OVERVIEW = "drafting_methods-overview"
 _overview, _tree = Component("drafting_methods/chart"), Component("drafting_methods/tree")
 
 
+@end_with_row("drafting_methods")
 def show_page() -> None:
     """Draw the page."""
     state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
@@ -43,6 +43,7 @@ def show_page() -> None:
     costs = Form("drafting_methods", state.turn, {}).choice(
         choice, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
     )
+    choice.container(key="drafting_methods-ranks").caption(TEXTS["ranks"])
     question = replace(question, row=read_chosen_method() or question.row, costs=costs)
     run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
     measurement_page.show_controls("drafting_methods", state, question, problems, export.build_offer, *run)
@@ -67,21 +68,21 @@ def read_chosen_method() -> str | None:
 
 
 def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
-    """The verdict, the methods as one chart, and where its numbers come from. measured: the same with the times of its own machine."""
+    """The methods as one chart, the verdict, and where its numbers come from. measured: the same with the times of its own machine."""
+    data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row}
+    _overview.draw(OVERVIEW, data, row=None)
     place = st.container(key="drafting_methods-said")
     place.markdown(escape_markdown(words.describe_comparison(comparison)))
     if isinstance(comparison, ComputedComparison):
         more = words.explain_large_trees(comparison, measured)
     else:
-        plans = () if state.has_own_result or state.partial_result else recorded_plans().values()
-        more = words.describe_sample_size(comparison, plans)
+        more = words.describe_sample_size(comparison)
     place.caption(escape_markdown(more))
-    data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
-    _overview.draw(OVERVIEW, data, row=None)
     show_notes(
         [
             describe_measurement(state, comparison),
-            *([cost_choice.describe_cost_model(comparison.cost_model)] if isinstance(comparison, ComputedComparison) else []),
+            *([comparison.baseline.in_words] if comparison.baseline else []),
+            *([comparison.cost_model.describe()] if isinstance(comparison, ComputedComparison) else []),
             *filter(None, [describe_draftable(comparison.models)]),
         ],
         "drafting_methods-notes-from",

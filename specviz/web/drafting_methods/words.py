@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from specviz.evidence.results import REST, label_cell
 from specviz.figures.numbers import format_probability
 from specviz.proposers.trees.node_count import NodeCountCurve
 from specviz.records import load_toml
-from specviz.settings import SAMPLING_FIELDS, Settings
+from specviz.settings import Settings
+from specviz.speed.records import headline
 from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import ComputedComparison, FirstToken, MethodComparison, MethodRow
-from specviz.speed.records.plan import SpeedPlan
 
 SENTENCES = load_toml("texts/drafting_methods")["sentences"]
 FEW = 3  # methods that a sentence names
@@ -158,28 +156,16 @@ def _describe_speeds(comparison: MethodComparison) -> str:
     return said
 
 
-def describe_sample_size(comparison: MethodComparison, plans: Iterable[SpeedPlan] = ()) -> str:
-    """How little was timed here, and what How fast? found on more texts for the same pair and distribution; empty before anything was timed.
-
-    plans  those recorded for that page
-    """
+def describe_sample_size(comparison: MethodComparison) -> str:
+    """How little was timed here, and what ``bench`` measured for the same pair and temperature; empty before anything was timed."""
     if not comparison.runs:
         return ""
-    gamma = comparison.settings.gamma
-    said = f"{comparison.runs} run{'s' * (comparison.runs != 1)} of {comparison.settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
-    larger = next((plan for plan in plans if _has_same_distribution(plan.settings, comparison.settings)), None)
-    timed = {row.gamma: row.factor for row in larger.checked if row.factor is not None} if larger is not None else {}
-    if larger is None or gamma not in timed:
+    settings, gamma = comparison.settings, comparison.settings.gamma
+    said = f"{comparison.runs} run{'s' * (comparison.runs != 1)} of {settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
+    heat = f"{settings.temperature:g}"
+    if settings.pair != headline.PAIR or settings.cuts or heat not in headline.FACTORS:
         return said
-    best = max(timed, key=lambda other: timed[other].value)
-    said += f" *How fast?* timed the draft model on {larger.openings} texts of {larger.length} tokens: {format_estimate(timed[gamma])} with gamma {gamma}"
-    return f"{said}, {format_estimate(timed[best])} with gamma {best}." if best != gamma else f"{said}."
-
-
-def _has_same_distribution(plan: Settings, one: Settings) -> bool:
-    """Whether a plan is of the draft model under a comparison's own pair and distribution."""
-    same = all(getattr(plan, name) == getattr(one, name) for name in ("pair", *SAMPLING_FIELDS))
-    return same and plan.proposer == "draft"
+    return f"{said} The speed of this pair, from more runs: {headline.format_headline(heat)} times with the draft model. {headline.describe_headline_origin()}"
 
 
 def is_certain(first_token: FirstToken) -> bool:

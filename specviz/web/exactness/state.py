@@ -10,6 +10,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.recorded_samples import DecoderSamplesRecord, has_same_samples
 from specviz.evidence.results import DECODERS, SIZES, ExactnessResult
 from specviz.settings import Settings
+from specviz.web.common.error_sentences import explain_error, explain_left_out, name_setting
 from specviz.web.common.links import read_link, read_prompt
 from specviz.web.common.page_state import Work
 from specviz.web.common.pairs import resolve_pair
@@ -75,13 +76,13 @@ class ExactnessQuestion:
         said += unknown
         if settings.max_new_tokens not in LENGTHS:
             said.append(
-                f"The link's max-new-tokens was left out: it must be from 1 to {LENGTHS[-1]} on this page, got {settings.max_new_tokens}."
+                f"The link's {name_setting('max_new_tokens')} was left out: it must be from 1 to {LENGTHS[-1]} on this page, got {settings.max_new_tokens}."
             )
             settings = replace(settings, max_new_tokens=LENGTH)
         try:
             return cls(settings, query.get("source", "speculative")), said
         except SettingsError as error:
-            return cls(settings), [*said, f"The link's source was left out: {error}"]
+            return cls(settings), [*said, explain_left_out(error)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class ExactnessState(SamplingState):
             asked = ServerRequest(url.strip(), model.strip(), samples.replace(",", "").replace(" ", ""))
             self.submit(audit, asked)
         except SpecvizError as error:
-            self.notes = [str(error)]
+            self.notes = [explain_error(error)]
 
     def request_samples(self, count: object, draw: Work) -> None:
         """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes."""
@@ -178,7 +179,7 @@ class ExactnessState(SamplingState):
                 raise SpecvizError(f"The plan ends at {self.question.max_samples:,} samples. Choose another seed to begin again.")
             self.submit(draw, min(number, left))
         except SpecvizError as error:
-            self.notes = [str(error)]
+            self.notes = [explain_error(error)]
 
 
 def read_question(question: ExactnessQuestion, raw: Mapping[str, Any], read: Callable) -> tuple[ExactnessQuestion, list[str]]:
@@ -194,4 +195,4 @@ def read_question(question: ExactnessQuestion, raw: Mapping[str, Any], read: Cal
             else (ExactnessQuestion(replace(settings, max_new_tokens=raw["max_new_tokens"]), raw["source"]), [])
         )
     except SettingsError as error:
-        return question, [str(error)]
+        return question, [explain_error(error)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -12,12 +12,14 @@ from specviz.evidence import results
 from specviz.evidence.results import SEED_SAMPLES, SEEDS
 from specviz.figures import cell_shares
 from specviz.web.common import elements, export_fold, session
+from specviz.web.common.component import Component
 from specviz.web.common.controls import WIDE, Form, fill_fields, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_tables
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
-from specviz.web.common.page_head import show_page_head
+from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.exactness import export, words, work
+from specviz.web.exactness.payload import build_histogram
 from specviz.web.exactness.state import (
     FILE,
     LENGTHS,
@@ -37,15 +39,16 @@ from specviz.web.sampling.words import RULE, count_samples, describe_conditions,
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
+_histogram = Component("exactness")
 
 
+@end_with_row("exactness")
 def show_page() -> None:
     """Draw the page Is it exact?"""
     state = session.open_state("exactness", session.make_opener(ExactnessState, ExactnessQuestion))
     show_page_head("exactness", words.TEXTS["lede"])
-    answer, drawings, asked = st.container(key="exactness-top"), st.container(key="exactness-drawings"), st.container()
-    with asked:
-        place, question, problems = show_fields(state)
+    place, question, problems = show_fields(state)
+    drawings = st.container(key="exactness-drawings")
     state.choose(question)
     show_notes(problems, "exactness-notes-fields")
     if question.source == FILE:
@@ -67,16 +70,12 @@ def show_page() -> None:
         session.show_progress("exactness")
     show_notes(state.notices, "exactness-notes-live")
     show_notes(state.shown_result.notes, "exactness-notes-distribution")
-    with answer:
-        said = words.build_verdict(state)
-        elements.show_verdict("exactness", said.mark, said.words, said.details)
-    show_notes(describe_origin(state), "exactness-notes-from")
     if state.shown_result.arms is None:
         drawings.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     with drawings:
-        _show_pictures(state, session.get_theme())
-    show_texts(state)
+        _show_histogram(state)
+    show_control(state, session.get_theme())
     show_seed_runs(state, session.get_theme(), many)
     _show_folds(state)
 
@@ -85,7 +84,7 @@ def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str
     """What is tested in sight, the others folded: the place beside it, the question they ask, and sentences where one cannot be used."""
     asked = state.question
     form = Form("exactness", state.turn, fill_fields(asked.settings))
-    source, place = st.columns([3, 7], vertical_alignment="bottom")
+    place, source = st.columns([8, 3], vertical_alignment="bottom")
     form.raw["source"] = source.selectbox(
         "What to test",
         list_sources(),
@@ -147,58 +146,62 @@ def read_uploads(state: ExactnessState) -> list[SampleUpload]:
 
 
 def show_buttons(state: ExactnessState, place: Any) -> None:
-    """The buttons that draw, with the settings under which they do."""
-    n = state.result.n
+    """The buttons that draw."""
     with place, st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
-        st.markdown("Draw samples:", width="content")
         for count, name in STEPS.items():
-            _show_draw_button(st, state, count, name)
-        st.caption(
-            " · ".join(
-                filter(
-                    None,
-                    (
-                        describe_conditions(state.question.settings),
-                        f"{count_samples(n)} so far" if n and not state.is_busy else "",
-                    ),
-                )
-            )
-        )
+            kind = "primary" if count == max(STEPS) else "secondary"
+            _show_draw_button(st, state, count, f"Draw {name} samples", kind)
 
 
-def _show_draw_button(place: Any, state: ExactnessState, count: int, name: str) -> None:
+def _show_draw_button(
+    place: Any, state: ExactnessState, count: int, name: str, kind: Literal["primary", "secondary"] = "secondary"
+) -> None:
     n, most = state.result.n, state.question.max_samples
     hint = "This decoder writes one text at a time and would need hours." if count > most else None
-    if place.button(name, key=f"exactness-draw-{count}", disabled=state.is_busy or n >= most or count > most, help=hint):
+    if place.button(
+        name, key=f"exactness-draw-{count}", disabled=state.is_busy or n >= most or count > most, help=hint, type=kind
+    ):
         state.request_samples(count, work.draw_samples)
         st.rerun()
 
 
-def _show_pictures(state: ExactnessState, kind: str) -> None:
+def _show_histogram(state: ExactnessState) -> None:
+    """The histogram that fills, and the verdict beside it."""
     result = state.shown_result
-    end = cell_shares.compute_rows_end(*result.arms)
-    asked = state.question.settings
-    tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
-    typed = escape_markdown(f"The next {tokens} after “{shorten_prompt(asked.prompt)}”", ALL_SIGNS)
-    st.container(key="exactness-prompt").caption(typed)
-    for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
-        with column:
-            st.container(key=f"exactness-name-{arm}").markdown(f"{shown.name}{', the control: no draft' * (arm == 1)}")
-            show_figure(
-                draw_cached(cell_shares.plot_cells, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False
-            )
-    with st.container(key="exactness-said"):
-        st.markdown(words.describe_bars(result))
+    left, right = st.columns([8, 5], gap="large")
+    with left:
+        name, typed = result.arms[0].name, shorten_prompt(state.question.settings.prompt)
+        tokens = "token" if state.question.settings.max_new_tokens == 1 else f"{state.question.settings.max_new_tokens} tokens"
+        heading = escape_markdown(f"{name}: the next {tokens} after “{typed}”", ALL_SIGNS)
+        st.container(key="exactness-name-0").markdown(heading)
+        _histogram.draw("exactness-histogram", {"payload": draw_cached(build_histogram, result)})
+    with right:
+        said = words.build_verdict(state)
+        elements.show_verdict("exactness", said.mark, said.words, said.details)
 
 
-def show_texts(state: ExactnessState) -> None:
-    """The latest sample of each."""
+def show_control(state: ExactnessState, kind: str) -> None:
+    """Target-only sampling, the control, and the latest sample of each decoder."""
     result = state.shown_result
-    if result.texts:
-        st.markdown(words.describe_latest_sample(result))
-        for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
-            column.caption(shown.name)
-            column.container(key=f"exactness-text-{arm}").text(words.join_prompt_and_text(state.question, result.texts[1 + arm]))
+    control = result.arms[1]
+    left, right = st.columns([8, 5], gap="large")
+    with left:
+        st.container(key="exactness-name-1").markdown(f"{control.name}, the control: no draft")
+        end = cell_shares.compute_rows_end(*result.arms)
+        show_figure(draw_cached(cell_shares.plot_cells, control, end, kind), "exactness", "1", control.conclusion, sentence=False)
+    with right:
+        show_notes(describe_origin(state), "exactness-notes-from")
+        n = state.result.n
+        conditions = describe_conditions(state.question.settings)
+        st.container(key="exactness-conditions").caption(
+            " · ".join([conditions, *([f"{count_samples(n)} so far"] if n and not state.is_busy else [])])
+        )
+        st.container(key="exactness-said").markdown(words.describe_bars(result))
+        if result.texts:
+            st.markdown(words.describe_latest_sample(result))
+            for arm, shown in enumerate(result.arms):
+                st.caption(shown.name)
+                st.container(key=f"exactness-text-{arm}").text(words.join_prompt_and_text(state.question, result.texts[1 + arm]))
 
 
 def show_seed_runs(state: ExactnessState, kind: str, many: bool) -> None:

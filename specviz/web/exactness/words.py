@@ -9,7 +9,7 @@ from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessR
 from specviz.export.manifest import build_drafting_options
 from specviz.records import load_toml
 from specviz.settings import SAMPLING_FIELDS, Settings
-from specviz.statistics.finding import format_p_for_table
+from specviz.statistics.finding import format_p_for_table, tested_nothing
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 from specviz.web.sampling.words import (
     PageVerdict,
@@ -56,7 +56,7 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
             f"{who}. {describe_detectable(found)} {announce_next_test(state)}",
         )
     unreached = describe_unreached(found.exercised, state.question.source == "target")
-    seen = " ".join([f"{who}: {samples}, no difference seen. {describe_detectable(found)}", *unreached])
+    seen = " ".join([describe_detectable(found), *unreached])
     return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen)
 
 
@@ -172,7 +172,8 @@ def describe_files(report: Mapping[str, Any]) -> str:
 def build_report_tests_table(report: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every test of a report as a row."""
     return [
-        {"test": test["name"], "p-value": format_p_for_table(test['p_value']), "corrected": format_p_for_table(test['adjusted_p']),
+        {"test": test["name"], "p-value": "tested nothing" if tested_nothing(test) else format_p_for_table(test['p_value']),
+         "corrected": "" if tested_nothing(test) else format_p_for_table(test['adjusted_p']),
          "detects a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
         for test in report["tests"]
     ]  # fmt: skip

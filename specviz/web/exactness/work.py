@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import EvidenceError
-from specviz.evidence.results import SEED_SAMPLES, SEEDS, SIZES, ExactnessResult, SeedPValues, find_latest_difference
+from specviz.evidence.bugs.comparison import POINTS
+from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, FillStep, SeedPValues, find_latest_difference
 from specviz.export.manifest import build_sampling_options, find_drafting_changes
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import format_options
@@ -82,9 +83,12 @@ def draw_samples(state: ExactnessState, ticket: Ticket, count: int) -> None:
 
     def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
         through = len(arms[0]) if source != "assisted" and modes[0] == ENGINE else 0
-        return {"texts": find_latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
+        found = {"texts": find_latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
+        if bench.n in POINTS:
+            found["steps"] = (*result.steps, FillStep.from_shares(bench.session.report()[0]))
+        return found
 
-    sampling.draw_in_shards(state, ticket, count, most, SIZES, draw_both, more)
+    sampling.draw_in_shards(state, ticket, count, most, POINTS, draw_both, more)
 
 
 def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 
-from specviz.errors import SettingsError, SpecvizError
+from specviz.errors import SpecvizError, TooLongError
 from specviz.web.hosting.options import load_options
 
 REMEMBERED = 5000  # visitors whose samples are counted; the one who asked longest ago is forgotten first
@@ -22,10 +22,10 @@ LEAST = 20  # a grant is at least this part of a minute's samples, or whatever i
 
 
 def check_text(name: str, text: str) -> str:
-    """Return a text for the setting ``name``. Raises SettingsError if it has more bytes than this server takes."""
+    """Return a text for the setting ``name``. Raises TooLongError if it has more bytes than this server takes."""
     most, size = load_options().prompt_bytes, len(text.encode("utf-8", "surrogatepass"))
     if most and size > most:
-        raise SettingsError(name, f"{size:,} bytes", f"at most {most:,} bytes on this server")
+        raise TooLongError(name, size, most, "bytes", "the limit of this server")
     return text
 
 

@@ -12,12 +12,13 @@ from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
 from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
+from specviz.web.common.error_sentences import explain_left_out
 from specviz.web.common.links import read_link
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
 HIDDEN = "hidden"
-FIRST = "R5"  # default: the most common bug
+GAME_SAMPLES = SIZES[0]  # with which the game opens: as many as its first test needs
 GUESSES = ("A", "B", "neither")
 GAME = {
     **{name: SETTINGS[name].default for name in SAMPLING_FIELDS},
@@ -36,7 +37,7 @@ class BugQuestion:
     """What is tried: text, seed and pair of a visitor, everything else the mistake's own. Raises SettingsError."""
 
     settings: Settings
-    mistake: str = FIRST
+    mistake: str = HIDDEN
 
     def __post_init__(self) -> None:
         if self.mistake != HIDDEN and self.mistake not in PUBLISHED_BUGS:
@@ -102,9 +103,9 @@ class BugQuestion:
         if others := sorted({*GAME, "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:
-            return cls(settings, query.get("mistake", FIRST)), said
+            return cls(settings, query.get("mistake", HIDDEN)), said
         except SettingsError as error:
-            return cls(settings), [*said, f"The link's mistake was left out: {error}"]
+            return cls(settings), [*said, explain_left_out(error)]
 
 
 class BugState(SamplingState):
@@ -115,9 +116,13 @@ class BugState(SamplingState):
     def load_recorded(self) -> BugSamplesRecord | None:
         if (records := load_recorded_samples()) is None:
             return None
-        record = records.mistakes
-        is_same = self.question.mistake == record.mistake and has_same_samples(self.question.settings, record.settings)
-        return record if is_same else None
+        record = records.find_bug(self.question.mistake)
+        return record if record is not None and has_same_samples(self.question.settings, record.settings) else None
+
+    @property
+    def next_test(self) -> int | None:
+        """Samples at the next test. The samples of a game's own go on where the recorded ones end: the seed makes them the same."""
+        return self.find_test_after((self.shown_result if self.question.is_hidden else self.result).n)
 
     def reset_findings(self) -> None:
         super().reset_findings()
@@ -142,4 +147,4 @@ class BugState(SamplingState):
     def record_guess(self, guess: str | None) -> None:
         """The first guess counts."""
         if self.guess is None and guess and guess in GUESSES:
-            self.guess, self.guessed_at = guess, self.result.n
+            self.guess, self.guessed_at = guess, self.shown_result.n

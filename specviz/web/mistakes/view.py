@@ -12,52 +12,55 @@ from specviz.evidence.bugs import comparison
 from specviz.web.common import elements, export_fold, session
 from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_tables
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
-from specviz.web.common.page_head import show_page_head
+from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.mistakes import export, figures, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, BugQuestion, BugState
-from specviz.web.sampling.words import RULE, build_verify_command, describe_conditions, describe_origin, describe_prompt
+from specviz.web.sampling.words import RULE, build_verify_command, describe_origin
 
 ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 
 
+@end_with_row("mistakes")
 def show_page() -> None:
     """Draw the page Break it."""
     state = session.open_state("mistakes", session.make_opener(BugState, BugQuestion))
-    show_page_head("mistakes", words.build_lede())
-    first, chooser = st.columns([3, 2], gap="large")
+    show_page_head("mistakes", words.TEXTS["lede"])
+    place, chooser = st.columns([8, 5], gap="large", vertical_alignment="bottom")
     with chooser:
         question, problems = show_fields(state)
-    told_first = first.container(key="mistakes-top")
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns([8, 5], gap="large")
     state.choose(question)
-    with right:
+    with place:
         show_notes(problems, "mistakes-notes-fields")
     state.prepare(work.prepare_session)
     session.sync_address(state)
     export_fold.show_export_fold("mistakes", lambda: export.build_offer(state))
-    with right:
+    with place:
         _show_buttons(state)
         show_notes(state.notices, "mistakes-notes-live")
-        show_notes(state.shown_result.notes, "mistakes-notes-distribution")
-        show_notes(describe_origin(state), "mistakes-notes-from")
-        show_quiz(state)
-    with told_first:
+    with right:
         if not question.is_hidden:
             st.container(key="mistakes-about").markdown(words.describe_question(question))
         said = words.build_verdict(state)
         elements.show_verdict("mistakes", said.mark, said.words, said.details)
+        show_notes(state.shown_result.notes, "mistakes-notes-distribution")
+        show_notes(describe_origin(state), "mistakes-notes-from")
     if state.shown_result.arms is None:
         left.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
     drawn_curve = state.shown_result.mark_curve(question.wrong_index if state.is_revealed else None)
     with left:
         show_distance(state, drawn_curve, session.get_theme())
-    _show_pictures(state, drawn_curve, session.get_theme())
     if state.shown_result.pairs:
         st.markdown(words.build_texts_title(state))
         st.html(words.build_texts_html(question, state.shown_result.pairs))
+    _show_pictures(state, drawn_curve, session.get_theme())
+    st.container(key="mistakes-conditions").caption(
+        escape_markdown(words.describe_run(state), ALL_SIGNS)
+    )  # it holds what a visitor typed
     _show_folds(state, drawn_curve)
 
 
@@ -77,68 +80,53 @@ def show_fields(state: BugState) -> tuple[BugQuestion, list[str]]:
     try:
         question = question if problems else BugQuestion(settings, mistake)
     except SettingsError as error:
-        problems = [str(error)]
+        problems = [explain_error(error)]
     show_notes(problems, place=top)
     return question, problems
 
 
-def show_quiz(state: BugState) -> None:
-    """The way into the game: a mistake that the visitor is to find."""
-    if state.question.is_hidden:
-        return
-    with st.container(key="mistakes-quiz"):
-        st.button(
-            "Find the wrong decoder",
-            key="mistakes-hide",
-            on_click=start_new_quiz,
-            args=(state,),
-            disabled=state.is_busy,
-            type="primary",
-        )
-        st.caption(words.TEXTS["quiz"])
-
-
 def _show_buttons(state: BugState) -> None:
-    question, n, coming = state.question, state.result.n, state.next_test
-    over = question.is_hidden and state.is_revealed
+    """What to do next: draw, answer in the game, or begin it."""
+    question, n, coming = state.question, state.shown_result.n, state.next_test
     can_be_sampled = question.bug is None or question.bug.can_be_sampled
-    with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
-        if not question.is_hidden and can_be_sampled and not state.first_rejection:
-            session.show_work_button(
-                st, state, "Sample until it is detected", "mistakes-until", work.draw_until_detected, disabled=not coming
+    is_playing = question.is_hidden and not state.is_revealed
+    with st.container(horizontal=True, vertical_alignment="bottom", key="mistakes-buttons"):
+        if is_playing and n:
+            st.segmented_control(
+                "Which one is wrong?",
+                GUESSES,
+                format_func=ANSWERS.__getitem__,
+                key=f"mistakes-guess-{state.turn}",
+                on_change=_take_answer,
+                args=(state,),
+                width="content",
             )
-        else:
-            asked = "Sample anyway, to" if not (question.is_hidden or can_be_sampled) else "Sample to"
+        if question.is_hidden or not can_be_sampled or state.first_rejection:
+            asked = "Sample to" if question.is_hidden or can_be_sampled else "Sample anyway, to"
             label = f"{asked} {coming:,}" if coming else "All samples drawn"
-            kind = "primary" if question.is_hidden and not over else "secondary"
+            kind = "primary" if is_playing else "secondary"
             session.show_work_button(st, state, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)
-        if over:
+        else:
+            session.show_work_button(
+                st,
+                state,
+                "Sample until it is detected",
+                "mistakes-until",
+                work.draw_until_detected,
+                disabled=not coming,
+                type="primary",
+            )
+        if not is_playing:
+            label = "Play again" if question.is_hidden else "Find the wrong decoder"
+            kind = "primary" if question.is_hidden else "secondary"
             st.button(
-                "Play again",
-                key="mistakes-another",
+                label,
+                key="mistakes-another" if question.is_hidden else "mistakes-hide",
                 on_click=start_new_quiz,
                 args=(state,),
                 disabled=state.is_busy,
-                type="primary",
+                type=kind,
             )
-    if question.is_hidden and not over and n:
-        st.segmented_control(
-            "Which one is wrong?",
-            GUESSES,
-            format_func=ANSWERS.__getitem__,
-            key=f"mistakes-guess-{state.turn}",
-            on_change=_take_answer,
-            args=(state,),
-        )
-    under = f"{describe_prompt(question.settings.prompt)}: {describe_conditions(question.settings)}" + (
-        f" · {n:,} samples of each so far" if n else ""
-    )
-    other = (
-        ""
-        if question.is_hidden
-        else ". Each mistake has the settings that show it best, so the pictures differ from those of Is it exact?"
-    )
-    st.container(key="mistakes-conditions").caption(escape_markdown(under + other, ALL_SIGNS))  # it holds what a visitor typed
     session.show_progress("mistakes")
 
 

@@ -17,7 +17,9 @@ from specviz.web.sampling.words import (
     announce_next_test,
     build_early_verdict,
     count_samples,
+    describe_conditions,
     describe_detectable,
+    describe_prompt,
     describe_rejection,
     format_percent,
     shorten_prompt,
@@ -54,10 +56,12 @@ def describe_bug(bug: PublishedBug) -> str:
     return bug.description.replace("'", "’")
 
 
-def build_lede() -> str:
-    """The sentence under the page's title."""
-    made = sum(one.thread != "derived" for one in PUBLISHED_BUGS.values())
-    return f"Choose one of {len(PUBLISHED_BUGS)} wrong rules, {made} of them found in real decoders. See what it writes, and after how many samples a test detects it."
+def describe_run(state: BugState) -> str:
+    """Text, settings and number of samples."""
+    question, n = state.question, state.result.n
+    said = f"{describe_prompt(question.settings.prompt)}: {describe_conditions(question.settings)}"
+    said += f" · {n:,} samples of each so far" if n else ""
+    return said if question.is_hidden else f"{said}. {TEXTS['settings']}"
 
 
 def describe_source(bug: PublishedBug) -> str:
@@ -146,17 +150,13 @@ def _describe_pooling(test: InterimTest) -> str:
 
 
 def _describe_game(state: BugState) -> tuple[str, str]:
-    if not state.result.n:
-        return (
-            "At most one of these two decoders is wrong. Which?",
-            "Sample both, then answer. Your first answer counts. How few samples do you need?",
-        )
-    seen = "Answer now, or draw more samples first: the distance of a right decoder falls with the gray band, that of a wrong one levels off."
-    return f"{state.result.n:,} samples of each. Is one of them wrong?", seen
+    if not state.shown_result.n:
+        return "At most one of these two decoders is wrong. Which?", TEXTS["quiz"]
+    return f"{state.shown_result.n:,} samples of each. Is one of them wrong?", TEXTS["answer"]
 
 
 def _build_game_verdict(state: BugState) -> PageVerdict:
-    question, found = state.question, state.first_rejection
+    question, found = state.question, state.find_rejection(state.shown_result)
     good = state.guess == question.answer
     mark, answer = ("consistent", "Right.") if good else ("rejected", "No.")
     if not question.bug:
@@ -210,7 +210,10 @@ def describe_acceptance(state: BugState) -> str:
     if way < 0:
         return f"The mistake accepts fewer draft tokens, {wrong.acceptance_rate:.0%} instead of {right.acceptance_rate:.0%}: it is wrong and slower. {counted}"
     if wrong.per_pass < 0.95 * right.per_pass:
-        return f"It accepts as many draft tokens, but each target pass writes {wrong.per_pass:.2f} tokens instead of {right.per_pass:.2f}. {counted}"
+        return (
+            f"Each target pass writes {wrong.per_pass:.2f} tokens instead of {right.per_pass:.2f}. The acceptance rates, {wrong.acceptance_rate:.1%} and "
+            f"{right.acceptance_rate:.1%}, are too close to tell apart on these texts. {counted}"
+        )
     return f"The two acceptance rates are too close to tell apart on these texts, so speed does not show this mistake. {counted}"
 
 

@@ -12,6 +12,7 @@ from specviz.models.pairs.names import parse_pair_name
 from specviz.statistics.finding import format_bytes
 from specviz.web.common import pairs, session
 from specviz.web.common.elements import show_notes
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.hosting.options import load_options
 from specviz.web.pair_picker import words, work
@@ -75,7 +76,7 @@ def offer_pair(state: PairPickerState, pair: str) -> None:
     try:
         state.start = parse_pair(pair)
     except SettingsError as error:
-        state.notes = [str(error)]
+        state.notes = [explain_error(error)]
 
 
 def parse_pair(pair: str) -> PairRequest:
@@ -157,5 +158,5 @@ def show_fields(state: PairPickerState) -> list[str]:
     try:
         state.choose(replace(start, target=target.strip(), draft=draft.strip(), rounded=rounded))
     except SettingsError as error:
-        return [str(error)]
+        return [explain_error(error)]
     return []

@@ -33,6 +33,11 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
     return rows
 
 
+def list_setup_sentences(one: SetupComparison) -> list[tuple[str, str, str]]:
+    """For each setup its sign, its name and a sentence: what it does, or why it has no numbers."""
+    return [(get_sign(row), row.entry.name, row.reason or row.entry.sentence) for row in one.rows]
+
+
 def get_sign(row: SetupRow) -> str:
     """The sign of a row's verdict."""
     return "–" if row.reason else SIGNS[row.verdict]

@@ -11,6 +11,7 @@ import streamlit as st
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
 from specviz.models.pairs.names import describe_draftable
 from specviz.records import load_toml
+from specviz.speed.records import headline
 from specviz.web.common import html, measurement_page, pairs, session
 from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import (
@@ -24,18 +25,18 @@ from specviz.web.common.elements import (
 )
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import TextLine
-from specviz.web.common.page_head import show_page_head
+from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits import near_tie_figures as ties
 from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
-from specviz.web.speed.state import load_recorded_plans as recorded_plans
 
 TEXTS = load_toml("texts/serving_limits")
 STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has a draft
 
 
+@end_with_row("serving_limits")
 def show_page() -> None:
     """Draw the page Serving limits."""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
@@ -66,6 +67,7 @@ def show_page() -> None:
     conclusion = figures.describe_setups(one)
     with top:
         show_opening(one, conclusion, kind)
+        show_story(one)
     with numbers:
         st.markdown("## Every setup")
         st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
@@ -79,27 +81,29 @@ def show_page() -> None:
 
 
 def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
-    """What each setup changes as a picture; beside it one text served in two ways. The story stays when a visitor measures."""
+    """A sentence for each setup, and beside it what each changes as a picture."""
+    left, right = st.columns([5, 6], gap="large")
+    with left:
+        st.html(html.build_signed_list(figures.list_setup_sentences(one)))
+        st.caption(TEXTS["signs"])
+    with right:
+        show_figure(draw_cached(figures.plot_distances, one, kind), "serving_limits", "distances", conclusion)
+
+
+def show_story(one: SetupComparison) -> None:
+    """One text served in two ways. The story stays when a visitor measures."""
     told = next(
         filter(
             None, (ties.build_story(of.near_ties.summarize(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)
         ),
         None,
     )
-    left, right = st.columns([6, 5], gap="large") if told else (st.container(), None)
-    with left:
-        st.markdown("## What changes the distribution?")
-        st.caption(TEXTS["distances"])
-        show_figure(draw_cached(figures.plot_distances, one, kind), "serving_limits", "distances", conclusion)
-    if told is None or right is None:
+    if told is None:
         return
-    with right:
-        st.markdown("## Which of these two texts is exact?")
-        lines = zip(told.names, told.tokens, told.after, strict=True)
-        st.html(
-            html.build_two_texts(TextLine(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines)
-        )
-        show_sentence(told.sentence, "serving_limits-said-story", plain=True)
+    st.markdown("## Which of these two texts is exact?")
+    lines = zip(told.names, told.tokens, told.after, strict=True)
+    st.html(html.build_two_texts(TextLine(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines))
+    show_sentence(told.sentence, "serving_limits-said-story", plain=True)
 
 
 def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
@@ -160,9 +164,8 @@ def _show_folds(state: SetupsState, one: SetupComparison) -> None:
 
 
 def describe_speed_page(one: SetupComparison) -> str:
-    """What How fast? measured with the same pair, temperature and gamma; empty where it measured nothing like it."""
-    plan = recorded_plans().get(f"{one.settings.pair} {one.settings.temperature:g}")
-    found = next((row.factor for row in plan.checked if row.gamma == one.settings.gamma and row.factor), None) if plan else None
-    if plan is None or found is None or not plan.is_conclusive:
+    """The speed of the same pair as ``bench`` measured it; empty where it measured nothing like it."""
+    heat = f"{one.settings.temperature:g}"
+    if one.settings.pair != headline.PAIR or one.settings.cuts or heat not in headline.FACTORS:
         return ""
-    return f"How fast? measured {found.format()} with the same models, temperature and gamma on {plan.openings} other texts."
+    return f"The speed of this pair in float32, from more texts: {headline.format_headline(heat)} times. {headline.describe_headline_origin()}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from specviz.errors import SettingsError
+from specviz.errors import SettingsError, TooLongError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.records import ASSETS, load_toml, read_file_or
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
@@ -31,7 +31,7 @@ TABS = {  # name in a link -> title
     "many": "Many texts at once",
     "what-if": "The formula as a map",
 }
-NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the sliders
+NUMBERS = {"alpha": float, "c": float, "gamma": int, "texts": int}  # of the sliders
 TEXTS = load_toml("texts/speed")
 DEFAULT_C = 0.2  # of the slider where a plan has no c: a place, and no claim
 
@@ -54,6 +54,12 @@ def load_batches() -> BatchSpeeds | None:
     return read_file_or(BATCHES, BatchSpeeds.from_json, None)
 
 
+def list_batch_sizes() -> tuple[int, ...]:
+    """Numbers of texts at once that were timed; one text where nothing was."""
+    batches = load_batches()
+    return batches.rows if batches else (1,)
+
+
 @lru_cache(maxsize=1)
 def load_example_text() -> str:
     """The text that the recorded plans were made on; empty where the file is missing."""
@@ -70,7 +76,7 @@ class SpeedQuestion:
     text  of the kind that will be written; with ``lines`` prompts, one to a line; choice  draft and temperature
     pair  of models; of those of the catalog the draft of ``choice`` says which
     costs whose count, one of ``cost_choice.list_cost_titles``
-    tab   the open one; alpha, c, gamma  where the sliders of What if? were moved to, None: where they begin
+    tab   the open one; alpha, c, gamma, texts  where the sliders of What if? were moved to, None: where they begin
     """
 
     text: str
@@ -79,6 +85,7 @@ class SpeedQuestion:
     alpha: float | None = None
     c: float | None = None
     gamma: int | None = None
+    texts: int | None = None
     pair: str = Settings().pair
     lines: bool = False
     costs: str = MEASURED
@@ -94,7 +101,7 @@ class SpeedQuestion:
         check_text("text", self.text)
         check_costs(self.costs)
         if len(self.text) > PROMPT_MAX:
-            raise SettingsError("text", f"{len(self.text):,} characters", f"at most {PROMPT_MAX:,} characters on this page")
+            raise TooLongError("text", len(self.text), PROMPT_MAX)
         if self.tab not in TABS:
             raise SettingsError("tab", self.tab[:60], f"one of {', '.join(TABS)}")
         for name, value in (("alpha", self.alpha), ("c", self.c)):
@@ -102,6 +109,8 @@ class SpeedQuestion:
                 raise SettingsError(name, value, "a number from 0 to 1")
         if self.gamma is not None and not 1 <= self.gamma <= GAMMA_MAX:
             raise SettingsError("gamma", self.gamma, f"a whole number from 1 to {GAMMA_MAX} on this page")
+        if self.texts is not None and self.texts not in list_batch_sizes():
+            raise SettingsError("texts", self.texts, f"one of {', '.join(map(str, list_batch_sizes()))}")
 
     @property
     def settings(self) -> Settings:
@@ -115,7 +124,7 @@ class SpeedQuestion:
     def with_pair(self, pair: str) -> SpeedQuestion:
         """The same of another pair. Copied draft tokens stay, any other draft becomes the pair's; sliders begin where it stands."""
         draft = "ngram" if self.choice.draft == "ngram" else pair if pair in PLAN_DRAFTS else "draft"
-        return replace(self, pair=pair, choice=replace(self.choice, draft=draft), alpha=None, c=None, gamma=None)
+        return replace(self, pair=pair, choice=replace(self.choice, draft=draft), alpha=None, c=None, gamma=None, texts=None)
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same; a long text of one's own is left out."""
@@ -198,6 +207,7 @@ class Sliders:
     alpha: float
     c: float
     gamma: int
+    texts: int = 1
 
     @property
     def spot(self) -> Spot:
@@ -218,6 +228,26 @@ def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, batches: BatchSpeeds
     return Spot(row.alpha, batches.c) if batches is not None and choice.key in batches.rounds else None
 
 
+def compute_pass_costs(
+    plan: SpeedPlan | None, batches: BatchSpeeds | None, has_own_pair: bool, texts: int
+) -> tuple[dict[int, float], str]:
+    """Cost of the pass that checks gamma draft tokens, by gamma, in passes over one token; and whose cost that is, for a sentence.
+
+    Where nothing was timed every pass counts as 1, as in Leviathan's formula, and the second is empty.
+    """
+    gammas = range(1, GAMMA_MAX + 1)
+    if plan and plan.costs and (plan.cost_model or has_own_pair):
+        costs = {
+            gamma: plan.costs.compute_part("target", gamma) for gamma in gammas if plan.costs.compute_cost(gamma) is not None
+        }
+        if costs:
+            whose = f"By the costs of {plan.cost_model.title}" if plan.cost_model else "Timed with this pair"
+            return costs, whose
+    if batches is None or has_own_pair or (plan and plan.cost_model):
+        return dict.fromkeys(gammas, 1.0), ""
+    return {gamma: batches.interpolate_pass_cost(texts, gamma) for gamma in gammas}, "As recorded on two CPU cores"
+
+
 def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> Sliders:
     """The sliders where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
     choice = question.choice
@@ -226,7 +256,7 @@ def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, batches: Batc
     here = locate_pair(choice, plan, batches, planned.gamma if planned else 1) or unknown
     gamma = question.gamma or (planned.gamma if planned else find_best_gamma(here.factors()) or 1)
     alpha = round(min(1.0, here.alpha), 2) if question.alpha is None else question.alpha
-    return Sliders(alpha, round(min(1.0, here.c), 2) if question.c is None else question.c, gamma)
+    return Sliders(alpha, round(min(1.0, here.c), 2) if question.c is None else question.c, gamma, question.texts or 1)
 
 
 def follow_widgets(
@@ -238,7 +268,7 @@ def follow_widgets(
     """
     title = widgets.get(build_tabs_key(turn))
     tab = next((name for name, one in TABS.items() if one == title), question.tab)
-    begin = place_sliders(replace(question, alpha=None, c=None, gamma=None), plan, batches)
+    begin = place_sliders(replace(question, alpha=None, c=None, gamma=None, texts=None), plan, batches)
     moved: dict[str, Any] = {}
     for name in NUMBERS:
         value = widgets.get(build_slider_key(name, question, turn))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from specviz.figures.lazy_plotly import go
 from specviz.figures.numbers import RAISED
 from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
-from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
+from specviz.theory import compute_expected_tokens
 from specviz.web.speed.surface_figures import Spot
-
-if TYPE_CHECKING:
-    from specviz.speed.records.plan import SpeedPlan
 
 PASSES = 8.0  # target passes that the picture is long, or one round where that takes longer
 ALONE, DRAFTED = 1, 0  # lanes, from below
@@ -21,20 +18,31 @@ LETTERS = 12.5  # px: of the words; a number that does not fit into its bar at t
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
 
 
-def compute_span(gamma: int, spot: Spot) -> float:
+def compute_round_cost(gamma: int, spot: Spot, pass_cost: float = 1.0) -> float:
+    """Time of a round, in target passes over one token. pass_cost: of the pass over gamma + 1 tokens."""
+    return gamma * spot.c + pass_cost
+
+
+def compute_span(gamma: int, spot: Spot, pass_cost: float = 1.0) -> float:
     """How much time is shown, in target passes."""
-    return max(PASSES, gamma * spot.c + 1.0)
+    return max(PASSES, compute_round_cost(gamma, spot, pass_cost))
 
 
-def list_round_starts(gamma: int, spot: Spot) -> list[float]:
+def list_round_starts(gamma: int, spot: Spot, pass_cost: float = 1.0) -> list[float]:
     """When each round begins that is shown, in target passes; the last one may be cut by the end of the picture."""
-    round_, end = gamma * spot.c + 1.0, compute_span(gamma, spot)
+    round_, end = compute_round_cost(gamma, spot, pass_cost), compute_span(gamma, spot, pass_cost)
     return [number * round_ for number in range(int(end / round_) + 1) if number * round_ < end - 1e-9]
 
 
-def plot_timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
+def compute_speedup(gamma: int, spot: Spot, pass_cost: float = 1.0) -> float:
+    """Expected tokens of a round over its time, in tokens of target-only sampling."""
+    return compute_expected_tokens(spot.alpha, gamma) / compute_round_cost(gamma, spot, pass_cost)
+
+
+def plot_timeline(gamma: int, spot: Spot, pass_cost: float = 1.0, kind: str = "light") -> go.Figure:
     """Two lanes of the same time: target passes of one token each, and rounds of gamma draft steps with one target pass."""
-    end, tokens, rounds = compute_span(gamma, spot), compute_expected_tokens(spot.alpha, gamma), list_round_starts(gamma, spot)
+    end, tokens = compute_span(gamma, spot, pass_cost), compute_expected_tokens(spot.alpha, gamma)
+    rounds = list_round_starts(gamma, spot, pass_cost)
     alone = [float(number) for number in range(int(end))]
     steps = [begin + step * spot.c for begin in rounds for step in range(gamma)]
     passes = [begin + gamma * spot.c for begin in rounds]
@@ -44,13 +52,13 @@ def plot_timeline(gamma: int, spot: Spot, kind: str = "light") -> go.Figure:
         marker={"color": getattr(MEANINGS["draft"], kind), "line": {"color": EDGE, "width": 0.6}}, hoverinfo="skip",
     )  # fmt: skip
     figure.add_bar(
-        x=[1.0] * (len(alone) + len(passes)), base=[*alone, *passes], y=[ALONE] * len(alone) + [DRAFTED] * len(passes),
+        x=[1.0] * len(alone) + [pass_cost] * len(passes), base=[*alone, *passes], y=[ALONE] * len(alone) + [DRAFTED] * len(passes),
         orientation="h", width=0.62, name="target pass (tokens)",
-        text=["1"] * len(alone) + ["" if place + 1.0 > end + 1e-9 else f"{tokens:.1f}" for place in passes], textposition="inside",
+        text=["1"] * len(alone) + ["" if place + pass_cost > end + 1e-9 else f"{tokens:.1f}" for place in passes], textposition="inside",
         insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 13}, hoverinfo="skip",
         marker={"color": getattr(MEANINGS["target"], kind), "line": {"color": EDGE, "width": 0.6}},
     )  # fmt: skip
-    written = int(end) * compute_wall_clock_factor(spot.alpha, gamma, spot.c)
+    written = int(end) * compute_speedup(gamma, spot, pass_cost)
     figure.update_layout(
         barmode="overlay", height=190, margin={"l": 8, "r": 12, "t": 34, "b": 44}, dragmode=False, showlegend=True,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
@@ -69,14 +77,23 @@ def format_number(number: float) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.5 * 10**-decimals else f"{number:.{decimals}f}"
 
 
-def describe_round(gamma: int, spot: Spot) -> str:
+def describe_round(gamma: int, spot: Spot, pass_cost: float = 1.0) -> str:
     """What the picture shows, in a sentence."""
-    cost, tokens = gamma * spot.c + 1.0, compute_expected_tokens(spot.alpha, gamma)
+    cost, tokens = compute_round_cost(gamma, spot, pass_cost), compute_expected_tokens(spot.alpha, gamma)
     return (
-        f"With alpha {spot.alpha:.2f} and c {spot.c:.2f}, a round of {_count_drafts(gamma)} takes {gamma} c + 1 = {_count_passes(format_number(cost))} and yields {_write_powers(gamma)} = "
-        f"{_count_tokens(format_number(tokens))} on average: by the formula, tokens over passes, a speed-up of {format_number(compute_wall_clock_factor(spot.alpha, gamma, spot.c))} over "
-        "target-only sampling."
+        f"A round of {_count_drafts(gamma)} takes {gamma} c + {format_number(pass_cost)} = {_count_passes(format_number(cost))} and yields "
+        f"{_write_powers(gamma)} = {_count_tokens(format_number(tokens))} on average: {format_number(compute_speedup(gamma, spot, pass_cost))} times as fast "
+        "as target-only sampling, by this formula."
     )
+
+
+def recommend_gamma(gamma: int, spot: Spot, pass_costs: Mapping[int, float]) -> str:
+    """The gamma to take: this one, another one, or none. pass_costs: by gamma."""
+    found = {one: compute_speedup(one, spot, cost) for one, cost in pass_costs.items()}
+    best = max(found, key=found.__getitem__)
+    if found[best] <= 1.0:
+        return "Do not draft: no gamma pays here."
+    return "No other gamma is better." if best == gamma else f"The best gamma is {best}: {format_number(found[best])} times."
 
 
 def _write_powers(gamma: int) -> str:
@@ -85,22 +102,15 @@ def _write_powers(gamma: int) -> str:
     return " + ".join(["1", *(terms if gamma <= 3 else [*terms[:2], "…", terms[-1]])])
 
 
-def explain_pass_cost(gamma: int, plan: SpeedPlan | None, pair_title: str) -> str:
-    """What the formula leaves out at a gamma: it counts the pass over gamma + 1 tokens as one over a single token. pair_title: of the plan."""
-    said = f"In the picture, a round that is cut counts in part. The formula counts the target pass that checks {_count_drafts(gamma)} as 1."
-    costs = plan.costs if plan else None
-    cost = costs.compute_cost(gamma) if costs else None
-    if plan is None or costs is None or cost is None:
-        return said + (f" Above {plan.rows[-1].gamma} draft tokens nothing was timed." if plan and costs else "")
-    took = costs.compute_part("target", gamma)
-    timed = f"By the costs of {plan.cost_model.title}" if plan.cost_model else f"Timed with {pair_title}"
-    said += f" {timed}, it takes {took:.2f} times as long as one token of target-only sampling"
-    if took < CHEAP * (gamma + 1):
-        said += f", not {gamma + 1} times: for a single text, most of the time goes into reading the weights, once per pass"
-    row = plan.row(gamma)
-    if row is None or row.factor is None or row.leviathan is None:
-        return f"{said}."
-    return f"{said}. {pair_title} with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost counted (below)."
+def explain_pass_cost(gamma: int, texts: int, pass_cost: float, origin: str) -> str:
+    """What the pass that checks the draft tokens costs, and whose cost that is. origin: empty where it is not known, and 1 is assumed."""
+    if not origin:
+        return f"The target pass that checks {_count_drafts(gamma)} counts as 1, as in the formula of Leviathan et al. (2023): it was not timed here."
+    each = f"{gamma + 1} tokens" + (f" of each of {texts} texts" if texts > 1 else "")
+    said = f"{origin}, the target pass over {each} takes {pass_cost:.2f} times as long as one over a single token"
+    if texts == 1 and pass_cost < CHEAP * (gamma + 1):
+        return f"{said}, not {gamma + 1} times: for a single text, most of the time goes into reading the weights, once per pass."
+    return f"{said}: many texts use the time in which a single one waits for the weights." if texts > 1 else f"{said}."
 
 
 def _count_drafts(gamma: int) -> str:

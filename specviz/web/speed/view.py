@@ -13,6 +13,7 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
+from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, SpeedPlan
 from specviz.speed.records.published_speeds import SOURCE
@@ -20,13 +21,15 @@ from specviz.speed.records.study import Study
 from specviz.web.common import cost_choice, html, measurement_page, session
 from specviz.web.common.controls import Form
 from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence, show_tables
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import escape_markdown
-from specviz.web.common.page_head import show_page_head
+from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
 from specviz.web.hosting.options import load_options
 from specviz.web.speed import batch_figures, export, plan_figures, study_figures, surface_figures, timeline_figures, work
 from specviz.web.speed.state import (
+    NUMBERS,
     TABS,
     TEXTS,
     SpeedQuestion,
@@ -34,7 +37,9 @@ from specviz.web.speed.state import (
     build_slider_key,
     build_tabs_key,
     choose_rounds,
+    compute_pass_costs,
     follow_widgets,
+    list_batch_sizes,
     load_batches,
     load_example_text,
     load_recorded_plans,
@@ -46,17 +51,22 @@ from specviz.web.speed.surface_figures import Spot
 
 HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied from the text"}
-SLIDERS = ("alpha: acceptance rate", "c: draft step, as a share of a target pass", "gamma: draft tokens per round")
+SLIDERS = ("alpha: acceptance rate", "c: draft step over target pass", "gamma: draft tokens per round")
+TEXTS_AT_ONCE = "batch: texts at once"
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
 
 
+@end_with_row("speed")
 def show_page() -> None:
     """Draw the state."""
     state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
     show_page_head("speed", TEXTS["lede"])
+    if state.pair == headline.PAIR:
+        answer = f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n{headline.describe_headline_origin()}"
+        st.container(key="speed-verdict").markdown(answer)
     top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
-    gain.markdown("## What do these models gain?")
+    gain.markdown("## With these settings instead")
     costs = Form("speed", state.turn, {}).choice(
         gain, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
     )
@@ -101,11 +111,11 @@ def show_fields(state: SpeedState, costs: str) -> tuple[SpeedQuestion, list[str]
     problems = read_prompt_file(state, left) if lines else []
     choice = PlanChoice(draft, heat)
     is_same = (choice, costs) == (question.choice, question.costs)
-    moved = {} if is_same else {"alpha": None, "c": None, "gamma": None}  # each pair and machine stands elsewhere
+    moved = {} if is_same else dict.fromkeys(NUMBERS)  # each pair and machine stands elsewhere
     try:
         return replace(question, text=(text or "").strip(), lines=lines, choice=choice, costs=costs, **moved), problems
     except SettingsError as error:
-        return question, [*problems, str(error)]
+        return question, [*problems, explain_error(error)]
 
 
 def read_prompt_file(state: SpeedState, place: Any) -> list[str]:
@@ -121,7 +131,7 @@ def read_prompt_file(state: SpeedState, place: Any) -> list[str]:
     except UnicodeDecodeError:
         return ["The file is not UTF-8 text. Save it as UTF-8, one prompt to a line."]
     except SettingsError as error:
-        return [str(error)]
+        return [explain_error(error)]
     state.turn += 1
     st.rerun()
 
@@ -161,7 +171,7 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     where = "" if plan.of_prompts else f" of {plan.text['name']}"
     size = f"{what} {plan.length} tokens{where}; {plan.date}, {describe_machine(plan.machine)}."
     size += f" {plan.baseline.in_words}" if plan.baseline else ""
-    size += f" {cost_choice.describe_cost_model(plan.cost_model)}" if plan.cost_model else ""
+    size += f" {plan.cost_model.describe()}" if plan.cost_model else ""
     under = f"{name_pair(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
     if state.has_own_result:
         return f"Your prediction: {under}; {size}"
@@ -291,8 +301,8 @@ def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPla
 
 
 def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, Spot]:
-    """Three sliders, which begin where the running pair is, over the rounds that follow from them. Returns their values."""
-    start, places = place_sliders(question, plan, load_batches()), st.columns(3, gap="large")
+    """Four sliders, which begin where the running pair is, over the rounds that follow from them. Returns the first three values."""
+    start, places = place_sliders(question, plan, load_batches()), st.columns(4, gap="large")
     alpha, c, gamma = (
         place.slider(
             label,
@@ -304,14 +314,29 @@ def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, tur
             persist_state="session",
         )
         for place, name, label, low, high, step in zip(
-            places, ("alpha", "c", "gamma"), SLIDERS, (0.0, 0.0, 1), (1.0, 1.0, GAMMA_MAX), (0.01, 0.01, 1), strict=True
+            places[:3], ("alpha", "c", "gamma"), SLIDERS, (0.0, 0.0, 1), (1.0, 1.0, GAMMA_MAX), (0.01, 0.01, 1), strict=True
         )
     )
-    spot = Spot(alpha, c)
-    alt = timeline_figures.describe_round(gamma, spot)
-    show_figure(timeline_figures.plot_timeline(gamma, spot, kind), "speed", "timeline", alt, sentence=False)
-    show_sentence(f"{alt} {surface_figures.advise_gamma(gamma, spot)}", "speed-said-sandbox")
-    st.markdown(escape_markdown(timeline_figures.explain_pass_cost(gamma, plan, name_pair(plan.settings.pair) if plan else "")))
+    fixed = question.has_own_pair or bool(plan and plan.cost_model)
+    sizes = list_batch_sizes()
+    texts = places[3].select_slider(
+        TEXTS_AT_ONCE,
+        sizes,
+        1 if fixed or start.texts not in sizes else start.texts,
+        key=f"{build_slider_key('texts', question, turn)}{'-fixed' * fixed}",
+        persist_state="session",
+        disabled=fixed or len(sizes) < 2,
+        help=TEXTS["batch_fixed"] if fixed else None,
+    )
+    spot, texts = Spot(alpha, c), texts or 1
+    costs, origin = compute_pass_costs(plan, load_batches(), question.has_own_pair, texts)
+    cost = costs.get(gamma)
+    if cost is None:
+        cost, origin, costs = 1.0, "", dict.fromkeys(range(1, GAMMA_MAX + 1), 1.0)
+    alt = timeline_figures.describe_round(gamma, spot, cost)
+    show_figure(timeline_figures.plot_timeline(gamma, spot, cost, kind), "speed", "timeline", alt, sentence=False)
+    show_sentence(f"{alt} {timeline_figures.recommend_gamma(gamma, spot, costs)}", "speed-said-sandbox")
+    st.markdown(escape_markdown(timeline_figures.explain_pass_cost(gamma, texts, cost, origin)))
     return gamma, spot
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, read_file_or
-from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, Settings
+from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
 from specviz.speed.records.passage import LENGTHS, Passage, load_passages
 from specviz.web.common.links import read_link
@@ -78,7 +78,9 @@ class PassageRequest:
         settings, unknown = resolve_pair(settings, base)
         said += unknown
         if settings.max_new_tokens not in LENGTHS:
-            said.append(f"The link's max-new-tokens was left out: it must be {ALLOWED}, got {settings.max_new_tokens}.")
+            said.append(
+                f"The link's {SETTINGS['max_new_tokens'].noun} was left out: it must be {ALLOWED}, got {settings.max_new_tokens}."
+            )
             settings = replace(settings, max_new_tokens=LENGTH)
         return cls(settings), said
 

@@ -15,8 +15,9 @@ from specviz.web.common import chat, export_fold, measurement_page, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_sentence, show_tables
+from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
-from specviz.web.common.page_head import show_page_head
+from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import warmup
 from specviz.web.whole_text import export, figures, payload, words, work
@@ -26,6 +27,7 @@ FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it 
 _component = Component("whole_text")
 
 
+@end_with_row("whole_text")
 def show_page() -> None:
     """Draw the page."""
     state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
@@ -79,7 +81,7 @@ def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
             request if problems else PassageRequest(replace(settings, max_new_tokens=length or request.settings.max_new_tokens))
         )
     except SettingsError as error:
-        problems = [str(error)]
+        problems = [explain_error(error)]
     show_notes(problems, place=top)
     return request, problems, place
 

@@ -43,7 +43,9 @@ def test_the_draft_of_the_nearest_depth_is_taken_and_copied_tokens_cost_no_step(
 def test_the_shipped_models_of_the_gpu_follow_from_its_record():
     layers = {"1.7B": 28, "8B": 36}
     for name, model in list_gpu_costs()["h200"].build_cost_models(layers).items():
-        assert load_cost_models()[f"h200-{name.lower()}"] == model
+        shipped = load_cost_models()[f"h200-{name.lower()}"]
+        assert replace(shipped, caution="") == model
+        assert ("Doubtful" in shipped.describe()) == (name == "1.7B"), "one pass of its record was timed twice, and differs"
         assert [draft.layers for draft in model.drafts] == [2, 28] and model.alone == model.passes[1] == min(
             model.passes.values()
         )

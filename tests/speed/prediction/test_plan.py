@@ -15,6 +15,7 @@ from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.settings import Settings
 from specviz.speed.measurement.acceptance import AcceptanceProbabilities
+from specviz.speed.prediction import plan as prediction
 from specviz.speed.prediction.plan import PlanForecast
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import MeasuredRow, RoundCostCurve, SpeedPlan
@@ -144,7 +145,7 @@ def test_another_machines_costs_take_the_place_of_probes(command_options, capsys
     monkeypatch.setattr("specviz.speed.prediction.plan.RoundProbes", None)  # nothing is timed
     assert main([*command_options[0], "--costs", "h200-8b"]) == 0
     said = capsys.readouterr().out
-    assert "costs of H200, target of 8B: NVIDIA H200, 27 November 2026" in said and "Computed from both" in said
+    assert "Costs of H200, target of 8B: NVIDIA H200, 27 November 2026" in said and "Computed from both" in said
     assert "A draft of 28 layers beside this target of 36" in said and "middle half" not in said
     assert main([*command_options[0], "--costs", "two-cpu-cores", "--format", "json"]) == 0
     plan = SpeedPlan.from_json(capsys.readouterr().out)
@@ -221,6 +222,28 @@ def test_an_interrupt_ends_with_a_sentence(command_options, capsys, monkeypatch)
     assert "nothing was planned" in capsys.readouterr().err
 
 
+def test_a_long_plan_has_a_first_answer_and_stops_there_if_it_is_asked_to(command_options, capsys, monkeypatch):
+    """Twelve continuations for the first answer; the plan that is printed is the refined one, unless ``--quick`` or a stop leaves none."""
+    monkeypatch.setattr("specviz.cli.plan.QUICK_CONTINUATIONS", 2)
+    efforts, make, stops = [], prediction.make_plan, [0]
+
+    def count(pair, settings, text, gammas, effort, *rest, **named):
+        efforts.append(effort)
+        if len(efforts) == stops[0]:
+            raise KeyboardInterrupt
+        return make(pair, settings, text, gammas, effort, *rest, **named)
+
+    monkeypatch.setattr(prediction, "make_plan", count)
+    asked = [*command_options[0], "--tokens-only", "--texts", "5", "--format", "json"]
+    for more, stop, made, openings in (([], 0, [2, 5], 5), (["--quick"], 0, [2], 2), ([], 2, [2, 5], 2)):
+        efforts.clear()
+        stops[0] = stop
+        assert main([*asked, *more]) == 0
+        printed = capsys.readouterr()
+        assert [one.continuations for one in efforts] == made and SpeedPlan.from_json(printed.out).openings == openings
+        assert ("first answer" in printed.err) == (len(made) > 1)
+
+
 def test_a_record_that_is_none_is_refused():
     whole = json.loads(build_plan(0.1).to_json())
     for damaged in ({**whole, "schema": "other"}, {k: v for k, v in whole.items() if k != "rows"}, {**whole, "more": 1}, []):
@@ -262,7 +285,7 @@ def test_the_text_of_a_plan_shows_positions_and_leaves_out_what_prompts_do_not_h
     (
         ("one alone\n", "prompts must be 2 to 4,096, each on a line of its own, got '1 lines'"),
         ("a\n" * 4097, "got '4,097 lines'"),
-        ("short\n" + "The cat sat. " * 60, "prompt 2 must be at most 116 tokens long"),
+        ("short\n" + "The cat sat. " * 60, "prompt 2 is too long: "),
     ),
 )
 def test_prompts_that_cannot_be_used_are_a_sentence(prompt_options, capsys, text, said):

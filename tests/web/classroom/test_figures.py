@@ -7,10 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from specviz.classroom.tally import Calibration, RaceChoice, Votes
+from specviz.classroom.records import RACE_METHODS, Assignment
+from specviz.classroom.tally import Calibration, Race, RaceChoice, Votes
 from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import compute_axis_end
 from specviz.web.classroom import figures, wall
+from specviz.web.classroom.results import PredictionResult, RaceResult, VoteResult
 
 MARKUP = '<img src=x onerror="alert(1)"> & "so"'
 
@@ -106,5 +108,43 @@ def test_no_text_of_a_model_is_markup():
         wall.draw_votes([{"name": MARKUP}], Votes((1,), (1,), 0), 0),
     ]
     assert not any("<img" in html for html in drawn) and all("&lt;img" in html for html in drawn)
-    assert list_marks(drawn[0], "draft upper") == [(0.0, 40.0)] and list_marks(drawn[0], "target lower") == [(0.0, 80.0)]
+    assert list_marks(drawn[0], "draft lower") == [(0.0, 40.0)] and list_marks(drawn[0], "target upper") == [(0.0, 80.0)]
     assert "q = 0.25" in drawn[0] and "p = 0.50" in drawn[0]
+
+
+def test_a_tied_race_has_no_winner():
+    """12/4 and 3/1 are the same; a third choice is behind."""
+    tied = (RaceChoice("draft", 4, 2, 12, 4, 9, 3), RaceChoice("ngram", 1, 1, 3, 1, 2, 1), RaceChoice("draft", 1, 1, 2, 1, 1, 1))
+    task = Assignment(1, "race", "closed", {})
+    assert not task.accepts_answers
+    said = RaceResult(task, Race(tied, 4)).sentence
+    assert said.startswith("Tied: ") and said.endswith("3.00 tokens per target pass each.") and "Winner" not in said
+    assert "gamma 4 and" in said and RACE_METHODS["ngram"] in said
+    assert RaceResult(task, Race(tied[1:], 2)).sentence.startswith("Winner: ")
+
+
+def test_votes_are_counted_only_where_somebody_voted():
+    options = [{"name": "no mistake", "wrong": "Nothing is."}, {"name": "stuck", "wrong": "It is stuck."}]
+    task, shares = Assignment(1, "vote", "shown", {"options": options, "answer": 1, "n": 200}), build_shares()
+    both = VoteResult(task, Votes((3, 1), (1, 3), 2), shares).sentence
+    assert both.endswith("Right before the discussion: 1 of 4; after it: 3 of 4. 2 students changed their minds.")
+    once = VoteResult(task, Votes((3, 1), (0, 0), 0), shares).sentence
+    assert once.endswith("Right before the discussion: 1 of 4. There was one vote only.") and "of 0" not in once
+    assert VoteResult(task, Votes((0, 0), (0, 0), 0), shares).sentence.endswith("Nobody voted.")
+
+
+def test_the_wall_says_the_lesson_in_large_type_and_the_score_in_small():
+    found = Calibration(7, 0.3, 0.8, 0.5, 0.2, 0.41, 0.16, ((0.25, 6, 0.5),), ((0.26, 0.8),))
+    content = {"p": 0.4, "q": 0.5, "chance": 0.8, "text": "", "token": " a", "bars": []}
+    result = PredictionResult(Assignment(1, "predict", "shown", content), found, found)
+    shown = result.build_wall()
+    assert "Brier" not in shown.sentence and shown.note.startswith("Expected Brier score of what was said: 0.410")
+    assert result.details in result.build_class_payload()["sentence"], "a phone has both"
+
+
+def test_few_rows_fill_the_wall_and_names_of_votes_are_whole():
+    rows = [RaceChoice("draft", gamma, 1, 48, 16, 60, 30) for gamma in range(1, 11)]
+    heights = [float(re.search(r"--row:([\d.]+)", wall.draw_race(rows[:count]))[1]) for count in (1, 2, 5, 10)]
+    assert heights == sorted(heights, reverse=True) and heights[0] == wall.MAX_ROW and heights[-1] >= wall.MIN_ROW
+    name = "a name that is longer than any row of a histogram may have it"
+    assert name in wall.draw_votes([{"name": name}], Votes((1,), (1,), 0), 0)

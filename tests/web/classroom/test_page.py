@@ -89,7 +89,7 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = open_page()
     assert len(app.get("plotly_chart")) == 1
-    known = load_recorded_samples().mistakes
+    known = load_recorded_samples().find_bug("R5")
     shares, told = load_example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
     assert shares == known.result.arms[0] and told in read_page(app)

@@ -24,6 +24,7 @@ from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
 from specviz.web.sampling.state import load_recorded_samples
+from specviz.web.sampling.words import format_percent
 from tests.pages import BASE, draw_first_paint, open_on_tiny_pair, settle
 from tests.pages import build_exactness_state as exam
 
@@ -35,10 +36,10 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
         "exactness", {"max_new_tokens": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"}
     )
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"100", "10,000", "Sample a million"} <= set(seen["buttons"])
+    assert {"Draw 100 samples", "Draw 10,000 samples", "Sample a million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in (
-        "max-new-tokens was left out: it must be from 1 to 4 on this page, got 9",
+        "number of new tokens was left out: it must be from 1 to 4 on this page, got 9",
         "got 'nobody'",
         "not a random sample",
     ):
@@ -64,16 +65,19 @@ def test_an_edited_run_cannot_come_in():
     (
         (
             {"max_new_tokens": 9, "source": "speculative"},
-            "max-new-tokens must be a whole number from 1 to 4 on this page, got 9.",
+            "The number of new tokens must be a whole number from 1 to 4 on this page, got 9.",
         ),
         (
             {"max_new_tokens": 2, "source": "magic"},
-            "source must be one of speculative, target, assisted, file, server, got 'magic'.",
+            "The decoder to test must be one of speculative, target, assisted, file, server, got 'magic'.",
         ),
-        ({"max_new_tokens": 2, "source": "assisted", "gamma": 0}, "gamma must be at least 1 for assisted generation, got 0."),
+        (
+            {"max_new_tokens": 2, "source": "assisted", "gamma": 0},
+            "The number of draft tokens per round must be at least 1 for assisted generation, got 0.",
+        ),
         (
             {"max_new_tokens": 2, "source": "target", "temperature": "-1"},
-            "temperature must be a number from 0 (greedy) to 5, got -1.0.",
+            "The temperature must be a number from 0 (greedy) to 5, got -1.0.",
         ),
     ),
 )
@@ -86,7 +90,8 @@ def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
 def test_a_number_of_samples_that_cannot_be_drawn_gets_a_sentence(count):
     asked = exam()
     asked.request_samples(count, work.draw_samples)
-    assert asked.notes == [f"samples must be a whole number from 1 to 1,000,000, got {count!r}."]
+    got = "nothing" if count in (None, "") else repr(count)
+    assert asked.notes == [f"The number of samples must be a whole number from 1 to 1,000,000, got {got}."]
     assert (asked.ticket, asked.result) == (None, ExactnessResult())
 
 
@@ -154,7 +159,7 @@ def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
-        "A decoder that moves 1.6% of the probability to other texts would have been detected 99 times in 100."
+        f"A decoder that moves {format_percent(found.detectable_tv)} of the probability to other texts would have been detected 99 times in 100."
     )
     more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more
@@ -209,7 +214,7 @@ def app(pair_folders, monkeypatch):
 
 def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert not app.exception
-    assert len(app.get("plotly_chart")) == 2
+    assert len(app.get("plotly_chart")) == 1, "the control; the decoder's histogram is a component that fills"
     settle(app.button(key="exactness-draw-100").click().run(), "exactness")
     assert not app.exception
     seen = [one.value for one in app.markdown]
@@ -218,7 +223,7 @@ def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert all("100 samples" in alt for alt in alts)
     app.text_input(key="exactness-count-0").set_value("0").run()
     app.button(key="exactness-count-go").click().run()
-    assert "samples must be a whole number from 1 to 1,000,000, got '0'." in [one.value for one in app.text]
+    assert "The number of samples must be a whole number from 1 to 1,000,000, got '0'." in [one.value for one in app.text]
     assert any(re.search(r"tokens per sample, seed \d+ · 100 samples so far$", one.value) for one in app.caption), (
         "what was drawn stays, under settings in sight"
     )
@@ -230,7 +235,7 @@ def test_another_question_begins_anew_and_stands_in_the_address(app):
     settle(app, "exactness")
     assert (app.session_state["exactness"].result.n, app.query_params["max_new_tokens"]) == (0, "1")
     app.text_input(key="exactness-temperature-0").set_value("-1").run()
-    assert any("temperature must be a number" in one.value for one in app.text)
+    assert any("The temperature must be a number" in one.value for one in app.text)
     assert app.session_state["exactness"].question.settings.temperature == 1.0
 
 

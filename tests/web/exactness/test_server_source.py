@@ -78,8 +78,8 @@ def test_what_goes_wrong_is_a_sentence_and_no_report(exam, pair, fault, sentence
 
 @pytest.mark.parametrize(
     ("url", "samples", "sentence"),
-    [("", "10", "server must be"), ("x" * 400, "10", "server must be"), ("http://a", "many", "samples must be"), ("http://a", "0", "samples must be"),
-     ("http://a", "100001", "samples must be"), ("http://a", "²", "samples must be"), ("http://a", "", "samples must be")],
+    [("", "10", "The address of the server must be"), ("x" * 400, "10", "The address of the server must be"), ("http://a", "many", "number of samples must be"), ("http://a", "0", "number of samples must be"),
+     ("http://a", "100001", "number of samples must be"), ("http://a", "²", "number of samples must be"), ("http://a", "", "number of samples must be")],
 )  # fmt: skip
 def test_fields_that_cannot_be_used_are_a_sentence(exam, url, samples, sentence):
     exam.ask_server(url, "", samples, work.audit_server)
@@ -109,7 +109,7 @@ def test_a_hosted_page_has_no_field_for_an_address_even_by_a_link(serve, page_pa
     (source,) = [one for one in app.selectbox if one.label == "What to test"]
     assert SOURCES[SERVER] not in source.options
     assert not [one for one in app.text_input if "Address" in one.label]
-    assert any("The link's source was left out" in one.value for one in app.text)
+    assert any("The link's decoder to test was left out" in one.value for one in app.text)
 
 
 def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):

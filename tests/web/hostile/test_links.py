@@ -8,6 +8,7 @@ import pytest
 
 from specviz.export.package import dump_csv
 from specviz.jobs.queue import FairQueue
+from specviz.settings import SETTINGS
 from specviz.web.common import frame, links, page_state, session
 from specviz.web.jobs import cache
 from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
@@ -113,7 +114,7 @@ def check_left_out(page: str, number: int, monkeypatch) -> None:
     components = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices") or ())]
     for key in HOSTS:
-        assert any(f"The link's {key.replace('_', '-')} was left out" in sentence for sentence in said), (key, asked[key], said)
+        assert any(f"The link's {SETTINGS[key].noun} was left out" in sentence for sentence in said), (key, asked[key], said)
     assert set(loaded) <= {("storybook", "auto", "auto")}
 
 

@@ -48,7 +48,7 @@ def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
     serve(mode="hosted")
     exam = ExactnessState(ExactnessQuestion(Settings(max_new_tokens=2), FILE), FairQueue())
     examine_uploads(exam, upload(build_line(prompt="x" * 9000)))
-    assert len(exam.notices) == 1 and "at most 8,000 bytes on this server" in exam.notices[0]
+    assert len(exam.notices) == 1 and "at most 8,000, the limit of this server" in exam.notices[0]
     assert exam.report is None
 
 

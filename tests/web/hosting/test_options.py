@@ -145,7 +145,7 @@ def test_where_it_is_hosted_a_link_chooses_no_device_and_no_number_type(serve):
     assert settings == Settings(prompt="Once upon", seed=3)
     assert said == [
         "The link's device was left out: it asks for 'cpu', and this server uses 'auto' for everyone.",
-        "The link's dtype was left out: it asks for 'float64', and this server uses 'auto' for everyone.",
+        "The link's number type was left out: it asks for 'float64', and this server uses 'auto' for everyone.",
     ]
 
 

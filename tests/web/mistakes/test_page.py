@@ -43,7 +43,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
     seen = draw_first_paint("mistakes", query)
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"Find the wrong decoder", "Sample until it is detected"} <= set(seen["buttons"])
+    assert {"Sample to 100"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("mistake was left out", "got 'R99'", "seed was left out", "temperature was left out: each mistake brings"):
         assert part in said
@@ -147,6 +147,15 @@ def test_speeds_are_compared_with_their_errors():
     assert list(rates.marker.color) == [MEANINGS["target"].light, CLEAR], "the wrong rule is an outline"
 
 
+def test_words_and_bars_of_the_missing_bonus_token_say_the_same():
+    """The acceptance rates differ by noise alone; the tokens per pass are what the mistake costs."""
+    one = build_state("no-bonus")
+    right, wrong = DraftingCounts("right rule", 24, 260, 161, 384, 180), DraftingCounts("wrong rule", 24, 250, 166, 384, 230)
+    one.result = replace(build_bug_result((500, 500, 0)), speeds=(right, wrong))
+    said, bars = words.describe_acceptance(one), figures.plot_acceptance((right, wrong), 1).data[0]
+    assert all(text in said for text in bars.text) and "as many" not in said and "1.67 tokens instead of 2.13" in said
+
+
 def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
     """Vermillion and hatching mean rejected, and nothing else."""
     one, arm = build_curve(rejected=(False, True)), build_bug_result((900, 100, 0)).arms[1]
@@ -227,6 +236,8 @@ def app(pair_folders, monkeypatch):
 
 
 def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):
+    app.selectbox(key="mistakes-mistake-0").set_value("R5").run()
+    settle(app, "mistakes")
     assert not app.exception
     settle(app.button(key="mistakes-until").click().run(), "mistakes")
     assert not app.exception
@@ -239,8 +250,7 @@ def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):
 
 
 def test_a_hidden_one_is_guessed_and_revealed(app):
-    app.selectbox(key="mistakes-mistake-0").set_value(HIDDEN).run()
-    settle(app, "mistakes")
+    assert app.selectbox(key="mistakes-mistake-0").value == HIDDEN, "the page opens with the game"
     guess = f"mistakes-guess-{app.session_state['mistakes'].turn}"
     assert guess not in [one.key for one in app.button_group], "nothing is sampled yet"
     assert "mistakes-until" not in [one.key for one in app.button], "sampling until it is detected would tell"

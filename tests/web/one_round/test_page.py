@@ -132,7 +132,7 @@ def test_an_empty_prompt_starts_with_the_start_token_and_says_so(app):
 
 
 BAD = [
-    ("number_input", "gamma", -1, "gamma must be a whole number from 0 to 16, got -1."),
+    ("number_input", "gamma", -1, "The number of draft tokens per round must be a whole number from 0 to 16, got -1."),
     ("number_input", "gamma", 17, "got 17."),
     ("text_input", "temperature", "-1", "got -1.0."),
     ("text_input", "temperature", "nan", "got nan."),
@@ -140,7 +140,7 @@ BAD = [
     ("text_input", "top_p", "0", "got 0.0."),
     ("text_input", "top_p", "1.5", "got 1.5."),
     ("text_area", "prompt", "a\x07", "U+0007 at character 2"),
-    ("text_area", "prompt", "a" * 20_001, "20001 characters"),
+    ("text_area", "prompt", "a" * 20_001, "The prompt is too long: 20,001 characters, at most 20,000."),
     ("text_area", "prompt", "wolf " * 2000, "tokens"),
 ]
 

@@ -145,9 +145,9 @@ def test_next_goes_on_after_the_recording(recording, pair, state):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"gamma": "-1"}, "gamma must be a whole number from 0 to 16, got -1."),
+        ({"gamma": "-1"}, "it must be a whole number from 0 to 16, got -1."),
         ({"gamma": "17"}, "got 17."),
-        ({"temperature": "nan"}, "temperature must be a number from 0 (greedy) to 5, got nan."),
+        ({"temperature": "nan"}, "temperature was left out: it must be a number from 0 (greedy) to 5, got nan."),
         ({"top_k": "0"}, "leave it out to switch it off, got 0."),
         ({"top_p": "1.5"}, "got 1.5."),
         ({"uniforms": "0=1.0"}, "at least 0 and below 1"),
@@ -274,18 +274,18 @@ def test_fields_give_settings_back():
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("gamma", -1, "gamma must be a whole number from 0 to 16, got -1."),
+        ("gamma", -1, "The number of draft tokens per round must be a whole number from 0 to 16, got -1."),
         ("gamma", 17, "got 17."),
         ("temperature", "-1", "got -1.0."),
         ("temperature", "NaN", "got nan."),
-        ("temperature", "warm", "temperature must be a number from 0 (greedy) to 5, got 'warm'."),
+        ("temperature", "warm", "The temperature must be a number from 0 (greedy) to 5, got 'warm'."),
         ("top_k", "0", "or empty to switch it off, got 0."),
         ("top_k", "2.5", "got '2.5'."),
         ("top_p", "0", "got 0.0."),
         ("top_p", "1.5", "got 1.5."),
         ("seed", "-3", "got -3."),
         ("prompt", "a\x07b", "U+0007 at character 2"),
-        ("prompt", "a" * 20_001, "20001 characters"),
+        ("prompt", "a" * 20_001, "The prompt is too long: 20,001 characters, at most 20,000."),
     ],
 )
 def test_a_field_that_cannot_be_used_says_value_and_range(name, text, said):

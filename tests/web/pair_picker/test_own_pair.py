@@ -100,7 +100,10 @@ def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(promp
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    ((b"\xff\xfe\x00", "The file is not UTF-8 text"), (b"x" * 30_000, "text must be at most 20,000 characters on this page")),
+    (
+        (b"\xff\xfe\x00", "The file is not UTF-8 text"),
+        (b"x" * 30_000, "The text is too long: 30,000 characters, at most 20,000."),
+    ),
 )
 def test_a_file_of_prompts_that_cannot_be_used_is_a_sentence_and_the_field_stays(content, sentence, prompts_page):
     app = prompts_page.file_uploader[0].set_value(("mine.txt", content, "text/plain")).run()

@@ -8,16 +8,20 @@ import pytest
 
 from specviz.errors import TraceError
 from specviz.evidence import page_samples
+from specviz.evidence.bugs.comparison import TEXTS
+from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord, RecordedSamples, has_same_samples
+from specviz.evidence.results import SIZES
 from specviz.settings import Settings
 from specviz.web.exactness import words as exact_words
 from specviz.web.exactness import work as exact_work
+from specviz.web.exactness.payload import build_histogram
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
 from specviz.web.jobs import cache
 from specviz.web.mistakes import words as mistake_words
 from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, BugQuestion, BugState
-from specviz.web.sampling.state import load_recorded_samples
+from specviz.web.sampling.state import RECORDED, load_recorded_samples
 from specviz.web.sampling.words import describe_origin
 from tests.pages import FreeTicket, draw_first_paint
 
@@ -29,7 +33,7 @@ def build_exactness_state(**changes) -> ExactnessState:
 
 
 def build_bug_state(**changes) -> BugState:
-    return BugState(replace(BugQuestion.from_link({}, FIRST)[0], **changes))
+    return BugState(replace(BugQuestion.from_link({"mistake": "R5"}, FIRST)[0], **changes))
 
 
 @pytest.mark.parametrize("page", ("exactness", "mistakes"))
@@ -38,7 +42,9 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
     assert (seen["errors"], seen["heavy"], seen["waits"]) == (0, [], False), "a record needs no work"
     assert seen["figures"] >= 2
     assert any(line.startswith("Recorded on ") and "you draw take their place" in line for line in seen["text"]), seen["text"]
-    verdict = {"exactness": "Yes, as far as 100,000 samples can tell.", "mistakes": "Detected: 1,000 samples were enough."}[page]
+    verdict = {"exactness": "Yes, as far as 100,000 samples can tell.", "mistakes": "100 samples of each. Is one of them wrong?"}[
+        page
+    ]
     assert any(verdict in line for line in seen["said"])
 
 
@@ -62,7 +68,8 @@ def test_of_any_other_question_nothing_recorded_is_shown():
         other = build_exactness_state(settings=replace(settings, **change))
         assert other.has_own_result and other.shown_result.n == 0 and describe_origin(other) == []
     assert build_exactness_state(source="target").has_own_result
-    assert build_bug_state(mistake="R4").has_own_result and build_bug_state(mistake=HIDDEN).has_own_result
+    assert build_bug_state(settings=replace(settings, prompt="Once")).has_own_result
+    assert build_bug_state(settings=replace(settings, seed=1), mistake=HIDDEN).has_own_result
     assert has_same_samples(replace(settings, device="cpu", dtype="float32"), settings), (
         "the machine's choice fixes no other samples"
     )
@@ -94,9 +101,39 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypat
     exact_work.run_many_seeds(one, FreeTicket(), page_samples.SEEDS)
     made = page_samples.record_decoder(pair, one.question.settings, 1000, quiet)
     assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
-    other = BugState(BugQuestion(Settings(prompt="A bear", seed=7)))
+    other = BugState(BugQuestion(Settings(prompt="A bear", seed=7), "R5"))
     mistake_work.draw_until_detected(other, FreeTicket())
-    found = page_samples.record_bug(pair, Settings(prompt="A bear", seed=7), quiet)
+    specs = mistake_work.make_specs(other.question, tuple(pair.encode("A bear")))
+    found = page_samples.record_bug(pair, "R5", specs, 1, 100_000, quiet)
     assert isinstance(found, BugSamplesRecord) and found.settings == other.question.settings
     assert replace(found.result, notes=()) == replace(other.result, notes=())
     assert mistake_words.build_verdict(other).words.startswith("Detected")
+
+
+def test_every_mistake_and_the_opening_game_are_recorded_and_stay_small():
+    """Whether a mistake is found is what its tier says: samples show it, or nothing but an injected number or a count does."""
+    found = load_recorded_samples()
+    assert [one.mistake for one in found.mistakes] == [*PUBLISHED_BUGS, HIDDEN]
+    for name, bug in PUBLISHED_BUGS.items():
+        state = build_bug_state(mistake=name)
+        assert not state.has_own_result and state.shown_result.alike[1] == TEXTS
+        rejected = state.find_rejection(state.shown_result)
+        assert rejected is None or (bug.can_be_sampled and rejected.n == state.shown_result.n), name
+        assert rejected or state.shown_result.n >= min(10_000, state.question.max_samples), "not found in fewer says little"
+    game = build_bug_state(mistake=HIDDEN)
+    assert game.shown_result.n == SIZES[0] and game.next_test == SIZES[1] and game.shown_result.pairs == ()
+    game.record_guess("A")
+    assert game.guessed_at == SIZES[0], "the recorded samples were seen"
+    assert RECORDED.stat().st_size < 250_000
+
+
+def test_the_histogram_fills_by_the_counts_that_were_drawn():
+    result = build_exactness_state().shown_result
+    payload = build_histogram(result)
+    numbers = [one["n"] for one in payload["frames"]]
+    assert numbers == [step.n for step in result.filling] and numbers[0] == 10 and numbers[-1] == result.n
+    last = result.arms[0].rows
+    assert payload["exact"] == list(last.probs) and payload["frames"][-1]["shares"] == pytest.approx(last.shares, abs=1e-5)
+    for frame in payload["frames"]:
+        assert sum(frame["shares"]) == pytest.approx(1.0, abs=1e-3) and len(frame["low"]) == len(payload["labels"])
+    assert payload["conclusion"] == result.arms[0].conclusion

@@ -22,6 +22,7 @@ from specviz.evidence.serving_setups.records import (
 from specviz.figures.numbers import format_probability
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
+from specviz.speed.records import headline
 from specviz.web.common import html, measurement_page
 from specviz.web.common.html import TextLine
 from specviz.web.jobs import cache, warmup
@@ -68,7 +69,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
     said = "\n".join(seen["text"])
     assert (
-        "link's arm was left out" in said
+        "link's comparison was left out" in said
         and "'<b>x</b>'" in said
         and "asks for its own pair of models, a|b. Nothing was loaded" in said
     )
@@ -212,7 +213,7 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
         measurement_page.session, "open_state", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before)
     )
     after = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
-    assert after.has_own_result and after.question.settings.prompt == "Twice" and "link's arm" in after.notes[0]
+    assert after.has_own_result and after.question.settings.prompt == "Twice" and "link's comparison" in after.notes[0]
 
 
 def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, monkeypatch):
@@ -262,7 +263,7 @@ def test_a_text_too_long_is_a_sentence_on_the_page(ready):
     visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon a time " * 40)), FairQueue())
     visit.submit(work.measure_setups, visit.question)
     visit.ticket.ended.wait(30)
-    assert "prompt must be at most" in visit.notices[0] and visit.results == {}
+    assert "The prompt is too long" in visit.notices[0] and visit.results == {}
 
 
 def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(recorded_setups):
@@ -297,9 +298,7 @@ def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
 
 def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(recorded_setups):
     said = view.describe_speed_page(recorded_setups)
-    plan = view.recorded_plans()["storybook 1"]
-    (row,) = [row for row in plan.checked if row.gamma == recorded_setups.settings.gamma]
-    assert row.factor.format() in said and "the same models, temperature and gamma" in said
+    assert headline.format_headline("1") in said and headline.describe_headline_origin() in said
     assert view.describe_speed_page(replace(recorded_setups, settings=replace(recorded_setups.settings, pair="a|b"))) == ""
 
 

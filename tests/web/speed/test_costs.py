@@ -25,7 +25,14 @@ from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
 from specviz.web.speed import export as plan_export
 from specviz.web.speed import plan_figures, timeline_figures
-from specviz.web.speed.state import SpeedQuestion, SpeedState, load_example_text, load_recorded_plans, place_sliders
+from specviz.web.speed.state import (
+    SpeedQuestion,
+    SpeedState,
+    compute_pass_costs,
+    load_example_text,
+    load_recorded_plans,
+    place_sliders,
+)
 
 GPUS = ("h200-1.7b", "h200-8b")
 CHOICES = (*GPUS, "two-cpu-cores")
@@ -57,7 +64,7 @@ def test_a_link_names_no_file_and_no_unknown_machine(tmp_path):
         for kind in (SpeedQuestion, MethodsQuestion):
             question, said = kind.from_link({"costs": wrong}, Settings())
             assert question.costs == MEASURED and said[0].startswith(
-                "The link's costs was left out: costs must be one of measured, h200"
+                "The link's machine whose costs count was left out: it must be one of measured, h200"
             )
     with pytest.raises(SettingsError):
         replace(open_methods(MEASURED).question, costs="")
@@ -72,7 +79,10 @@ def test_a_plans_words_and_pictures_are_those_of_the_chosen_costs(costs):
     assert list(ways) == ["By the formula", "Computed"], "what was measured here is no speed there"
     predicted = next(trace for trace in plan_figures.plot_factors(plan).data if trace.name == "predicted")
     assert list(predicted.y) == [row.speedup.value for row in plan.rows]
-    assert f"By the costs of {model.title}, it takes" in timeline_figures.explain_pass_cost(3, plan, "Storybook")
+    costs_of_passes, origin = compute_pass_costs(plan, None, False, 1)
+    assert f"By the costs of {model.title}, the target pass" in timeline_figures.explain_pass_cost(
+        3, 1, costs_of_passes[3], origin
+    )
     assert place_sliders(state.question, plan, None).c == round(plan.costs.c, 2)
 
 

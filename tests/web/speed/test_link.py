@@ -10,6 +10,7 @@ from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.speed.records.plan import PlanChoice
+from specviz.web.common.error_sentences import name_setting
 from specviz.web.speed.state import (
     SpeedQuestion,
     SpeedState,
@@ -31,8 +32,8 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     )
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
     said = "\n".join(seen["text"])
-    assert "link's draft was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
-    assert "The link's alpha was left out: alpha must be a number from 0 to 1, got 7.0." in seen["text"]
+    assert "link's drafting method was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
+    assert "The link's acceptance rate was left out: it must be a number from 0 to 1, got 7.0." in seen["text"]
     assert any("What a longer pass costs" in one for one in seen["said"]), "the tab that it names is open"
 
 
@@ -46,7 +47,7 @@ def test_a_link_leads_to_what_it_was_made_from():
         assert SpeedQuestion.from_link(ask.link(), Settings()) == (ask, [])
     assert SpeedQuestion(load_example_text()).link().keys() == {"draft", "temperature"}, "where one begins needs no words"
     assert "text" not in SpeedQuestion("a" * 5000).link()
-    with pytest.raises(SettingsError, match="at most 20,000 characters"):
+    with pytest.raises(SettingsError, match="20,001 characters, at most 20,000"):
         SpeedQuestion("a" * 20_001)
 
 
@@ -65,7 +66,7 @@ def test_a_link_leads_to_what_it_was_made_from():
 def test_a_place_that_a_link_has_wrong_is_a_sentence_and_the_rest_is_kept(name, value, said):
     ask, sentences = SpeedQuestion.from_link({"c": "0.3", "tab": "many", name: value}, Settings())
     assert getattr(ask, name) == getattr(SpeedQuestion(""), name) and len(sentences) == 1
-    assert sentences[0].startswith(f"The link's {name} was left out: ") and said in sentences[0]
+    assert sentences[0].startswith(f"The link's {name_setting(name)} was left out: ") and said in sentences[0]
     assert name == "c" or ask.c == 0.3
 
 
@@ -84,7 +85,7 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
         '"prompt": "", "sliders": [one.value for one in app.slider]',
     )
     assert seen["errors"] == 0 and [seen["sliders"][0], seen["sliders"][2]] == [0.3, 7]
-    assert any("link's c was left out" in one for one in seen["text"])
+    assert any("link's cost of a draft step was left out" in one for one in seen["text"])
     said = "\n".join([*seen["said"], *seen["text"]])
     assert "Computed from both: tokens per target pass of this pair, costs of H200, target of 1.7B." in said
     assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said

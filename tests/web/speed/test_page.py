@@ -11,6 +11,8 @@ import pytest
 from specviz.errors import CancelledError, TraceError
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
+from specviz.speed.records import headline
+from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import PLAN_CHOICES, PLAN_DRAFTS, PLAN_GAMMAS, PLANS_SCHEMA, PlanChoice, dump_plans, load_plans
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
@@ -21,6 +23,7 @@ from specviz.web.speed.state import (
     SpeedQuestion,
     SpeedState,
     choose_rounds,
+    compute_pass_costs,
     load_batches,
     load_example_text,
     load_recorded_plans,
@@ -53,6 +56,8 @@ def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(record
     seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], load_example_text())
     assert seen["figures"] == 5 and "Predict for this text" in seen["buttons"]
+    leads = [headline.describe_headline() in one for one in seen["said"]]
+    assert leads.index(True) == 1 and leads.count(True) == 1, "one answer, after the title and before everything else"
     assert any(
         one.startswith("Recorded: Storybook, temperature 1") and "bedtime.txt" in one and "cores" in one for one in seen["text"]
     )
@@ -169,26 +174,26 @@ def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
     assert "the chosen pair" not in {trace.name for trace in surface_figures.plot_surface(3, spot, None).data}
 
 
-@pytest.mark.parametrize(("alpha", "c", "gamma"), ((0.8, 0.1, 3), (0.0, 1.0, 16), (1.0, 0.0, 1), (0.67, 0.13, 4)))
-def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_formulas_tokens(alpha, c, gamma):
+@pytest.mark.parametrize(
+    ("alpha", "c", "gamma", "cost"), ((0.8, 0.1, 3, 1.0), (0.0, 1.0, 16, 1.5), (1.0, 0.0, 1, 1.0), (0.67, 0.13, 4, 3.2))
+)
+def test_the_timeline_has_each_round_as_gamma_draft_steps_and_one_pass_with_the_formulas_tokens(alpha, c, gamma, cost):
     spot = surface_figures.Spot(alpha, c)
-    steps, passes = timeline_figures.plot_timeline(gamma, spot).data
-    rounds, end = timeline_figures.list_round_starts(gamma, spot), timeline_figures.compute_span(gamma, spot)
+    steps, passes = timeline_figures.plot_timeline(gamma, spot, cost).data
+    rounds, end = timeline_figures.list_round_starts(gamma, spot, cost), timeline_figures.compute_span(gamma, spot, cost)
     alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.ALONE]
     drafted = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.DRAFTED]
-    assert len(steps.x) == gamma * len(rounds) and set(steps.x) == {c} and set(passes.x) == {1.0}
+    assert len(steps.x) == gamma * len(rounds) and set(steps.x) == {c} and set(passes.x) == {1.0, cost}
     assert alone == list(range(int(end))) and drafted == pytest.approx([begin + gamma * c for begin in rounds])
-    assert rounds[1:] == pytest.approx([place + 1.0 for place in drafted[:-1]]), "a round begins when the pass before has ended"
-    assert set(passes.text) - {""} == {"1", f"{compute_expected_tokens(alpha, gamma):.1f}"}
-    cut = [begin + 1 > end + 1e-9 for begin in drafted]
+    assert rounds[1:] == pytest.approx([place + cost for place in drafted[:-1]]), "a round begins when the pass before has ended"
+    assert set(passes.text) - {""} <= {"1", f"{compute_expected_tokens(alpha, gamma):.1f}"}
+    cut = [begin + cost > end + 1e-9 for begin in drafted]
     assert [text == "" for text in passes.text[len(alone) :]] == cut, "a pass that the picture cuts has no number to be cut"
-    said = timeline_figures.describe_round(gamma, spot)
-    cost, tokens, factor = map(
-        timeline_figures.format_number,
-        (gamma * c + 1, compute_expected_tokens(alpha, gamma), compute_wall_clock_factor(alpha, gamma, c)),
-    )
-    assert f"c + 1 = {cost} target pass" in said and f"= {tokens} token" in said and f"speed-up of {factor} over" in said
-    assert f"takes {gamma} c + 1" in said and said.count("alpha") - 1 == min(gamma, 3)
+    said, tokens = timeline_figures.describe_round(gamma, spot, cost), compute_expected_tokens(alpha, gamma)
+    total, written, factor = map(timeline_figures.format_number, (gamma * c + cost, tokens, tokens / (gamma * c + cost)))
+    assert f"takes {gamma} c + {timeline_figures.format_number(cost)} = {total} target pass" in said
+    assert f"= {written} token" in said and f"{factor} times as fast" in said and said.count("alpha") == min(gamma, 3)
+    assert cost != 1.0 or timeline_figures.compute_speedup(gamma, spot) == compute_wall_clock_factor(alpha, gamma, c)
 
 
 def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decimals():
@@ -196,20 +201,32 @@ def test_numbers_of_passes_and_tokens_have_three_digits_and_whole_ones_no_decima
     assert {number: timeline_figures.format_number(number) for number in plain} == plain | {9.996: "10"}
 
 
-@pytest.mark.parametrize("gamma", range(1, 17))
-def test_what_the_formula_leaves_out_is_told_with_the_plans_own_numbers_at_every_gamma(recorded_plan, gamma):
-    said = timeline_figures.explain_pass_cost(gamma, recorded_plan, "Storybook")
-    if gamma > PLAN_GAMMAS[-1]:
-        assert said.endswith(f"Above {PLAN_GAMMAS[-1]} draft tokens nothing was timed.")
-        return
-    row, took = recorded_plan.row(gamma), recorded_plan.costs.compute_part("target", gamma)
-    assert f"it takes {took:.2f} times as long as one token of target-only sampling, not {gamma + 1} times" in said
-    assert f"Storybook with gamma {gamma}: {row.leviathan:.2f} by the formula, {row.factor.value:.2f} with every cost" in said
-    dear = replace(recorded_plan.costs, parts=recorded_plan.costs.parts | {"target": tuple(gamma * 10 for gamma in range(1, 10))})
-    assert "reading the weights" not in timeline_figures.explain_pass_cost(
-        gamma, replace(recorded_plan, costs=dear), "Storybook"
-    ), "no reason for what is not so"
-    assert timeline_figures.explain_pass_cost(1, None, "").endswith("draft token as 1.")
+def test_a_batch_makes_the_pass_dearer_as_it_was_recorded_and_another_machine_has_its_own_costs(recorded_plan):
+    """Hand check: the recorded cost at a timed gamma, linear between, 1 where nothing was timed; many texts turn the advice around."""
+    batches = load_batches()
+    for texts in (1, 16):
+        costs, origin = compute_pass_costs(recorded_plan, batches, False, texts)
+        timed = {gamma: batches.estimate_cost(texts, gamma).value for gamma in batches.gammas}
+        assert all(costs[gamma] == pytest.approx(value) for gamma, value in timed.items()) and "two CPU cores" in origin
+        assert costs[5] == pytest.approx((timed[4] + timed[6]) / 2) and list(costs) == list(range(1, 17))
+    spot = surface_figures.Spot(0.7, 0.13)
+    few, many = (compute_pass_costs(recorded_plan, batches, False, texts)[0] for texts in (1, 16))
+    assert timeline_figures.recommend_gamma(3, spot, few).startswith(("The best gamma", "No other gamma"))
+    assert timeline_figures.compute_speedup(3, spot, many[3]) < timeline_figures.compute_speedup(3, spot, few[3])
+    assert timeline_figures.recommend_gamma(3, spot, {1: 2.0, 3: 4.0}) == "Do not draft: no gamma pays here."
+    assert f"{many[3]:.2f} times as long" in timeline_figures.explain_pass_cost(3, 16, many[3], origin)
+    assert compute_pass_costs(None, None, True, 1) == (dict.fromkeys(range(1, 17), 1.0), "")
+    assert "counts as 1" in timeline_figures.explain_pass_cost(3, 1, 1.0, "")
+    other = recorded_plan.with_cost_model(load_cost_models()["h200-8b"])
+    costs, origin = compute_pass_costs(other, batches, False, 16)
+    assert other.cost_model.title in origin and costs[3] == pytest.approx(other.costs.compute_part("target", 3))
+
+
+def test_one_speed_leads_and_it_is_that_of_bench():
+    """README and benchmarks.md have the numbers of assets/bench.toml, which the page names first (test above)."""
+    for name in ("README.md", "docs/reference/benchmarks.md"):
+        text = (ROOT / name).read_text(encoding="utf-8").replace("*", "")
+        assert " | ".join(headline.format_headline(heat) for heat in ("0", "1")) in text, name
 
 
 @pytest.mark.parametrize("key", [choice.key for choice in PLAN_CHOICES])

@@ -67,9 +67,9 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     said = "\n".join(seen["text"])
     for part in (
         "temperature was left out",
-        "max-new-tokens was left out: it must be one of 64, 128, 192",
+        "number of new tokens was left out: it must be one of 64, 128, 192",
         "pair was left out",
-        "gamma was left out",
+        "number of draft tokens per round was left out",
     ):
         assert part in said
     assert not any("<i>" in one for one in seen["said"]) and "Press the button to write yours" in said

@@ -1,0 +1,27 @@
+// The histogram that fills: where playing begins, and which bars are beyond sampling noise.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+globalThis.document = { createElement: () => ({}), addEventListener() {} };
+const { findStart, isOutside, shareText } = await import("../../assets/components/exactness/main.js");
+
+const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });
+
+test("a histogram that only grew goes on from where it stands, any other begins anew", () => {
+  const before = [frame(10, 0.5, 0.5), frame(100, 0.4, 0.6)];
+  assert.equal(findStart(before, [...before, frame(1000, 0.45, 0.55)], 1), 1);
+  assert.equal(findStart(before, [frame(10, 0.4, 0.6), frame(100, 0.5, 0.5)], 1), 0);
+  assert.equal(findStart([], before, 0), 0);
+});
+
+test("a bar is outside only beyond its band, and not before there are samples", () => {
+  assert.equal(isOutside(frame(100, 0.6), 0), false);
+  assert.equal(isOutside(frame(100, 0.61), 0), true);
+  assert.equal(isOutside(frame(100, 0.19), 0), true);
+  assert.equal(isOutside(frame(0, 0), 0), false);
+});
+
+test("shares have three digits at most, as in the charts", () => {
+  assert.deepEqual([0.342, 0.01, 0.0052].map(shareText), ["34.2%", "1.0%", "0.52%"]);
+});
