@@ -111,7 +111,8 @@ def show_round(row: MethodRow) -> None:
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))
-        _tree.draw("drafting_methods-tree", {"payload": draw_cached(build_tree, row.trace), "within": True})
+        with st.container(key="drafting_methods-arrows"):  # the presenter view leaves the arrow keys to it
+            _tree.draw("drafting_methods-tree", {"payload": draw_cached(build_tree, row.trace), "within": True})
         plan = load_block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.describe_gain(plan)):
             show_sentence(sentence, "drafting_methods-said-gain")
