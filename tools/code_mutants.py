@@ -117,7 +117,9 @@ def judge_mutant(tree: Path, one: Mutant, tests: Sequence[str]) -> tuple[str, st
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Break what the options choose; return the exit code."""
-    parser = argparse.ArgumentParser(description="Break the code in one place at a time; say which breaks the fast tests find.")
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, description="Break the code in one place at a time; say which breaks the fast tests find."
+    )
     parser.add_argument("--only", nargs="+", metavar="WORD", help="rows whose name or area contains one of these words")
     parser.add_argument("--full", action="store_true", help="run all fast tests for each row, not only those that concern it")
     parser.add_argument("--list", action="store_true", help="print the table, break nothing")

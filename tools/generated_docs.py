@@ -40,7 +40,7 @@ SHARED_GROUPS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] 
 
 def list_actions(arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Action]:
     """List the options of a command or of a group of options, without --help."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     arguments(parser)
     return parser._actions
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -240,3 +242,16 @@ def test_the_declaration_of_a_setting_names_the_methods_and_rules_that_read_it(n
     entries = {**PROPOSERS.load_all(), **RULES.load_all()}
     assert {*SETTINGS[name].read_by} <= {one for one, entry in entries.items() if name in entry.reads}
     assert all({*entry.reads} <= {*SETTINGS} for entry in entries.values())
+
+
+def test_no_parser_takes_an_abbreviation_for_an_option():
+    """An abbreviation could choose another option than was meant, such as ``--length`` one that begins like it."""
+    root = Path(__file__).resolve().parents[2]
+    parsers = []
+    for file in [*(root / "specviz").rglob("*.py"), *(root / "tools").rglob("*.py")]:
+        for call in (one for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(one, ast.Call)):
+            name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+            is_base = isinstance(call.func, ast.Attribute) and name == "__init__" and "allow_abbrev" in ast.dump(call)
+            if name == "ArgumentParser" or is_base:
+                parsers.append(any(one.arg == "allow_abbrev" and ast.unparse(one.value) == "False" for one in call.keywords))
+    assert len(parsers) > 5 and all(parsers)

@@ -173,7 +173,7 @@ def run_tool(
         words: The command line; None: of this process.
         more: Adds other options.
     """
-    parser = argparse.ArgumentParser(prog=name, description=description.splitlines()[0])
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog=name, description=description.splitlines()[0])
     for option, (default, most, help) in limits.items():
         parser.add_argument(f"--{option}", type=int, default=default, help=f"{help}, 1 to {most} (default: {default})")
     more(parser)

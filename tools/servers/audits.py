@@ -88,7 +88,7 @@ PLANS = (
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run the audits that are missing; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder that holds what get.sh put into its subfolders")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for reports, samples and logs")
     parser.add_argument("--publish", type=Path, metavar="DIR", help="folder for a copy of each report")

@@ -46,7 +46,7 @@ CURES = {
 
 def main(given: list[str] | None = None) -> int:
     """Change the file as the options say; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.partition("\n")[0])
     parser.add_argument("venv", type=Path, help="virtual environment that holds vLLM")
     parser.add_argument("--cure", choices=CURES, default="exact")
     parser.add_argument("--undo", action="store_true", help="put the shipped lines back")

@@ -213,7 +213,9 @@ def start_http_server(api: CompletionsApi, host: str = "127.0.0.1", port: int = 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Serve until interrupted; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     mistakes = (NO_BUG, *BUGS)
     parser.add_argument(
         "--mistake", default=NO_BUG, choices=mistakes, help="id of a mistake in docs/reference/mistakes.md (default: none)"

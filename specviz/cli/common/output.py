@@ -49,7 +49,7 @@ def list_command_words(
     name: str, add_arguments: Callable[[argparse.ArgumentParser], None], options: argparse.Namespace
 ) -> list[str]:
     """The words that repeat a command on a server: its address, and every option that is not at its default."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     add_arguments(parser)
     plain = vars(parser.parse_args(["URL"]))
     words = ["specviz", name, options.url]
