@@ -67,6 +67,7 @@ export class Game {
     this.since = 0;
     if (this.view.still) this.settle(next);
     this.paint();
+    this.view.run();
   }
 
   settle(n) {
@@ -77,11 +78,12 @@ export class Game {
 
   tick(passed) {
     if (!this.asked && !this.answer && this.view.here === 2) this.draw(); // the first ones come by themselves
-    if (this.n >= this.asked || this.answer || this.view.still) return;
+    if (this.n >= this.asked || this.answer || this.view.still) return false;
     this.since += passed;
     const share = Math.min(1, this.since / LASTS[this.from ? 1 : 0]);
     const n = this.from + Math.floor((this.asked - this.from) * share);
     if (n !== this.n) this.settle(n);
+    return n < this.asked;
   }
 
   describeFarthest() {

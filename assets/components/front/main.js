@@ -71,16 +71,16 @@ class FrontView {
     this.run();
   }
 
-  /** Draws frames while a scene that moves is in view. The browser stops them in a tab that is hidden. */
+  /** Draws frames while a scene in view has more to draw. The browser stops them in a tab that is hidden. */
   run() {
     if (this.frame || this.closed) return;
     let last = null;
     const draw = (at) => {
       const passed = last === null ? 0 : Math.min(JUMP, (at - last) / 1000);
       last = at;
-      const moving = this.scenes.filter(({ seen }) => seen > 0.2);
-      for (const { scene } of moving) scene.tick?.(passed);
-      this.frame = moving.length && !this.closed ? requestAnimationFrame(draw) : 0;
+      this.frame = 0;
+      const moving = this.scenes.filter(({ seen, scene }) => seen > 0.2 && scene.tick?.(passed));
+      if (moving.length && !this.closed) this.frame ||= requestAnimationFrame(draw);
     };
     this.frame = requestAnimationFrame(draw);
   }

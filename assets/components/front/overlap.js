@@ -72,6 +72,7 @@ export class Overlap {
 
   put(i, value) {
     this.idle = 0;
+    this.view.run();
     this.q = replaceEntry(this.q, i, Math.min(TOP, Math.max(0, value)));
     this.draw();
     const { beta } = this.sums;
@@ -81,9 +82,9 @@ export class Overlap {
   update() {}
 
   tick(passed) {
-    if (this.view.still || this.held) return;
-    this.idle += passed;
-    if (this.idle < IDLE) return;
+    if (this.view.still) return false;
+    if (!this.held) this.idle += passed;
+    if (this.idle < IDLE) return true;
     if (this.idle - passed < IDLE && this.touched) { // from where the hand left it
       this.drafts = [this.q, ...this.drafts.slice(1)];
       this.seconds = 0;
@@ -92,6 +93,7 @@ export class Overlap {
     this.seconds += passed;
     this.q = computeWanderingDraft(this.drafts, this.seconds);
     this.draw();
+    return true;
   }
 
   draw() {

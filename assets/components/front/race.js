@@ -3,6 +3,7 @@
 import { h, say, show } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { listenToKeys } from "../lib/keys.js";
+import { seconds } from "../lib/numbers.js";
 import { findNextMoment, countEvents } from "./playback.js";
 
 const RESTS = 7; // seconds at the end before the race runs again by itself, once
@@ -57,13 +58,14 @@ export class Race {
     this.heard = false;
     for (const lane of this.lanes) clearSide(lane);
     this.draw();
+    this.view.run();
   }
 
   submit() {
     const prompt = this.input.value;
     if (!this.live || prompt.trim() === this.data?.prompt.trim()) {
       this.again = true;
-      this.restart();
+      this.restart(this.view.still ? this.end : 0);
       return;
     }
     this.sent({ prompt });
@@ -79,19 +81,20 @@ export class Race {
     this.draw();
   }
 
-  /** ``passed``: seconds since the last frame. */
+  /** ``passed``: seconds since the last frame. Returns whether there is more to draw. */
   tick(passed) {
-    if (!this.data || this.held || this.view.still) return;
+    if (!this.data || this.held || this.view.still) return false;
     if (this.now < this.end) {
       this.now = Math.min(this.end, this.now + passed / this.data.factor);
       this.draw();
-      return;
+      return true;
     }
     this.rested += passed;
     if (this.again && this.rested > RESTS && !this.live?.busy) {
       this.again = false; // it rests after the second time
       this.restart();
     }
+    return this.again;
   }
 
   draw() {
@@ -171,8 +174,9 @@ function drawSide(lane, data, now, texts, plain) {
   }
   lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
   say(lane.count, String(passes));
-  say(lane.unit, passes === 1 ? texts.pass : texts.passes);
-  lane.node.classList.toggle("ended", passes === data.rounds.length);
+  const ended = passes === data.rounds.length;
+  say(lane.unit, `${passes === 1 ? texts.pass : texts.passes}${ended ? `, ${seconds(data.seconds)}` : ""}`);
+  lane.node.classList.toggle("ended", ended);
 }
 
 /** A token's text; at the beginning of a lane without its space. */
