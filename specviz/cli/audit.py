@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from specviz.audit.body_fields import refuse_distribution_fields
 from specviz.audit.collection_size import CollectionSize, RequestLimits
 from specviz.audit.sampling_request import MAX_TOKENS, SamplingRequest
 from specviz.cli.common.options import (
@@ -157,7 +158,9 @@ def build_targets(options: argparse.Namespace, settings: Settings, pair: LoadedP
     same |= {"written": written, "max_tokens": options.max_tokens or options.max_new_tokens}
     url, body = normalize_url(options.url), read_json_object(options.body, "body")
     servers = [("samples", url, options.model, body)]
-    if pair is None:
+    if pair is not None:
+        refuse_distribution_fields(body, "body")
+    else:
         second = normalize_url(options.against or options.url)
         model = options.model if options.against_model is None else options.against_model
         servers.append(("against", second, model, body | read_json_object(options.against_body or "", "against-body")))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
+from specviz.audit.body_fields import find_distribution_fields
 from specviz.audit.collection_size import compute_first_seed
 from specviz.audit.target import count_needed_samples
 from specviz.evidence.report import find_changes
@@ -88,6 +89,31 @@ def test_a_plan_says_how_many_samples_and_how_long_and_collects_none(pair, local
     needed = f"{count_needed_samples(0.05, 2, False):,} samples detect a total variation of 0.05 with power 99%"
     out = capsys.readouterr().out
     assert code == 0 and needed in out and "samples per second: about" in out and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    (
+        ('{"temperature": 0.7}', "use --temperature, which both sides get, got 'temperature'"),
+        ('{"sampling_params": {"logit_bias": {"5": 3}}}', "Compare the server with speculation on and off instead"),
+        ('{"generation_config": "{\\"repetition_penalty\\": 1.2}"}', "got 'repetition_penalty'"),
+        ('{"stop": ["."]}', "got 'stop'"),
+    ),
+)
+def test_a_field_that_changes_the_distribution_is_refused_against_weights(body, sentence, local_pair, capsys, tmp_path):
+    """An exact server was rejected because of such a field: the reference did not have it."""
+    code = main(["audit", "http://127.0.0.1:9/v1", *ASKED, *local_pair, "--body", body, "--out", str(tmp_path / "a")])
+    assert code == 2 and sentence in capsys.readouterr().err
+
+
+def test_fields_that_change_nothing_may_stay():
+    body = {
+        "repetition_penalty": 1.0,
+        "logit_bias": {},
+        "return_token_ids": True,
+        "generation_config": {"prompt_lookup_num_tokens": 3},
+    }
+    assert list(find_distribution_fields(body)) == [] and list(find_distribution_fields({"min_tokens": 2})) == ["min_tokens"]
 
 
 @pytest.mark.usefixtures("no_pictures")
