@@ -7,14 +7,15 @@ from dataclasses import asdict
 
 from specviz.cli.common.options import add_pair_options, load_models, read_settings
 from specviz.cli.common.output import add_format_option, format_machine, print_record
-from specviz.cli.common.parser import WholeNumber
 from specviz.cli.common.progress import log_line
+from specviz.evidence.sampling_effort import SamplingEffort
+from specviz.settings import list_declared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "samples",
-        type=WholeNumber("samples", 1, 20_000_000, "a whole number from 1 to 20,000,000"),
+        type=list_declared(SamplingEffort)["samples"].parse,
         metavar="N",
         help="samples of 3 tokens, on shared distributions, beside batches and one after the other",
     )
