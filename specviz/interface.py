@@ -22,7 +22,7 @@ from specviz.decoding.samples import Coverage
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
 from specviz.evidence.sampling_effort import DEFAULT_SAMPLING, SAMPLE_TOKENS
-from specviz.evidence.sequential import SamplingPlan
+from specviz.evidence.sampling_plan import SamplingPlan
 from specviz.evidence.session import Session
 from specviz.export.report import write_certificate
 from specviz.jobs.tasks import allow_paths

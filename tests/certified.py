@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.__main__ import main
-from specviz.evidence import tests
+from specviz.evidence import hypothesis_tests
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.statistics.finding import Finding
 
@@ -45,7 +45,7 @@ def remember_permutations() -> Iterator[None]:
 
     The test is a function of what is in the key, so that every redraw finds what it would have found.
     """
-    tested = tests.compute_permutation_test
+    tested = hypothesis_tests.compute_permutation_test
 
     def remembered(first, second, *, on_progress=None, **options):
         key = (tuple(first), tuple(second), tuple(sorted(options.items())))
@@ -53,11 +53,11 @@ def remember_permutations() -> Iterator[None]:
             _PERMUTED[key] = tested(first, second, **options)
         return _PERMUTED[key]
 
-    tests.compute_permutation_test = remembered
+    hypothesis_tests.compute_permutation_test = remembered
     try:
         yield
     finally:
-        tests.compute_permutation_test = tested
+        hypothesis_tests.compute_permutation_test = tested
 
 
 def list_states(record: Record) -> dict[str, str]:

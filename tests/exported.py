@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
+from specviz.evidence.hypothesis_tests import TestPlan as Planned
+from specviz.evidence.hypothesis_tests import TestReport, run_joint_tests
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import build_answer
 from specviz.evidence.results import CellShares, SeedPValues
 from specviz.evidence.serving_setups import records
-from specviz.evidence.tests import TestPlan as Planned
-from specviz.evidence.tests import TestReport, run_joint_tests
 from specviz.export import report as of_report
 from specviz.export.package import Package
 from specviz.settings import Settings

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import torch
 
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.verification.registry import RULES

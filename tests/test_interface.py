@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 import specviz
 from specviz.__main__ import main
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence import tests as evidence_tests
+from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.interface import Options
 from specviz.settings import Settings
 from specviz.speed.records.plan import SpeedPlan

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.evidence import tests as evidence_tests
+from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.figures.pages_and_glossary import PAGES
 from tests.pairs import TEXT
 

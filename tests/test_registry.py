@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.errors import PluginError, SettingsError
 from specviz.interface import Pair

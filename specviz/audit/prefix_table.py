@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specviz.decoding.samples import NONE, Samples, find_distinct_rows
 from specviz.models.base import LanguageModel
-from specviz.models.paths import iterate_distributions_after
+from specviz.models.continuations import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 
 MAX_SAMPLES = 20_000  # samples that are read

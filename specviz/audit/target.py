@@ -17,9 +17,9 @@ from specviz.audit.profiles.recognition import RecognizedServer, recognize_serve
 from specviz.audit.reproduction import ReproducibleRequest
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.errors import SettingsError
+from specviz.evidence.hypothesis_tests import CELLS, MARGIN, TestPlan
 from specviz.evidence.report import seal
 from specviz.evidence.sample_file_reports import FEWEST_DF
-from specviz.evidence.tests import CELLS, MARGIN, TestPlan
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields

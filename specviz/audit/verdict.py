@@ -22,12 +22,12 @@ from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction
 from specviz.audit.text_samples import run_text_tests
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import read_test_report, recompute_masses
+from specviz.evidence.hypothesis_tests import CELLS, TestPlan
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import seal
 from specviz.evidence.sample_file_reports import compare_files, report_against_weights
 from specviz.evidence.sample_files import SampleFile, convert_to_samples
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
-from specviz.evidence.tests import CELLS, TestPlan
 from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import find_free_memory
 from specviz.models.pairs.names import parse_pair_name

@@ -108,8 +108,8 @@ def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[
     file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
+    from specviz.evidence.hypothesis_tests import TestPlan
     from specviz.evidence.sample_file_reports import report_against_weights
-    from specviz.evidence.tests import TestPlan
 
     plan, pair = partial(TestPlan.for_distance, tv=options.min_tv), load_models(settings)
     return report_against_weights(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
@@ -121,8 +121,8 @@ def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) ->
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
     from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
+    from specviz.evidence.sampling_plan import SamplingPlan
     from specviz.evidence.saved_samples import SavedSamples
-    from specviz.evidence.sequential import SamplingPlan
     from specviz.evidence.session import Session, describe_run
     from specviz.jobs.remote import open_pool
 

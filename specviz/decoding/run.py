@@ -8,7 +8,7 @@ from itertools import islice
 
 from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.engine import build_randomness, decode
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import add_draftable_share, find_draftable_share
 from specviz.proposers.request import open_proposer

@@ -22,7 +22,7 @@ from specviz.decoding.engine import advance_prefix, build_first_prefix
 from specviz.decoding.samples import COLUMNS, NONE, Samples, count_events, group_rows
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
-from specviz.models.paths import iterate_distributions_after
+from specviz.models.continuations import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness

@@ -19,6 +19,7 @@ from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import Coverage
 from specviz.errors import EvidenceError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.decoder import ENGINE, SHARED, TARGET, build_decoder, list_sampling_modes, resolve_name
+from specviz.evidence.hypothesis_tests import TestPlan, TestReport, is_sample_test, run_joint_tests
 from specviz.evidence.partition import EMPTY, Beginning, Partition
 from specviz.evidence.report import (
     SCHEMA,
@@ -31,13 +32,12 @@ from specviz.evidence.report import (
 )
 from specviz.evidence.sample_file_reports import build_comparison
 from specviz.evidence.session import Session
-from specviz.evidence.tests import TestPlan, TestReport, is_sample_test, run_joint_tests
 from specviz.models.base import LanguageModel
+from specviz.models.continuations import iterate_distributions_after
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.models.pairs.names import expand_path, parse_pair_name
-from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback
 from specviz.records import read_json
 from specviz.settings import GAMMA_MAX, Settings

@@ -9,7 +9,7 @@ from typing import cast
 from specviz.decoding.device.choice import COMPILED, DEVICE
 from specviz.decoding.device.choice import REFERENCE as BY_REFERENCE
 from specviz.decoding.engine import TargetOnlyRandomness, build_first_prefix, sample_target_only, step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.sampler import Shard, ShardState, iterate_rounds, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.errors import SettingsError
@@ -20,8 +20,8 @@ from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.enumeration import Components
 from specviz.evidence.partition import Partition
 from specviz.models.base import LanguageModel
+from specviz.models.continuations import MemoizedPaths
 from specviz.models.pairs.loading import LoadedPair
-from specviz.models.paths import MemoizedPaths
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.eagle import NAME as EAGLE
 from specviz.proposers.early_exit import NAME as EARLY_EXIT

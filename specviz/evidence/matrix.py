@@ -23,24 +23,24 @@ import numpy as np
 from torch import Tensor
 
 from specviz.decoding.device.choice import choose_engine
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.sampler import iterate_rounds
 from specviz.decoding.samples import NONE, Coverage, Samples, count_events
 from specviz.errors import DamagedModelError, ModelError, SettingsError
 from specviz.evidence.decoder import ENGINE, SPECULATIVE, TARGET, Decoder
 from specviz.evidence.enumeration import Components
+from specviz.evidence.hypothesis_tests import TestPlan, decide_verdict
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.results import NOTHING_TESTED, describe_unreached
-from specviz.evidence.sequential import SamplingPlan
+from specviz.evidence.sampling_plan import SamplingPlan
 from specviz.evidence.session import Session
-from specviz.evidence.tests import TestPlan, decide_verdict
 from specviz.jobs.tasks import Executor, PairRef, allow_paths
 from specviz.models.base import LanguageModel
+from specviz.models.continuations import iterate_distributions_after
 from specviz.models.memoized import MemoizedPair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.renumbered import renumber_draft
-from specviz.models.paths import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import Proposer
 from specviz.proposers.registry import PROPOSERS

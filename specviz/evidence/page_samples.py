@@ -24,7 +24,7 @@ from specviz.evidence.results import (
     find_latest_difference,
     label_cells,
 )
-from specviz.evidence.sequential import make_cells
+from specviz.evidence.sampling_plan import make_cells
 from specviz.evidence.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair

@@ -13,7 +13,7 @@ import torch
 
 from specviz.decoding.samples import Samples
 from specviz.models.base import LanguageModel
-from specviz.models.paths import iterate_distributions_after
+from specviz.models.continuations import iterate_distributions_after
 
 Beginning = tuple[int, ...]
 NextTokens = dict[Beginning, tuple[torch.Tensor, torch.Tensor]]  # probabilities of the next token, largest first, and their ids

@@ -11,6 +11,7 @@ import numpy as np
 
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import TARGET, build_decoder
+from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.evidence.report import SCHEMA, seal
 from specviz.evidence.sample_files import (
     Sample,
@@ -23,7 +24,6 @@ from specviz.evidence.sample_files import (
 )
 from specviz.evidence.scores import score_samples
 from specviz.evidence.session import Session
-from specviz.evidence.tests import TestPlan
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import list_versions

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specviz.decoding.samples import NONE, Samples, group_rows
 from specviz.models.base import LanguageModel
-from specviz.models.paths import iterate_distributions_after
+from specviz.models.continuations import iterate_distributions_after
 from specviz.progress import ProgressCallback, ignore_progress
 
 LEAST = 5.0  # expected count of a cell of a conditional test

@@ -19,12 +19,12 @@ from specviz.decoding.samples import Coverage, Samples, join_samples
 from specviz.errors import SpecvizError
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, build_decoder, list_sampling_modes, sample_together
+from specviz.evidence.hypothesis_tests import TestPlan, TestReport, run_count_tests, run_tests
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
 from specviz.evidence.results import CELLS, LEAST, CellShares, InterimTest
+from specviz.evidence.sampling_plan import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
 from specviz.evidence.saved_samples import ModeSamples, SavedSamples, add_coverage
-from specviz.evidence.sequential import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
-from specviz.evidence.tests import TestPlan, TestReport, run_count_tests, run_tests
 from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair

@@ -93,6 +93,6 @@ def build_drafting_options(record: Mapping[str, Any]) -> list[str]:
 
 
 def _find_unread(settings: Settings) -> Mapping[str, list[str]]:
-    from specviz.decoding.methods import find_unread  # here, because it needs torch
+    from specviz.decoding.method_checks import find_unread  # here, because it needs torch
 
     return find_unread(settings)

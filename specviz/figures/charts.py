@@ -1,4 +1,4 @@
-"""What the charts of all pages share: their frame, the hatching of what is rejected or lossy, and text in labels."""
+"""What the charts of all pages share: their frame, intervals, and text in labels."""
 
 from __future__ import annotations
 

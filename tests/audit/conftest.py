@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.audit import preflight, target, text_samples
-from specviz.evidence import tests as evidence_tests
+from specviz.evidence import hypothesis_tests as evidence_tests
 
 
 @pytest.fixture(autouse=True)

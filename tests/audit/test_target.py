@@ -20,7 +20,7 @@ from specviz.audit.target import (
     measure_rate,
 )
 from specviz.errors import SettingsError
-from specviz.evidence.tests import TestPlan
+from specviz.evidence.hypothesis_tests import TestPlan
 from tests.audit.server import run_server
 
 

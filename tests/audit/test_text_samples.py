@@ -19,7 +19,7 @@ from specviz.audit.text_samples import (
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.certificate import ALTERED, check_certificate
-from specviz.evidence.tests import TestPlan
+from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.models.table import TableModel
 from tests import tables
 from tests.audit.served import build_settings, build_text_file, draw_buggy_samples

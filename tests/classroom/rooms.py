@@ -12,8 +12,8 @@ import numpy as np
 
 from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.classroom.store import RoomStore
-from specviz.evidence import tests
-from specviz.evidence.sequential import make_cells
+from specviz.evidence import hypothesis_tests
+from specviz.evidence.sampling_plan import make_cells
 from specviz.settings import Settings
 from specviz.statistics.finding import Finding
 from specviz.statistics.twosample import compute_permutation_test
@@ -28,7 +28,7 @@ def limit_permutations(most: int = 200) -> Iterator[None]:
     def permute(*samples: object, permutations: int, **more: object) -> Finding:
         return compute_permutation_test(*samples, permutations=min(permutations, most), **more)
 
-    with mock.patch.object(tests, "compute_permutation_test", permute):
+    with mock.patch.object(hypothesis_tests, "compute_permutation_test", permute):
         yield
 
 

@@ -17,9 +17,9 @@ from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_blocks, redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.report import seal
-from specviz.evidence.sequential import INTERIM, SCHEDULE, SequentialCells
-from specviz.evidence.tests import run_count_tests
+from specviz.evidence.sampling_plan import INTERIM, SCHEDULE, SequentialCells
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
 from tests.classroom.rooms import SETTINGS, build_sample_task, build_task, limit_permutations

@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
-from specviz.evidence import tests as evidence_tests
+from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.models.pairs import loading
 from specviz.speed.benchmarks import bench
-from specviz.speed.measurement import generation
+from specviz.speed.measurement import timed_decoding
 
 LOADED = cache(loading.load_pair)
 
@@ -28,5 +28,5 @@ def short_permutations(monkeypatch):
 @pytest.fixture
 def one_bench_prompt(monkeypatch):
     """The bench decodes after one prompt."""
-    for module in (bench, generation):
+    for module in (bench, timed_decoding):
         monkeypatch.setattr(module, "PROMPTS", {"one": "Once upon a time"})

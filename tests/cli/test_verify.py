@@ -13,7 +13,7 @@ from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import Decoder, build_decoder
-from specviz.evidence.tests import TestPlan
+from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.settings import Settings
 
 

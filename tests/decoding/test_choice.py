@@ -11,7 +11,7 @@ import torch
 from specviz.decoding.device import capture, choice
 from specviz.decoding.device.choice import EngineChoice, choose_engine
 from specviz.decoding.device.round import DeviceSteps
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.errors import ModelError, SettingsError

@@ -16,7 +16,7 @@ import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
 from specviz.decoding.engine import decode, sample_target_only
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.errors import UnsupportedModelError
@@ -24,10 +24,10 @@ from specviz.evidence.bugs.published import PUBLISHED_BUGS
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.certificate import redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder, list_sampling_modes
+from specviz.evidence.hypothesis_tests import TestPlan, run_tests
 from specviz.evidence.matrix import evaluate_matrix, list_lines
 from specviz.evidence.partition import build_partition
 from specviz.evidence.serving_setups.targets import ban_tokens
-from specviz.evidence.tests import TestPlan, run_tests
 from specviz.models.attachments import exits
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.eagle import EAGLES

@@ -12,8 +12,8 @@ from specviz.decoding.engine import TargetOnlyRandomness, decode, sample_target_
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE, join_samples
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.continuations import MemoizedPaths, iterate_distributions_after
 from specviz.models.pairs.loading import load_pair
-from specviz.models.paths import MemoizedPaths, iterate_distributions_after
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix

@@ -10,7 +10,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.speed.measurement.generation import PROMPTS
+from specviz.speed.measurement.timed_decoding import PROMPTS
 
 SAMPLED = [one for one in PUBLISHED_BUGS.values() if one.tier == "sampled"]
 

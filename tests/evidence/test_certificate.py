@@ -21,8 +21,8 @@ from specviz.evidence.certificate import (
     read_certificate,
     read_test_report,
 )
+from specviz.evidence.hypothesis_tests import TestPlan, run_joint_tests
 from specviz.evidence.report import build_answer, seal
-from specviz.evidence.tests import TestPlan, run_joint_tests
 from tests.certified import alter_record, first_answer, first_test, list_states
 
 

@@ -18,7 +18,7 @@ import torch
 from specviz.__main__ import main
 from specviz.cli import matrix as command
 from specviz.decoding.engine import decode
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.evidence import matrix as matrix_module
 from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.matrix import (

@@ -22,8 +22,8 @@ from specviz.errors import EvidenceError
 from specviz.evidence import saved_samples as file
 from specviz.evidence import session
 from specviz.evidence.decoder import Decoder, build_decoder
+from specviz.evidence.sampling_plan import SamplingPlan
 from specviz.evidence.saved_samples import ModeSamples, SavedSamples
-from specviz.evidence.sequential import SamplingPlan
 from specviz.evidence.session import Session
 from specviz.settings import Settings
 
@@ -54,7 +54,7 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(session, "SHARD_SIZES", {"engine": 24, "shared distributions": 250})
-    monkeypatch.setattr("specviz.models.paths.iterate_distributions_after.__defaults__", (64,))
+    monkeypatch.setattr("specviz.models.continuations.iterate_distributions_after.__defaults__", (64,))
     settings = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, top_k=40)
     decoder, times = build_decoder(name, pair, settings), {"shared distributions": 400, "engine": 150}
 

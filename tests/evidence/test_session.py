@@ -9,9 +9,9 @@ import pytest
 
 from specviz.decoding.samples import join_samples
 from specviz.errors import EvidenceError
-from specviz.evidence import tests as evidence_tests
+from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.sequential import INTERIM, SCHEDULE, SamplingPlan
+from specviz.evidence.sampling_plan import INTERIM, SCHEDULE, SamplingPlan
 from specviz.evidence.session import SamplingSpec, Session, SideBySide, draw_together
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, Finding

@@ -12,7 +12,7 @@ from specviz.decoding.samples import NONE
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.session import SamplingSpec, ShardRange, draw_shard, draw_together, write_texts
-from specviz.models import paths
+from specviz.models import continuations
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 
@@ -50,7 +50,7 @@ def test_a_decoder_has_its_bug_and_without_it_is_plain_speculative_decoding(pair
 
 @pytest.mark.parametrize("kept", [1024, 3, 0])
 def test_decoders_that_share_what_is_read_of_the_target_draw_what_each_draws_alone(pair, monkeypatch, kept):
-    monkeypatch.setattr(paths, "KEPT", kept)
+    monkeypatch.setattr(continuations, "KEPT", kept)
     other, told = replace(SETTINGS, seed=8), []
     asked, ids = (("speculative", SETTINGS), ("target", other)), pair.encode("a")
     specs = [SamplingSpec(name, SHARED, settings, ids) for name, settings in asked]

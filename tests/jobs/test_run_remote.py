@@ -10,7 +10,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.jobs import ray, remote
 from specviz.jobs.workers import WorkerPool
-from specviz.speed.measurement.generation import PROMPTS
+from specviz.speed.measurement.timed_decoding import PROMPTS
 from tests.jobs.fake_workers import FakeWorker, FaultPlan
 
 

@@ -13,8 +13,8 @@ from specviz.evidence import saved_samples as file
 from specviz.evidence import session
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.matrix import evaluate_matrix
+from specviz.evidence.sampling_plan import SamplingPlan
 from specviz.evidence.saved_samples import SavedSamples
-from specviz.evidence.sequential import SamplingPlan
 from specviz.evidence.session import SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import tasks, workers
 from specviz.jobs.remote import RemoteCaller

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.errors import ModelError, SettingsError

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.cache.decoder import CachedModel

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, sample_target_only
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.analytic.fresh import UncachedDraftHead

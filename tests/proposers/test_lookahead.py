@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import advance_prefix, decode, step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
 from specviz.models.pairs.loading import load_pair
 from specviz.models.table import TableModel

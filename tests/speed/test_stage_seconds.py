@@ -13,8 +13,8 @@ from specviz.progress import estimate_seconds_left
 from specviz.speed.benchmarks.drafting_methods import SAMPLING, TIMING, WARMING
 from specviz.speed.benchmarks.drafting_methods import estimate_stage_seconds as of_methods
 from specviz.speed.benchmarks.passage import estimate_stage_seconds as of_passage
-from specviz.speed.measurement import generation as duration
-from specviz.speed.measurement.generation import DecodingPace, measure_pace
+from specviz.speed.measurement import timed_decoding as duration
+from specviz.speed.measurement.timed_decoding import DecodingPace, measure_pace
 from specviz.speed.prediction.plan import COSTS, COUNTING
 from specviz.speed.prediction.plan import TIMING as PLAN_TIMING
 from specviz.speed.prediction.plan import estimate_stage_seconds as of_plan

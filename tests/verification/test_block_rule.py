@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import decode, step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration import (
     Components,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from specviz.decoding.engine import step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration import Components, Enumerator, compute_text_tv, enumerate_target
 from specviz.models.table import TableModel

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
 from specviz.models.table import TableModel

@@ -29,9 +29,9 @@ from specviz.decoding.samples import NONE, Coverage  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
 from specviz.evidence.bugs.registry import BUGS  # noqa: E402
 from specviz.evidence.decoder import ENGINE, SHARED, SPECULATIVE, Decoder, build_decoder  # noqa: E402
+from specviz.models.continuations import MemoizedPaths  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
 from specviz.models.pairs.pair import LoadedPair  # noqa: E402
-from specviz.models.paths import MemoizedPaths  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
 
 NO_BUG = "none"

@@ -150,7 +150,7 @@ def measure_block_gap(settings: Settings) -> dict[str, float]:
     """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
     from specviz.decoding.run import record_run as decode_run
     from specviz.speed.measurement.costs import measure_block_gap
-    from specviz.speed.measurement.generation import PROMPTS
+    from specviz.speed.measurement.timed_decoding import PROMPTS
 
     pair, found = load_models(settings), []
     for prompt in PROMPTS.values():

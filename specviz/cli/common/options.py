@@ -185,7 +185,7 @@ def check_methods(settings: Settings) -> None:
     Raises SettingsError for an unknown name, for a rule that is not proved for this drafting method, and for an option that has no
     effect because neither of them reads it.
     """
-    from specviz.decoding.methods import build_rule, find_unread
+    from specviz.decoding.method_checks import build_rule, find_unread
     from specviz.proposers.adaptive import find_policy
     from specviz.verification.warpers import find_warpers
 
@@ -208,7 +208,7 @@ def load_models(settings: Settings) -> LoadedPair:
 
 def describe_drafting(settings: Settings) -> str:
     """A line on drafting method and rule if they are not the default ones, else ''. The title of a lossy rule includes that it is lossy."""
-    from specviz.decoding.methods import build_rule
+    from specviz.decoding.method_checks import build_rule
 
     if (settings.proposer, settings.rule, settings.draft_length_policy) == ("draft", "token", "fixed"):
         return ""

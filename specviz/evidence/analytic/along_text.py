@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.evidence.analytic.fresh import (
     DraftReference,
     OneTokenPasses,

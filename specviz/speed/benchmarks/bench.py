@@ -29,8 +29,8 @@ from specviz.settings import Settings
 from specviz.speed.benchmarks.target_only import TARGET_ONLY_DECODERS, generate_text, list_target_only_decoders
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.costs import RoundCosts, average_round_timeline, combine_costs, measure_costs
-from specviz.speed.measurement.generation import PROMPTS, decode_speculatively
 from specviz.speed.measurement.text_passes import measure_draftable_mass
+from specviz.speed.measurement.timed_decoding import PROMPTS, decode_speculatively
 from specviz.speed.records.estimate import Estimate
 from specviz.theory import compute_wall_clock_factor
 from specviz.trace import Round

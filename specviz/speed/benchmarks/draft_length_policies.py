@@ -15,7 +15,7 @@ from functools import partial
 from torch import Tensor
 
 from specviz.decoding.engine import decode
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.adaptive import DRAFT_LENGTH_POLICIES, AdaptiveDraft, CeilingPolicy
@@ -23,7 +23,7 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.benchmarks.bench import TOKENS_A_SECOND, log_each_run
 from specviz.speed.measurement.clock import Clock, Key, Lap
-from specviz.speed.measurement.generation import PROMPTS, decode_speculatively
+from specviz.speed.measurement.timed_decoding import PROMPTS, decode_speculatively
 from specviz.speed.records.estimate import Estimate
 from specviz.trace import Round
 from specviz.verification.draft_tree import DraftTree

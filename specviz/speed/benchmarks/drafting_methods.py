@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import build_trace, record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.errors import SpecvizError
@@ -26,9 +26,9 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.clock import Clock, Lap
-from specviz.speed.measurement.generation import DecodingPace, decode_speculatively, measure_pace
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.text_passes import describe_pair
+from specviz.speed.measurement.timed_decoding import DecodingPace, decode_speculatively, measure_pace
 from specviz.speed.records.methods import (
     DRAFTING_METHODS,
     DraftingMethod,

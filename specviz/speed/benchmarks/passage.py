@@ -18,9 +18,9 @@ from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
 from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.clock import alternate_streams
-from specviz.speed.measurement.generation import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.text_passes import describe_pair, iterate_distributions
+from specviz.speed.measurement.timed_decoding import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only
 from specviz.speed.records.divergence_profile import MAX_FORKS, ScoredText
 from specviz.speed.records.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane, Passage, TimedRound
 from specviz.speed.records.word_kinds import classify_tokens

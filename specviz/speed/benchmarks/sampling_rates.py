@@ -17,7 +17,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.measurement.clock import Clock, Lap
-from specviz.speed.measurement.generation import PROMPTS
+from specviz.speed.measurement.timed_decoding import PROMPTS
 from specviz.speed.records.estimate import Estimate
 from specviz.verification.draft_tree import build_empty_tree
 from specviz.verification.token import TokenRule

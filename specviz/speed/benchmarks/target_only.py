@@ -21,7 +21,7 @@ from specviz.models.pairs.shared_weights import silence_transformers
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.costs import synchronize_device
-from specviz.speed.measurement.generation import decode_target_only
+from specviz.speed.measurement.timed_decoding import decode_target_only
 from specviz.speed.records.baseline import LOOP_TITLE, Baseline
 from specviz.threads import FEW, PassThreads
 

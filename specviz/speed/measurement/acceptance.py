@@ -44,7 +44,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance_prefix, build_first_prefix, step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.errors import Described, SettingsError, TooLongError
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair

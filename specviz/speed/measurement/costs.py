@@ -21,7 +21,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance_prefix, step
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.errors import ModelError
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
@@ -36,8 +36,8 @@ from specviz.randomness import PhiloxRandomness, Prefix, Randomness
 from specviz.settings import Settings
 from specviz.speed.measurement.acceptance import Ids, Texts
 from specviz.speed.measurement.clock import Clock, Contestant, Key, Lap
-from specviz.speed.measurement.generation import PROMPTS, decode_speculatively
 from specviz.speed.measurement.text_passes import build_known_chain
+from specviz.speed.measurement.timed_decoding import PROMPTS, decode_speculatively
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import RoundCostCurve
 from specviz.trace import Round

@@ -30,15 +30,15 @@ from specviz.speed.measurement.acceptance import (
 )
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.costs import TIMED_ROUNDS, WARM_ROUNDS, WARM_RUNS, RoundProbes
-from specviz.speed.measurement.generation import (
+from specviz.speed.measurement.machine import describe_measurement
+from specviz.speed.measurement.text_passes import describe_pair
+from specviz.speed.measurement.timed_decoding import (
     BATCH_PASS_ROUNDS,
     DecodingPace,
     decode_speculatively,
     decode_target_only,
     measure_pace,
 )
-from specviz.speed.measurement.machine import describe_measurement
-from specviz.speed.measurement.text_passes import describe_pair
 from specviz.speed.prediction.plan_effort import DEFAULT_EFFORT, PlanEffort
 from specviz.speed.records.cost_model import CostModel
 from specviz.speed.records.estimate import PERCENTILES, Estimate

@@ -25,7 +25,7 @@ from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.sequential import SequentialCells
+    from specviz.evidence.sampling_plan import SequentialCells
     from specviz.evidence.session import SamplingSpec
     from specviz.models.pairs.loading import LoadedPair
 
@@ -50,7 +50,7 @@ EXACT = cache.ResultCache(32)
 
 def compute_exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
     """The same for all visitors who ask the same of the target."""
-    from specviz.evidence.sequential import make_cells
+    from specviz.evidence.sampling_plan import make_cells
 
     def compute() -> ExactCells:
         given = settings, CELLS, LEAST

@@ -15,7 +15,7 @@ from specviz.speed.benchmarks import bench as bench_module
 from specviz.speed.benchmarks import sampling_rates
 from specviz.speed.benchmarks.bench import generate_with_assistant, run_bench
 from specviz.speed.benchmarks.target_only import generate_text
-from specviz.speed.measurement import costs, generation
+from specviz.speed.measurement import costs, timed_decoding
 from specviz.speed.measurement.costs import measure_block_gap
 from specviz.speed.records.estimate import Estimate
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor
@@ -66,7 +66,7 @@ def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
 
 
 def test_the_command_prints_json_with_the_machine(pair_folders, capsys, monkeypatch):
-    for module in (bench_module, generation):
+    for module in (bench_module, timed_decoding):
         monkeypatch.setattr(module, "PROMPTS", {"one": "Once upon a time"})
     monkeypatch.setattr(costs, "time_rule", partial(costs.time_rule, repeats=1))
     target, draft = map(str, pair_folders)

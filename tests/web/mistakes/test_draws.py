@@ -11,9 +11,9 @@ from specviz.errors import CancelledError
 from specviz.evidence.bugs import comparison
 from specviz.evidence.bugs.comparison import POINTS, TextPair
 from specviz.evidence.decoder import SHARED, build_decoder
+from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.results import SIZES
-from specviz.evidence.sequential import INTERIM
-from specviz.evidence.tests import run_count_tests
+from specviz.evidence.sampling_plan import INTERIM
 from specviz.settings import Settings
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, BugQuestion, BugState

@@ -17,10 +17,10 @@ from specviz.evidence.bugs import comparison
 from specviz.evidence.bugs.comparison import BugResult, DistanceCurve, DraftingCounts
 from specviz.evidence.bugs.published import PUBLISHED_BUGS, TIERS, UNSAMPLED_TIERS
 from specviz.evidence.bugs.registry import BUGS
+from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares
-from specviz.evidence.sequential import INTERIM
-from specviz.evidence.tests import run_count_tests
+from specviz.evidence.sampling_plan import INTERIM
 from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings

@@ -14,7 +14,7 @@ import torch
 
 from specviz.decoding.device import capture
 from specviz.decoding.device.choice import COMPILED, DEVICE, REFERENCE
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.evidence.decoder import SHARED, build_decoder
@@ -30,7 +30,7 @@ from specviz.settings import Settings
 from specviz.speed.benchmarks.gpu.context import PAIR, PartContext, estimate_record, load_storybook, time_calls, wait
 from specviz.speed.benchmarks.gpu.passes import TimedPass
 from specviz.speed.measurement.clock import Clock, Lap
-from specviz.speed.measurement.generation import PROMPTS, decode_speculatively, decode_target_only
+from specviz.speed.measurement.timed_decoding import PROMPTS, decode_speculatively, decode_target_only
 from specviz.verification.registry import RULES
 
 EXACT_SETTINGS: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from statistics import mean, median
 
 from specviz.decoding.device.choice import COMPILED, choose_engine, choose_target_only
 from specviz.decoding.engine import decode, sample_target_only
-from specviz.decoding.methods import build_rule
+from specviz.decoding.method_checks import build_rule
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness
