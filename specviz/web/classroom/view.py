@@ -143,11 +143,13 @@ def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
     """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
     chosen = desk.question.settings
     form = Form("classroom", desk.turn, fill_fields(chosen))
-    form.prompt(st.container(), hint="empty: a text begins with a start token")
-    tokens = st.selectbox("Tokens per sample", LENGTHS, index=LENGTHS.index(chosen.max_new_tokens), **form.key("max_new_tokens"))
+    form.show_prompt(st.container(), hint="empty: a text begins with a start token")
+    tokens = st.selectbox(
+        "Tokens per sample", LENGTHS, index=LENGTHS.index(chosen.max_new_tokens), **form.build_key("max_new_tokens")
+    )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
-        form.sampling()
+        form.show_sampling()
         st.caption(TEXTS["random"])
     settings, problems = read_fields(form.raw, chosen)
     lesson = desk.question

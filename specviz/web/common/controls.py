@@ -31,25 +31,27 @@ class Form:
         self.page, self.turn, self.start = page, turn, start
         self.raw: dict[str, Any] = {}
 
-    def key(self, name: str) -> dict[str, Any]:
+    def build_key(self, name: str) -> dict[str, Any]:
         return {"key": f"{self.page}-{name}-{self.turn}", "persist_state": "session"}
 
-    def prompt(self, place: Any, label: str = "Text to continue", height: int = 68, hint: str = EMPTY) -> str:
-        value = place.text_area(label, value=self.start["prompt"], height=height, placeholder=hint, **self.key("prompt"))
+    def show_prompt(self, place: Any, label: str = "Text to continue", height: int = 68, hint: str = EMPTY) -> str:
+        value = place.text_area(label, value=self.start["prompt"], height=height, placeholder=hint, **self.build_key("prompt"))
         self.raw["prompt"] = value
         return value
 
-    def text(self, place: Any, name: str, label: str, **more: Any) -> None:
-        self.raw[name] = place.text_input(label, value=self.start[name], max_chars=WIDE, **more, **self.key(name))
+    def show_text(self, place: Any, name: str, label: str, **more: Any) -> None:
+        self.raw[name] = place.text_input(label, value=self.start[name], max_chars=WIDE, **more, **self.build_key(name))
 
-    def choice(self, place: Any, name: str, label: str, titles: Mapping[str, str], value: str, help: str | None = None) -> str:
+    def show_choice(
+        self, place: Any, name: str, label: str, titles: Mapping[str, str], value: str, help: str | None = None
+    ) -> str:
         """One key of ``titles``, all of them in sight."""
         field = place.segmented_control(
-            label, list(titles), default=value, required=True, format_func=titles.__getitem__, help=help, **self.key(name)
+            label, list(titles), default=value, required=True, format_func=titles.__getitem__, help=help, **self.build_key(name)
         )
         return field or value
 
-    def sampling(self) -> None:
+    def show_sampling(self) -> None:
         """gamma, temperature and the two cuts, in two lines."""
         left, right = st.columns(2)
         self.raw["gamma"] = left.number_input(
@@ -57,12 +59,12 @@ class Form:
             value=self.start["gamma"],
             step=1,
             help=f"{SETTINGS['gamma'].range}. 0 means target-only sampling.",
-            **self.key("gamma"),
+            **self.build_key("gamma"),
         )
-        self.text(right, "temperature", "Temperature", help="0 to 5. 0 always takes the most likely token.")
+        self.show_text(right, "temperature", "Temperature", help="0 to 5. 0 always takes the most likely token.")
         left, right = st.columns(2)
-        self.text(left, "top_k", "top-k", placeholder="off")
-        self.text(right, "top_p", "top-p", placeholder="off")
+        self.show_text(left, "top_k", "top-k", placeholder="off")
+        self.show_text(right, "top_p", "top-p", placeholder="off")
 
 
 def fill_fields(settings: Settings) -> dict[str, str | int]:

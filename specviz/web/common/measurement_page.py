@@ -45,8 +45,8 @@ def show_question_fields(
     question = state.question
     form = Form(name, state.turn, {"prompt": question.settings.prompt})
     text, side = places or st.columns([6, 4])
-    form.prompt(text)
-    chosen = form.choice(side, field, label, titles, getattr(question, field))
+    form.show_prompt(text)
+    chosen = form.show_choice(side, field, label, titles, getattr(question, field))
     settings, problems = read_fields(form.raw, question.settings)
     return replace(question, settings=settings, **{field: chosen}), problems
 

@@ -90,7 +90,7 @@ def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str
         list_sources(),
         index=list_sources().index(asked.source),
         format_func=SOURCES.__getitem__,
-        **form.key("source"),
+        **form.build_key("source"),
     )
     if form.raw["source"] == FILE:  # its prompt is the file's
         place.file_uploader(
@@ -102,14 +102,16 @@ def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         if form.raw["source"] != FILE:
-            form.prompt(st)
+            form.show_prompt(st)
         form.raw["max_new_tokens"] = st.selectbox(
-            "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.max_new_tokens), **form.key("max_new_tokens")
+            "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.max_new_tokens), **form.build_key("max_new_tokens")
         )
-        form.sampling()
+        form.show_sampling()
         left, right = st.columns(2)
-        form.text(left, "seed", "Seed")
-        count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
+        form.show_text(left, "seed", "Seed")
+        count = right.text_input(
+            "Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.build_key("count")
+        )
         if right.button("Sample that many", key="exactness-count-go", disabled=state.is_busy or not own):
             state.request_samples(count, work.draw_samples)
         if own:
@@ -125,11 +127,13 @@ def show_server_fields(state: ExactnessState) -> None:
     form = Form("exactness", state.turn, {})
     where, name, count = st.columns([5, 3, 2])
     url = where.text_input(
-        "Address of the server", max_chars=URL_MAX, placeholder="http://localhost:8000/v1", **form.key("server-url"),
+        "Address of the server", max_chars=URL_MAX, placeholder="http://localhost:8000/v1", **form.build_key("server-url"),
         help="An OpenAI-compatible server, such as vLLM, SGLang, llama.cpp or transformers serve. A key is taken by the command line only.",
     )  # fmt: skip
-    model = name.text_input("Name of the model there", max_chars=200, placeholder="may be left out", **form.key("server-model"))
-    samples = count.text_input("Samples", value=f"{SERVER_SAMPLES:,}", max_chars=WIDE, **form.key("server-samples"))
+    model = name.text_input(
+        "Name of the model there", max_chars=200, placeholder="may be left out", **form.build_key("server-model")
+    )
+    samples = count.text_input("Samples", value=f"{SERVER_SAMPLES:,}", max_chars=WIDE, **form.build_key("server-samples"))
     if st.button("Ask this server", key="exactness-server-go", disabled=state.is_busy, type="primary"):
         state.ask_server(url or "", model or "", samples or "", work.audit_server)
         st.rerun()

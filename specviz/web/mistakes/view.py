@@ -69,12 +69,12 @@ def show_fields(state: BugState) -> tuple[BugQuestion, list[str]]:
     question, names = state.question, [HIDDEN, *words.order_bugs()]
     form = Form("mistakes", state.turn, {"prompt": question.settings.prompt, "seed": str(question.settings.seed)})
     mistake = st.container(key="mistakes-which").selectbox(
-        "Mistake", names, index=names.index(question.mistake), format_func=words.title_bug, **form.key("mistake")
+        "Mistake", names, index=names.index(question.mistake), format_func=words.title_bug, **form.build_key("mistake")
     )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
-        form.prompt(st)
-        form.text(st, "seed", "Seed")
+        form.show_prompt(st)
+        form.show_text(st, "seed", "Seed")
         st.caption(words.TEXTS["share"])
     settings, problems = read_fields(form.raw, question.settings)
     try:

@@ -85,7 +85,7 @@ def _show_fold(state: OneRoundState) -> None:
 
 def _show_fields(state: OneRoundState) -> dict[str, Any]:
     form = Form("fold", state.turn, state.initial_fields)
-    form.prompt(st, height=96)
-    form.sampling()
-    form.text(st.columns(2)[0], "seed", "Seed")
+    form.show_prompt(st, height=96)
+    form.show_sampling()
+    form.show_text(st.columns(2)[0], "seed", "Seed")
     return form.raw

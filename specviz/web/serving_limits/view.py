@@ -44,7 +44,7 @@ def show_page() -> None:
     top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
     fold, below = st.expander("Measure with a text of your own"), st.container(key="serving_limits-ties")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
-    form.prompt(fold)
+    form.show_prompt(fold)
     settings, problems = read_fields(form.raw, state.question.settings)
     with below:
         arm = _show_comparison_choice(form, state.question.arm)
@@ -119,7 +119,7 @@ def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
 
 def _show_comparison_choice(form: Form, arm: str) -> str:
     st.markdown(f"## Near ties\n{TEXTS['near_ties']}")
-    return form.choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
+    return form.show_choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
 
 def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:

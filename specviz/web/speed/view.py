@@ -103,11 +103,13 @@ def show_fields(state: SpeedState, costs: str) -> tuple[SpeedQuestion, list[str]
     form = Form("speed", state.turn, {})
     left, right = st.columns([6, 4])
     label = f"Prompts like those that will come, 2 to {work.PROMPTS}" if question.lines else "A text like those to be written"
-    text = left.text_area(label, value=question.text, height=120, **form.key("text"))
+    text = left.text_area(label, value=question.text, height=120, **form.build_key("text"))
     kinds = {"text": "one text", "prompts": "prompts, one per line"}
-    lines = form.choice(right, "lines", "Read it as", kinds, "prompts" if question.lines else "text") == "prompts"
-    draft = form.choice(right, "draft", "Drafting method", OWN_DRAFTS if question.has_own_pair else DRAFTS, question.choice.draft)
-    heat = form.choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
+    lines = form.show_choice(right, "lines", "Read it as", kinds, "prompts" if question.lines else "text") == "prompts"
+    draft = form.show_choice(
+        right, "draft", "Drafting method", OWN_DRAFTS if question.has_own_pair else DRAFTS, question.choice.draft
+    )
+    heat = form.show_choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
     problems = read_prompt_file(state, left) if lines else []
     choice = PlanChoice(draft, heat)
     is_same = (choice, costs) == (question.choice, question.costs)

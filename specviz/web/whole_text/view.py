@@ -64,15 +64,15 @@ def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     request = state.question
     form = Form("whole_text", state.turn, fill_fields(request.settings))
     text, size, go = st.columns([6, 2.3, 1.9], vertical_alignment="bottom")
-    form.prompt(text)
+    form.show_prompt(text)
     length = size.segmented_control(
-        "Tokens", LENGTHS, default=request.settings.max_new_tokens, required=True, **form.key("max_new_tokens")
+        "Tokens", LENGTHS, default=request.settings.max_new_tokens, required=True, **form.build_key("max_new_tokens")
     )
     place = go.container()
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
-        form.sampling()
-        form.text(st, "seed", "Seed")
+        form.show_sampling()
+        form.show_text(st, "seed", "Seed")
         chat.show_chat_field(state)
         st.caption("To share this text, copy the address of the page.")
     settings, problems = read_fields(form.raw, request.settings)
