@@ -40,7 +40,7 @@ def show_page() -> None:
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
     )
-    costs = Form("drafting_methods", state.turn, {}).choice(
+    costs = Form("drafting_methods", state.turn, {}).show_choice(
         choice, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
     )
     choice.container(key="drafting_methods-ranks").caption(TEXTS["ranks"])

@@ -67,7 +67,7 @@ def show_page() -> None:
     top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
     gain.markdown("## With these settings instead")
-    costs = Form("speed", state.turn, {}).choice(
+    costs = Form("speed", state.turn, {}).show_choice(
         gain, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
     )
     fold = st.expander("Predict for a text of your own, another drafting method or temperature")
