@@ -94,11 +94,11 @@ def show_new_room(desk: DeskState) -> None:
             except SpecvizError as error:
                 desk.notes = [explain_error(error)]
             st.rerun()
-        st.caption(TEXTS["open"])
         show_notes(desk.notices, "classroom-notes-live")
-        st.markdown(words.list_kinds())
     with right:
         show_example_samples(session.get_theme())
+    st.caption(TEXTS["open"])
+    st.markdown(words.list_kinds())
     show_lesson_plans()
     st.caption(TEXTS["rules"])
 
