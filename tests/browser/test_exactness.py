@@ -190,7 +190,7 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.get_by_role("button", name="100", exact=True)).to_be_enabled()
+    expect(page.get_by_role("button", name="Draw 100 samples", exact=True)).to_be_enabled()
     page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
@@ -208,7 +208,7 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     expect(other.get_by_label("Text to continue", exact=True)).to_have_value(NASTY, timeout=PATIENT)
     other.keyboard.press("Escape")
     expect(other.get_by_text("The distribution has only one outcome", exact=False)).to_be_visible(timeout=PATIENT)
-    expect(other.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
+    expect(other.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
     draw(other, "100", "100 samples")
     expect(other.locator("[class*=st-key-exactness-verdict]")).to_contain_text("the test is equality")
     assert_harmless(page)

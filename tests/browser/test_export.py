@@ -20,7 +20,7 @@ PAGES = {
     "one-round": ("", "decisions.csv"),
     "one-token": ("one_token?preset=sure", "token.csv"),
     "is-it-exact": ("exactness?prompt=Once+upon&length=1", "cells.csv"),
-    "break-it": ("mistakes?prompt=Once+upon", "speeds.csv"),
+    "break-it": ("mistakes?prompt=Once+upon&mistake=R5", "speeds.csv"),
 }
 
 

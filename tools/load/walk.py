@@ -38,7 +38,7 @@ KEY_SCRIPT = """(key) => new Promise((done) => {
     requestAnimationFrame(() => channel.port2.postMessage(0));
 })"""
 BARS_SCRIPT = (
-    "() => [...document.querySelectorAll('.st-key-exactness-drawings .bars path')].map((bar) => bar.getAttribute('d')).join()"
+    "() => [...document.querySelectorAll('.stMain .js-plotly-plot .bars path')].map((bar) => bar.getAttribute('d')).join()"
 )
 SHOWS_SCRIPT = """([selector, text]) => {
     const found = (root) => [
@@ -49,7 +49,7 @@ SHOWS_SCRIPT = """([selector, text]) => {
 }"""
 DRAWN = ".stage:not(.waiting) .sentence"
 AT_REST = ".stApp[data-test-script-state=notRunning]"
-SO_FAR = ".st-key-exactness-buttons"
+SO_FAR = ".st-key-exactness-conditions"
 STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
 ROUNDS = 5  # that are asked of a run: a text may end
 MILLION, MANY = 1_000_000, 10_000
@@ -173,14 +173,14 @@ def time_page_changes(walk: Walk, page: Page, address: str, times: int) -> None:
 
 
 def time_samples(walk: Walk, page: Page, address: str, times: int) -> None:
-    """Each lot under a seed of its own, until its number stands beside the buttons; then one million, watched for changes."""
+    """Each lot under a seed of its own, until its number stands under the pictures; then one million, watched for changes."""
     for n in range(times):
         page.goto(f"{address}/exactness?seed={100 + n}")
-        page.get_by_role("button", name="10,000", exact=True).wait_for()
+        page.get_by_role("button", name="Draw 10,000 samples", exact=True).wait_for()
         page.locator(AT_REST).wait_for(state="attached")
         page.wait_for_timeout(1500)  # until the distribution is ready
         with walk.time_action(SAMPLES):
-            page.get_by_role("button", name="10,000", exact=True).click()
+            page.get_by_role("button", name="Draw 10,000 samples", exact=True).click()
             wait_for_text(page, SO_FAR, f"{MANY:,} samples so far")
     page.goto(f"{address}/exactness?seed=99")
     page.get_by_role("button", name="Settings", exact=True).click()
