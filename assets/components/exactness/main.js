@@ -57,7 +57,7 @@ class Histogram {
     this.parts = labels.map((label, row) => {
       const [band, bar, mark, out] = ["band", "share", "exact", "outside"].map((name) => h("i", { class: name }));
       const value = h("span", { class: "value" });
-      const node = h("div", { class: "cell" }, h("span", { class: "label" }, label), h("span", { class: "track" }, band, bar, mark, out), value,
+      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), h("span", { class: "track" }, band, bar, mark, out), value,
         h("span", { class: "value exactly" }, shareText(exact[row])));
       mark.style.left = this.width(exact[row]);
       return { node, band, bar, out, value };
