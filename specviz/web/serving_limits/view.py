@@ -85,9 +85,9 @@ def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
     left, right = st.columns([5, 6], gap="large")
     with left:
         st.html(html.build_signed_list(figures.list_setup_sentences(one)))
-        st.caption(TEXTS["signs"])
     with right:
         show_figure(draw_cached(figures.plot_distances, one, kind), "serving_limits", "distances", conclusion)
+        st.caption(TEXTS["signs"])
 
 
 def show_story(one: SetupComparison) -> None:
