@@ -49,7 +49,7 @@ class Schema:
         """The value of a record's field ``schema``."""
         return f"specviz-{self.name}-{self.version}"
 
-    def text(self, record: Mapping[str, Any], indent: int | None = None) -> str:
+    def format_record(self, record: Mapping[str, Any], indent: int | None = None) -> str:
         """A JSON-ready record under its schema, as JSON without NaN."""
         return json.dumps({"schema": self.tag} | dict(record), ensure_ascii=False, allow_nan=False, indent=indent)
 

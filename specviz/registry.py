@@ -61,7 +61,7 @@ class Registry(MutableMapping[str, T]):
         """Name -> entry point, of other packages. A name of this project cannot be replaced."""
         return {one.name: one for one in _read_entry_points(tuple(sys.path), self.group) if one.name not in self._modules}
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """All names, without importing what they stand for."""
         found = {*self._modules, *self._entries, *self._list_plugins()}
         return tuple(sorted(found, key=lambda name: (name != self.default, name)))
@@ -71,12 +71,12 @@ class Registry(MutableMapping[str, T]):
         try:
             return self[name]
         except KeyError:
-            raise SettingsError(self.kind, name, f"one of {', '.join(self.names())}") from None
+            raise SettingsError(self.kind, name, f"one of {', '.join(self.list_names())}") from None
 
     def load_all(self) -> dict[str, T]:
         """Every entry by name. One that cannot be loaded is left out, with one line in the log."""
         found = {}
-        for name in self.names():
+        for name in self.list_names():
             try:
                 found[name] = self[name]
             except PluginError as error:
@@ -113,10 +113,10 @@ class Registry(MutableMapping[str, T]):
         del self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
+        return iter(self.list_names())
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries or name in self._modules or name in self._list_plugins()
 
     def __len__(self) -> int:
-        return len(self.names())
+        return len(self.list_names())

@@ -79,7 +79,7 @@ class LinearCost:
     fixed: float
     per_draft_token: float
 
-    def seconds(self, gamma: int) -> float:
+    def compute_seconds(self, gamma: int) -> float:
         return self.fixed + gamma * self.per_draft_token
 
     @classmethod

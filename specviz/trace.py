@@ -171,7 +171,7 @@ class Trace:
         return record | ({"encoder_ids": self.encoder_ids} if self.encoder_ids else {})
 
     def to_json(self, indent: int | None = None) -> str:
-        return SCHEMA.text(self.to_record(), indent)
+        return SCHEMA.format_record(self.to_record(), indent)
 
     @classmethod
     def from_json(cls, text: str) -> Trace:
@@ -194,7 +194,7 @@ class Trace:
             raise ValueError("output_ids are not what its rounds commit")
         return made
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """SHA-256 over what equality compares: without timing and models."""
         record = self.to_record() | {"settings": to_json_value(self.settings), "pieces": to_json_value(self.pieces)}
         del record["timing"], record["models"]

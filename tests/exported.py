@@ -123,7 +123,7 @@ def page(kind: str, name: str) -> Any:
 
 def table(kind: str, name: str) -> list[dict[str, str]]:
     """A CSV of a package, row by row, as a spreadsheet reads it."""
-    return list(csv.DictReader(io.StringIO(packages()[kind].file(name).decode("utf-8-sig"))))
+    return list(csv.DictReader(io.StringIO(packages()[kind].build_file(name).decode("utf-8-sig"))))
 
 
 def assert_cells(found: list[dict[str, str]], expected: list[dict[str, Any]], rel: float = 0.0) -> None:

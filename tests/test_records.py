@@ -49,7 +49,7 @@ def read(text: str) -> Whole:
 
 
 def test_what_was_written_comes_back_with_the_digits_that_its_fields_keep():
-    record = json.loads(SCHEMA.text(to_json_value(ONE)))
+    record = json.loads(SCHEMA.format_record(to_json_value(ONE)))
     assert (
         record["schema"] == "specviz-whole-3"
         and record["seconds"] == [[0.123, 1]]
@@ -79,7 +79,7 @@ def test_what_was_written_comes_back_with_the_digits_that_its_fields_keep():
     ),
 )
 def test_a_record_that_is_damaged_is_one_sentence_that_names_the_place(change, said):
-    record = json.loads(SCHEMA.text(to_json_value(ONE)))
+    record = json.loads(SCHEMA.format_record(to_json_value(ONE)))
     change(record)
     with pytest.raises(TraceError, match=said) as caught:
         read(json.dumps(record))
@@ -87,7 +87,7 @@ def test_a_record_that_is_damaged_is_one_sentence_that_names_the_place(change, s
 
 
 @pytest.mark.parametrize(
-    "text", ("", "{", "null", "5", "[]", '"x"', '{"schema": NaN}', "[" * 100_000, SCHEMA.text(to_json_value(ONE))[:-9])
+    "text", ("", "{", "null", "5", "[]", '"x"', '{"schema": NaN}', "[" * 100_000, SCHEMA.format_record(to_json_value(ONE))[:-9])
 )
 def test_what_is_no_record_is_one_sentence(text):
     with pytest.raises(TraceError, match=r"^The whole .*"):
@@ -151,16 +151,16 @@ def test_the_data_are_on_the_disk_before_the_file_takes_its_place(tmp_path, monk
 
 def test_a_record_replaces_an_earlier_one_of_its_kind_and_nothing_else(tmp_path):
     path = tmp_path / "deep" / "whole.json"
-    assert SCHEMA.save(path, SCHEMA.text({})) == path and json.loads(path.read_text())["schema"] == "specviz-whole-3"
+    assert SCHEMA.save(path, SCHEMA.format_record({})) == path and json.loads(path.read_text())["schema"] == "specviz-whole-3"
     path.write_text('{"schema": "specviz-whole-2"}')
-    SCHEMA.save(path, SCHEMA.text({"more": 1}))
+    SCHEMA.save(path, SCHEMA.format_record({"more": 1}))
     for other in ("dear reader", "[]", '{"schema": "specviz-wholesale-3"}', ""):
         path.write_text(other)
         with pytest.raises(SettingsError, match="an earlier record of the same kind"):
-            SCHEMA.save(path, SCHEMA.text({}))
+            SCHEMA.save(path, SCHEMA.format_record({}))
         assert path.read_text() == other
     with pytest.raises(SpecvizError):
-        SCHEMA.save(tmp_path, SCHEMA.text({}))
+        SCHEMA.save(tmp_path, SCHEMA.format_record({}))
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError):
-        SCHEMA.save(tmp_path / "file" / "below" / "x.json", SCHEMA.text({}))
+        SCHEMA.save(tmp_path / "file" / "below" / "x.json", SCHEMA.format_record({}))

@@ -109,7 +109,7 @@ def package(tmp_path, monkeypatch):
 
 
 def test_names_are_listed_without_loading_what_they_stand_for(package):
-    names = PROPOSERS.names(), RULES.names(), WARPERS.names(), STATISTICS.names()
+    names = PROPOSERS.list_names(), RULES.list_names(), WARPERS.list_names(), STATISTICS.list_names()
     assert names[0][0] == "draft" and "last-token" in names[0] and {"strict", "absent"} < {*names[1]}
     assert set(names[2]) == {"flatten", "min-p", "top-k", "top-p"} and {*names[3]} == {"chi-square", "G", "largest", "silent"}
     assert not [name for name in sys.modules if name.startswith("dummy_methods")]

@@ -77,7 +77,7 @@ def test_time_is_bought_with_operations():
 def test_a_cost_with_a_fixed_part_is_found_again_and_scales_the_factor():
     cost = LinearCost.fit({n: 5.0 + 0.8 * n for n in (1, 2, 4, 8)})
     assert (cost.fixed, cost.per_draft_token) == (pytest.approx(5.0), pytest.approx(0.8))
-    assert compute_speed_factor(2.0, cost.seconds(3), 5.0) == pytest.approx(2.0 * 5.0 / 7.4)
+    assert compute_speed_factor(2.0, cost.compute_seconds(3), 5.0) == pytest.approx(2.0 * 5.0 / 7.4)
 
 
 def test_target_only_is_best_where_nothing_is_faster():

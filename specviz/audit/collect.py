@@ -489,7 +489,7 @@ def count_kept_lines(path: Path) -> tuple[int, int | None]:
 
 
 def _save_record(path: Path, record: CollectionRecord) -> None:
-    SCHEMA.save(record_path(path), SCHEMA.text(to_json_fields(record), indent=1))
+    SCHEMA.save(record_path(path), SCHEMA.format_record(to_json_fields(record), indent=1))
 
 
 def _format_now() -> str:

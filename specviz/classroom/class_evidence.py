@@ -53,7 +53,7 @@ def count_blocks(
     results: dict[int, dict[str, Any]] = {}
     start = 0
     for student, first, count in requests:
-        added = session.count(samples.part(start, start + count))
+        added = session.count(samples.slice_samples(start, start + count))
         results |= {number: _dump_test(report) for number, report in added.due.items()}
         blocks.append(SampleBlock(student, first, count, added.to_record()))
         start += count
@@ -73,7 +73,7 @@ def count_certified(n: int) -> int:
     test = SCHEDULE.find_due_look(n)
     if test is None:
         raise EvidenceError(f"A certificate needs at least {SCHEDULE.first} samples of the class, got {n}.")
-    return SCHEDULE.n(test)
+    return SCHEDULE.count_samples(test)
 
 
 def build_certificate(

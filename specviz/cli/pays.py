@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         format_command("pays", add_arguments, options),
         datetime.now(UTC).strftime("%Y-%m-%d"),
     )
-    (folder / REPORT).write_text(SCHEMA.text(report, indent=1) + "\n")
+    (folder / REPORT).write_text(SCHEMA.format_record(report, indent=1) + "\n")
     (folder / METRICS).write_text(format_prometheus(report))
     print_record(report, options, format_report)
     log_line(f"times, the report, and lines for Prometheus: {folder}")

@@ -108,7 +108,7 @@ class Samples:
         """Length of each sample in tokens, (N,) int64; an end-of-sequence token counts."""
         return (self.tokens != NONE).sum(1)
 
-    def counts(self, length: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def count_distinct(self, length: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The distinct samples, cut to ``length`` tokens and sorted by ids, (M, length) int32, and how often each occurs."""
         texts, group = find_distinct_rows(self.tokens[:, :length] if length else self.tokens)
         return texts, np.bincount(group, minlength=len(texts))
@@ -118,7 +118,7 @@ class Samples:
         """What the samples exercised; None: not counted."""
         return None if self.events is None else Coverage.from_events(self.events)
 
-    def part(self, begin: int, end: int) -> Samples:
+    def slice_samples(self, begin: int, end: int) -> Samples:
         """Samples ``begin`` to ``end - 1`` of these, counted from 0."""
         events = None if self.events is None else self.events[begin:end]
         return replace(self, tokens=self.tokens[begin:end], first=self.first + begin, events=events)

@@ -355,7 +355,7 @@ def evaluate_matrix(
     jobs = [MatrixCellKey(column, line, rule) for column in COLUMNS for line in names for rule in rules]
     if executor is None:
         worker = CellEvaluator(pair, settings, tv)
-        cells: Iterable[tuple[MatrixCellKey, MatrixCell]] = ((job, worker.cell(job)) for job in jobs)
+        cells: Iterable[tuple[MatrixCellKey, MatrixCell]] = ((job, worker.compute_cell(job)) for job in jobs)
     else:
         cells = executor.run_all(CellsTask(PairRef.from_pair(pair, settings), settings, tv), jobs)
     return Matrix(settings, tv, _collect_cells(cells, jobs, on_progress))
@@ -385,7 +385,7 @@ class CellsTask:
     def prepare(self) -> Callable[[MatrixCellKey, ProgressCallback], MatrixCell]:
         allow_paths(self.settings)
         worker = CellEvaluator(self.pair.load(), self.settings, self.tv)
-        return lambda job, on_progress: worker.cell(job)
+        return lambda job, on_progress: worker.compute_cell(job)
 
 
 class CellEvaluator:
@@ -411,7 +411,7 @@ class CellEvaluator:
         """False-alarm rate of one cell: ALPHA divided by the number of cells of the whole matrix, whichever are asked for."""
         return ALPHA / (len(list_lines()) * len(RULES) * len(COLUMNS))
 
-    def cell(self, job: MatrixCellKey) -> MatrixCell:
+    def compute_cell(self, job: MatrixCellKey) -> MatrixCell:
         """Compute a cell: a pure function of the job.
 
         In float32 a distribution depends a little on the others of its pass, so of earlier cells only those distributions are kept

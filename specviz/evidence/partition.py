@@ -48,7 +48,7 @@ class Partition:
 
     def count_samples(self, samples: Samples) -> np.ndarray:
         """Number of samples in each cell, (C,) int64."""
-        texts, times = samples.counts(self.length)
+        texts, times = samples.count_distinct(self.length)
         cell = np.full(len(texts), self.names.index(()))
         for number, name in sorted(enumerate(self.names), key=lambda one: len(one[1])):  # a longer prefix after a shorter one
             if len(name) <= texts.shape[1]:

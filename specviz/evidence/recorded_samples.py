@@ -44,7 +44,7 @@ class RecordedSamples:
     mistakes: tuple[BugSamplesRecord, ...]
 
     def to_json(self) -> str:
-        return SCHEMA.text(to_json_value(self))
+        return SCHEMA.format_record(to_json_value(self))
 
     def find_bug(self, mistake: str) -> BugSamplesRecord | None:
         """Samples of a mistake by its id; None where it has none."""

@@ -45,7 +45,7 @@ class RecordedGames:
     games: tuple[SampleGame, ...]
 
     def to_json(self) -> str:
-        return SCHEMA.text(to_json_value(self), indent=1)
+        return SCHEMA.format_record(to_json_value(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> RecordedGames:

@@ -36,12 +36,13 @@ class SamplingPlan(SamplingEffort):
     def plan_look(self, look: int, length: int) -> TestPlan:
         """The plan of a look: the cells of a single test of its samples, at the look's part of the false-alarm rate."""
         assert self.looks is not None
-        return self.plan_single_test(self.looks.n(look), length).with_alpha(self.looks.compute_alpha_at(look), self.looks.tests)
+        plan = self.plan_single_test(self.looks.count_samples(look), length)
+        return plan.with_alpha(self.looks.compute_alpha_at(look), self.looks.tests)
 
     def plan_certificate(self, look: int, length: int) -> TestPlan:
         """The plan for the samples of a look with all tests of a single one, at the look's part of the false-alarm rate."""
         assert self.looks is not None
-        return self.plan_single_test(self.looks.n(look), length).with_alpha(self.looks.compute_alpha_at(look))
+        return self.plan_single_test(self.looks.count_samples(look), length).with_alpha(self.looks.compute_alpha_at(look))
 
     def tabulate_looks(self, length: int = 1) -> list[dict[str, float]]:
         """The looks as a table: samples, level of each test, cells, and the distance that is detected with power 0.99."""
@@ -51,7 +52,9 @@ class SamplingPlan(SamplingEffort):
 
 
 SINGLE = SamplingPlan()
-INTERIM = SamplingPlan("shared-distributions", SCHEDULE.n(SCHEDULE.looks - 1), looks=SCHEDULE)  # of the pages and of classes
+INTERIM = SamplingPlan(
+    "shared-distributions", SCHEDULE.count_samples(SCHEDULE.looks - 1), looks=SCHEDULE
+)  # of the pages and of classes
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,9 +243,9 @@ class Session:
         counts, due, looks = {}, {}, self.plan.looks
         for look, cells in enumerate(self.cells.tests):
             assert looks is not None
-            if self.n >= (size := looks.n(look)):
+            if self.n >= (size := looks.count_samples(look)):
                 continue
-            part = samples.part(0, min(len(samples), size - self.n))
+            part = samples.slice_samples(0, min(len(samples), size - self.n))
             counts[look] = cells.count_samples(part)
             self.look_counts[look] += counts[look]
             if self.n + len(part) == size:

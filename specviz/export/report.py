@@ -60,7 +60,7 @@ def write_certificate(folder: Path, record: Mapping[str, Any]) -> str:
 
     Raises SettingsError for a folder that holds anything but an earlier export, and where the disk is full or not writable.
     """
-    write_folder(folder, build_report_package(record).files())
+    write_folder(folder, build_report_package(record).build_files())
     return "" if can_draw() else NO_FIGURES
 
 

@@ -37,7 +37,7 @@ class LengthPolicy:
     gamma: int
     remembers: ClassVar[bool] = False  # whether it uses past rounds, so that rows with the same text may differ
 
-    def max_tokens(self, row: Prefix) -> int:
+    def count_max_tokens(self, row: Prefix) -> int:
         """Most tokens that may be drawn, decided before the round begins."""
         return self.gamma
 
@@ -55,7 +55,7 @@ class HeuristicPolicy(LengthPolicy):
 
     remembers = True
 
-    def max_tokens(self, row: Prefix) -> int:
+    def count_max_tokens(self, row: Prefix) -> int:
         length = self.gamma
         for drafted, accepted in row.past:
             if drafted:
@@ -87,7 +87,7 @@ class GainPolicy(LengthPolicy):
     step: float  # cost of drafting and checking one more token, in one-token passes of the target; above 0
     remembers = True
 
-    def max_tokens(self, row: Prefix) -> int:
+    def count_max_tokens(self, row: Prefix) -> int:
         reach, tokens, best, chosen = 1.0, 1.0, 0.0, 1
         for count, hazard in enumerate(self.hazards(row.past), start=1):
             reach *= hazard
@@ -153,7 +153,7 @@ class AdaptiveDraft:
         self.remembers = lengths.remembers
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        chains = [TreeGrowth(row, count_levels(row, self.lengths.max_tokens(row), self.draft.context)) for row in rows]
+        chains = [TreeGrowth(row, count_levels(row, self.lengths.count_max_tokens(row), self.draft.context)) for row in rows]
         live = [chain for chain in chains if chain.levels]
         while live:
             longer = [chain.row.with_draft_tokens(tuple(chain.tokens)) for chain in live]

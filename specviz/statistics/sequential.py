@@ -33,11 +33,11 @@ class InterimSchedule:
             raise EvidenceError(f"Looks must be at least 1, the first after at least 1 draw, got {self.looks} and {self.first}.")
         assert self.factor >= 2
 
-    def n(self, look: int) -> int:
+    def count_samples(self, look: int) -> int:
         """Draws at a look."""
         return self.first * self.factor**look
 
-    def level(self, look: int) -> float:
+    def compute_level(self, look: int) -> float:
         """Level of each test at a look: the look's false-alarm rate, shared equally."""
         return correct_level(self.compute_alpha_at(look), self.tests)
 
@@ -50,4 +50,4 @@ class InterimSchedule:
         """The latest look that ``n_drawn`` draws have reached, None before the first. Test only the first ``n(look)`` draws."""
         if n_drawn < self.first:
             return None
-        return max(look for look in range(self.looks) if self.n(look) <= n_drawn)
+        return max(look for look in range(self.looks) if self.count_samples(look) <= n_drawn)

@@ -139,11 +139,11 @@ def train_student(role: str, out: Path, batches: Batches, schedule: Schedule, lo
     log(f"{role}: {sum(p.numel() for p in student.parameters()) / 1e6:.2f} M parameters")
     student = train(student, batches, schedule, out / "run" / role, log, loss)
     if role == "heads":
-        save_heads(student.blocks(), out / role)
+        save_heads(student.list_blocks(), out / role)
     elif role == "exit":
-        save_exit(student.layer, student.norm.detach(), student.blocks(), out / role)
+        save_exit(student.layer, student.norm.detach(), student.list_blocks(), out / role)
     elif role == "eagle":
-        save_eagle(student.weights(), target.config, out / role)
+        save_eagle(student.list_weights(), target.config, out / role)
     else:
         student.save_pretrained(out / role)
         for file in ("tokenizer.json", "tokenizer_config.json"):

@@ -29,7 +29,7 @@ class TrainableHeads(nn.Module):
             features = features + F.silu(layer(features))
         return features
 
-    def blocks(self) -> list[list[tuple[Tensor, Tensor]]]:
+    def list_blocks(self) -> list[list[tuple[Tensor, Tensor]]]:
         """For each head the (weight, bias) of each block, as models.attachments.heads.save_heads takes them."""
         return [[(layer.weight.detach(), layer.bias.detach()) for layer in head["layers"]] for head in self.heads]
 
@@ -52,7 +52,7 @@ class TrainableExit(nn.Module):
             x = x + F.silu(layer(x))
         return x
 
-    def blocks(self) -> list[tuple[Tensor, Tensor]]:
+    def list_blocks(self) -> list[tuple[Tensor, Tensor]]:
         """(weight, bias) of each block, as models.attachments.exits.save_exit takes them."""
         return [(layer.weight.detach(), layer.bias.detach()) for layer in self.layers]
 
@@ -101,7 +101,7 @@ class TrainableEagle(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.size)).transpose(1, 2)
 
-    def weights(self) -> dict[str, Tensor]:
+    def list_weights(self) -> dict[str, Tensor]:
         """The weights by their published names, as models.attachments.eagle.save_eagle takes them."""
         project, layer = self.layers
         named = {f"layers.0.{name}": value for name, value in layer.state_dict().items()}

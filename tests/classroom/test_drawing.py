@@ -48,7 +48,7 @@ def test_a_students_samples_are_the_same_alone_in_a_batch_and_in_pieces(pair, cl
     ids, begin = tuple(pair.encode(SETTINGS.prompt)), 0
     for student, first, count in BLOCKS:
         alone = build_decoder("speculative", pair, SETTINGS, ids).sample(SHARED, student * SAMPLES_PER_STUDENT + first, count)
-        assert class_samples.part(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
+        assert class_samples.slice_samples(begin, begin + count).tokens.tolist() == alone.tokens.tolist()
         begin += count
 
 
@@ -68,15 +68,15 @@ def test_a_tally_tests_the_first_samples_at_each_look_and_begins_again_where_it_
     one = restore_session(pair, SETTINGS, task.content["cells"], [])
     blocks, results = count_blocks(one, BLOCKS, class_samples)
     first = run_count_tests(
-        INTERIM.plan_look(0, cells.tests[0].length), cells.tests[0], cells.tests[0].count_samples(class_samples.part(0, 100)),
-        "the class", class_samples.part(0, 100).coverage,
+        INTERIM.plan_look(0, cells.tests[0].length), cells.tests[0], cells.tests[0].count_samples(class_samples.slice_samples(0, 100)),
+        "the class", class_samples.slice_samples(0, 100).coverage,
     )  # fmt: skip
     assert results.keys() == {0} and results[0]["sentence"] == first.sentence and results[0]["n"] == 100
     begin = 0
     kept: list[SampleBlock] = []
     for student, count, size in BLOCKS:  # as if the server had been started again after each batch
         begun = restore_session(pair, SETTINGS, task.content["cells"], kept)
-        part, _ = count_blocks(begun, [(student, count, size)], class_samples.part(begin, begin + size))
+        part, _ = count_blocks(begun, [(student, count, size)], class_samples.slice_samples(begin, begin + size))
         kept, begin = kept + [replace(row, cells=json.loads(json.dumps(row.cells))) for row in part], begin + size
     assert (
         kept == list(blocks)
@@ -113,7 +113,7 @@ def test_check_confirms_the_class_s_certificate_by_drawing_every_sample_again(pa
     )
     assert (
         certificate["answers"][0]["n"] == 100 == class_evidence.count_certified(221)
-        and certificate["answers"][0]["plan"]["alpha"] == SCHEDULE.level(0) * 2
+        and certificate["answers"][0]["plan"]["alpha"] == SCHEDULE.compute_level(0) * 2
     )
     found = list_states(certificate, pair)
     assert ALTERED not in found.values() and found["blocks"] == CONFIRMED

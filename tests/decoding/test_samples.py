@@ -23,7 +23,7 @@ def test_distinct_rows_are_those_that_numpy_finds(n, length, vocabulary):
     texts, group = find_distinct_rows(tokens)
     wanted, numbers, counts = np.unique(tokens, axis=0, return_inverse=True, return_counts=True)
     assert np.array_equal(texts, wanted) and np.array_equal(group, numbers.reshape(-1))
-    found = Samples(tokens, {}, "x").counts()
+    found = Samples(tokens, {}, "x").count_distinct()
     assert np.array_equal(found[0], wanted) and np.array_equal(found[1], counts)
 
 
@@ -36,7 +36,7 @@ def test_no_rows_and_rows_without_tokens():
 
 def test_parts_joined_are_the_whole():
     whole = Samples(draw_rows(30, 3, 5), {"seed": 1}, "x", first=100)
-    parts = [whole.part(0, 7), whole.part(7, 30)]
+    parts = [whole.slice_samples(0, 7), whole.slice_samples(7, 30)]
     assert [(part.first, len(part)) for part in parts] == [(100, 7), (107, 23)]
     again = join_samples(parts[::-1])
     assert again.first == 100 and np.array_equal(again.tokens, whole.tokens)

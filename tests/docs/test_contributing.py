@@ -28,7 +28,7 @@ def test_the_drafting_method_of_the_recipe_decodes(pair):
         assert len(record_run(pair, replace(settings, rule="block"), bars=0).output_ids) == 12
     finally:
         PROPOSERS.pop("repeat", None)
-    assert "repeat" not in PROPOSERS.names()
+    assert "repeat" not in PROPOSERS.list_names()
 
 
 @pytest.mark.parametrize(

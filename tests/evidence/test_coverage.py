@@ -64,7 +64,7 @@ def test_both_modes_count_what_the_rounds_record(pair):
 
 def test_counts_of_parts_add_up_to_those_of_the_whole(pair):
     samples = build_decoder("speculative", pair, SETTINGS).sample(SHARED, 0, 90)
-    parts = [samples.part(begin, begin + 30).coverage for begin in (0, 30, 60)]
+    parts = [samples.slice_samples(begin, begin + 30).coverage for begin in (0, 30, 60)]
     assert parts[0] + parts[1] + parts[2] == samples.coverage and parts[0] != samples.coverage
 
 
@@ -171,11 +171,11 @@ def test_a_session_continues_what_was_exercised(pair):
     samples = decoder.sample(SHARED, 0, 120)
     whole, first, second, old = (Session(decoder, INTERIM, cells=cells) for _ in range(4))
     whole.count(samples)
-    kept = json.loads(json.dumps(first.count(samples.part(0, 70)).to_record()))
+    kept = json.loads(json.dumps(first.count(samples.slice_samples(0, 70)).to_record()))
     second.restore(70, kept)
-    added = second.count(samples.part(70, 120))
+    added = second.count(samples.slice_samples(70, 120))
     assert second.counted == whole.counted == samples.coverage
-    assert added.due[0].coverage == samples.part(0, 100).coverage, "a test counts its own samples alone"
+    assert added.due[0].coverage == samples.slice_samples(0, 100).coverage, "a test counts its own samples alone"
     old.restore(70, {name: value for name, value in kept.items() if name != "exercised"})
     assert old.counted is None, "what an earlier version did not count stays unknown"
 

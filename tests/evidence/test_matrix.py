@@ -148,7 +148,7 @@ class Unashamed(TypicalRule):
 )
 def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
     monkeypatch.setitem(RULES, "token", replace(RULES["token"], build=lambda settings: rule))
-    cell = CellEvaluator(pair, QUESTION, 0.1).cell((column, "draft", "token"))
+    cell = CellEvaluator(pair, QUESTION, 0.1).compute_cell((column, "draft", "token"))
     assert cell.verdict == "rejected" and not cell.right and not Matrix(QUESTION, 0.1, (cell,)).right
 
 
@@ -253,7 +253,9 @@ def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attachment_folders,
     """To the last bit: another worker computes other cells before it, and so has other contexts beside each other in a pass."""
     worker = CellEvaluator(pair, Settings(prompt=PROMPT, **attachment_folders), TV)
     some = [cell for cell in matrix.cells if cell.rule == "token" and cell.column == "T = 1"]
-    assert [worker.cell(matrix_module.MatrixCellKey(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
+    assert [
+        worker.compute_cell(matrix_module.MatrixCellKey(cell.column, cell.line, cell.rule)) for cell in reversed(some)
+    ] == some[::-1]
 
 
 def summarize_cell(cell) -> tuple:

@@ -59,7 +59,7 @@ def record():
 
 @pytest.fixture(scope="module")
 def built_package(record):
-    return bundle.build_report_package(record).files()
+    return bundle.build_report_package(record).build_files()
 
 
 def test_the_same_report_gives_the_same_bytes(record, built_package):
@@ -68,12 +68,12 @@ def test_the_same_report_gives_the_same_bytes(record, built_package):
     assert [*again.names, "manifest.json", "evidence.zip"] == list(built_package)
     names = [name for name in again.names if not name.startswith("tests-1-shared-distributions")]
     assert len([name for name in names if name.startswith("histogram-1")]) == len(PRINTS)
-    assert [name for name in names if built_package[name] != again.file(name)] == []
+    assert [name for name in names if built_package[name] != again.build_file(name)] == []
 
 
 @pytest.mark.slow
 def test_the_same_report_gives_the_same_zip(record, built_package):
-    assert bundle.build_report_package(json.loads(json.dumps(record))).files() == built_package
+    assert bundle.build_report_package(json.loads(json.dumps(record))).build_files() == built_package
 
 
 def test_every_kind_of_file_is_there_and_is_what_its_name_says(built_package):
@@ -252,4 +252,4 @@ def test_a_report_without_cells_has_tests_and_no_histogram():
     record["answers"][0] |= {"cells": [], "detectable_tv": None}
     built_package = bundle.build_report_package(record)
     assert list(built_package.pictures) == ["tests-1-shared-distributions"]
-    assert rows({"cells.csv": built_package.file("cells.csv")}, "cells.csv") == []
+    assert rows({"cells.csv": built_package.build_file("cells.csv")}, "cells.csv") == []

@@ -69,7 +69,7 @@ def test_a_pass_gives_the_librarys_distributions(name: str, longest: int, monkey
     model = build_model(name)
     opened, added = open_model(model), ((5, 6, 30), (8, 2, 11))
     with torch.inference_mode():
-        found, finite = opened.probs(torch.tensor(added), torch.tensor([7, 4]), PassTokens.chain(3, opened.device))
+        found, finite = opened.probs(torch.tensor(added), torch.tensor([7, 4]), PassTokens.build_chain(3, opened.device))
     assert finite.isfinite().all()
     for row, begin in enumerate((7, 4)):
         for place in range(3):
@@ -93,7 +93,7 @@ def test_attention_gets_what_the_fused_kernels_take(name: str, tokens: int, monk
     monkeypatch.setattr(F, "scaled_dot_product_attention", watch)
     with torch.inference_mode():
         ids = torch.ones(2, tokens, dtype=torch.int64)
-        opened.probs(ids, torch.tensor([7, 4]), PassTokens.chain(tokens, opened.device))
+        opened.probs(ids, torch.tensor([7, 4]), PassTokens.build_chain(tokens, opened.device))
     assert len(calls) == 2
     for (queries, keys, values, mask), layer in zip(calls, opened._cache.layers, strict=True):
         assert mask.is_contiguous() and mask.shape == (2, 1, queries.shape[2], 32)
@@ -118,7 +118,7 @@ class _OperationNames(TorchDispatchMode):
 def test_attention_takes_the_fused_path_and_repeats_no_keys(name: str, tokens: int) -> None:
     """One fused operation a layer, no softmax of scores of its own, and nothing repeated over query heads."""
     opened = FixedModel(build_model(name).float(), Settings(), 60, 2, 32)
-    ids, fed = torch.ones(2, tokens, dtype=torch.int64), PassTokens.chain(tokens, opened.device)
+    ids, fed = torch.ones(2, tokens, dtype=torch.int64), PassTokens.build_chain(tokens, opened.device)
     with torch.inference_mode():
         opened.probs(ids, torch.tensor([7, 4]), fed)  # makes the masks
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION), _OperationNames() as found:  # an error where it cannot be taken

@@ -42,7 +42,7 @@ class Always:
     def __init__(self, gamma: int):
         self.gamma = gamma
 
-    def max_tokens(self, row):
+    def count_max_tokens(self, row):
         return self.gamma
 
     def continues(self, chains, distributions):
@@ -85,13 +85,13 @@ def test_a_round_is_remembered_as_its_longest_path_and_its_accepted_draft_tokens
 
 def test_two_more_after_a_fully_accepted_round_one_fewer_after_any_other():
     policy = HeuristicPolicy(4)
-    assert policy.max_tokens(row()) == 4
-    assert policy.max_tokens(row((4, 4))) == 6
-    assert policy.max_tokens(row((4, 3))) == 3
-    assert policy.max_tokens(row((4, 4), (6, 0), (5, 5))) == 7
-    assert policy.max_tokens(row(*[(4, 0)] * 9)) == 1
-    assert policy.max_tokens(row(*[(4, 4)] * 9)) == GAMMA_MAX
-    assert policy.max_tokens(row((0, 0))) == 4, "a round without draft tokens says nothing"
+    assert policy.count_max_tokens(row()) == 4
+    assert policy.count_max_tokens(row((4, 4))) == 6
+    assert policy.count_max_tokens(row((4, 3))) == 3
+    assert policy.count_max_tokens(row((4, 4), (6, 0), (5, 5))) == 7
+    assert policy.count_max_tokens(row(*[(4, 0)] * 9)) == 1
+    assert policy.count_max_tokens(row(*[(4, 4)] * 9)) == GAMMA_MAX
+    assert policy.count_max_tokens(row((0, 0))) == 4, "a round without draft tokens says nothing"
 
 
 # The entropy bound -----------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_w
 def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptance_believed(step):
     """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = 0.8 (Leviathan et al. 2023, theorem 3.8)."""
     best = max(range(1, 11), key=lambda gamma: compute_wall_clock_factor(policies.BELIEF, gamma, step))
-    assert GainPolicy(10, step).max_tokens(row()) == best
+    assert GainPolicy(10, step).count_max_tokens(row()) == best
 
 
 def test_hazards_are_acceptance_rates_at_each_position_shrunk_toward_the_overall_rate():
@@ -140,8 +140,8 @@ def test_positions_behind_a_short_draft_were_not_tested():
 
 
 def test_after_many_rejections_one_token_is_drafted_and_after_many_accepted_drafts_all():
-    assert GainPolicy(8, 0.2).max_tokens(row(*[(4, 0)] * 40)) == 1
-    assert GainPolicy(8, 0.05).max_tokens(row(*[(8, 8)] * 200)) == 8
+    assert GainPolicy(8, 0.2).count_max_tokens(row(*[(4, 0)] * 40)) == 1
+    assert GainPolicy(8, 0.05).count_max_tokens(row(*[(8, 8)] * 200)) == 8
 
 
 # The ceiling -----------------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ CUTS = ({}, {"temperature": 0.7, "top_p": 0.8})
 def save_random_head(folder, target=None) -> str:
     """A head that draws near the target: it passes the state on, and adds some noise of its own layer and of the token's embedding."""
     target = target or build_tiny_model(300)
-    weights = TrainableEagle(target.config, seed=3).weights()
+    weights = TrainableEagle(target.config, seed=3).list_weights()
     width = target.config.hidden_size
     weights["fc.weight"] = torch.cat([torch.randn(width, width) / 3, torch.eye(width)], 1)
     save_eagle(weights, target.config, folder)
@@ -410,7 +410,7 @@ def test_it_drafts_for_a_target_of_another_family(tmp_path, pair, monkeypatch):
     target = build_network("GPT2")
     config = replace_config(target)
     monkeypatch.setattr(stored.EAGLES, "allowed", set())
-    save_eagle(TrainableEagle(config, seed=3).weights(), config, tmp_path)
+    save_eagle(TrainableEagle(config, seed=3).list_weights(), config, tmp_path)
     settings = Settings(proposer="eagle", eagle=stored.EAGLES.allow(str(tmp_path)), gamma=2, max_new_tokens=12, temperature=0.0)
     other = replace(pair, target=target, draft=target)
     ids = (3, 5, 8)

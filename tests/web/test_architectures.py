@@ -89,7 +89,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     app = open_page("one_round", pair, prompt="Once upon a time")
     state = app.session_state["one_round"]
     assert not app.exception and read_stage(app)["mode"] == "live" and state.shown_result.settings.pair == pair, state.notices
-    files = round_export.build_offer(state.shown_result.trace, 0).build().files()
+    files = round_export.build_offer(state.shown_result.trace, 0).build().build_files()
     assert json.loads(files["manifest.json"])["models"]["target"]["family"] == family
 
     app = open_page("exactness", pair, prompt="Once upon a time", max_new_tokens="2")
@@ -100,7 +100,7 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
     assert not app.exception and exam.result.n >= 10_000, exam.notices
     verdicts = [look.verdict for (look,) in exam.result.looks]
     assert "rejected" not in verdicts and verdicts[-1] == "consistent" and exam.result.engine == 100
-    assert len(exact_export.build_offer(exam).build().file("cells.csv").splitlines()) > 2
+    assert len(exact_export.build_offer(exam).build().build_file("cells.csv").splitlines()) > 2
 
     text = " ".join(TEXT * 3)
     app = open_page("speed", pair, text=text)
@@ -116,5 +116,5 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
         and plan.shown_result.settings.pair == pair
         and plan.shown_result.positions
     )
-    record = json.loads(speed_export.build_offer(plan).build().files()["plan.json"])
+    record = json.loads(speed_export.build_offer(plan).build().build_files()["plan.json"])
     assert record["settings"]["pair"] == pair and record["models"]["draft"]["family"] == family

@@ -59,7 +59,7 @@ def build_package(**more):
 
 @pytest.fixture(scope="module")
 def package_files() -> dict[str, bytes]:
-    return build_package(tests=[], detectable_tv=0.1).files()
+    return build_package(tests=[], detectable_tv=0.1).build_files()
 
 
 def read_rows(content: bytes) -> list[dict[str, str]]:
@@ -73,7 +73,7 @@ def test_a_title_with_markup_is_text_on_the_screen():
 
 
 def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(package_files):
-    found, again = package_files, build_package(tests=[], detectable_tv=0.1).files()
+    found, again = package_files, build_package(tests=[], detectable_tv=0.1).build_files()
     assert [name for name in found if found[name] != again[name]] == []
     names = {name for name in found if name.endswith(".svg")}
     assert names == {f"{name}{ending}.svg" for name in ("draws-1", "p-values") for ending in ("", "-slide")}
@@ -97,13 +97,13 @@ def test_the_manifest_says_what_it_takes_to_make_it_again_and_hashes_every_file(
 
 def test_one_file_is_what_it_is_in_the_zip(package_files):
     made = build_package()
-    assert all(made.file(name) == package_files[name] for name in ("cells.csv", "draws-1.svg", "caption.txt"))
+    assert all(made.build_file(name) == package_files[name] for name in ("cells.csv", "draws-1.svg", "caption.txt"))
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
     made = build_round_package(TRACE, 0, {"at": "1.1"}, TRACE.models)
-    found = made.files()
+    found = made.build_files()
     assert Trace.from_json(found["trace.json"].decode()) == TRACE and b"timing" not in found["trace.json"]
     first = [row for row in read_rows(found["decisions.csv"]) if row["round"] == "1"]
     accepted = [one.accepted for one in TRACE.rounds[0].proposals]
@@ -119,7 +119,7 @@ def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
 def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_sample():
     edited = replace(TRACE, settings=TRACE.settings | {"uniforms": ["2=0.1"]})
     made = build_round_package(edited, 0, {}, {})
-    manifest = json.loads(made.files()["manifest.json"])
+    manifest = json.loads(made.build_files()["manifest.json"])
     assert (
         made.stem == "one-round-chosen-random-numbers"
         and manifest["sample"] is False
@@ -136,11 +136,11 @@ def test_accepted_and_replaced_add_up_to_p_in_what_is_exported(preset):
     state = {"preset": preset, "from": None, "p": None, "q": None}
     made = build_shown_package(TRACE, None, state)
     assert made.names == TOKEN_FILES
-    found = read_rows(made.file("token.csv"))
+    found = read_rows(made.build_file("token.csv"))
     assert [float(row["accepted"]) + float(row["replaced"]) for row in found] == pytest.approx(
         [x / 10_000 for x in PRESETS[preset].p]
     )
-    assert found[0]["token"] == '"mat"' and len(read_rows(made.file("rules.csv"))) == 4
+    assert found[0]["token"] == '"mat"' and len(read_rows(made.build_file("rules.csv"))) == 4
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -149,8 +149,8 @@ def test_a_recorded_position_leaves_with_its_recorded_numbers():
     state = {"preset": "usual", "from": place["id"], "p": None, "q": None}
     made = build_shown_package(TRACE, place, state)
     assert made.names == RECORDED_FILES and place["id"] in describe_origin(place, state)
-    assert [float(row["p"]) for row in read_rows(made.file("token.csv"))] == [slot["p"] for slot in place["slots"]]
-    assert json.loads(made.files()["manifest.json"])["settings"]["prompt"] == TRACE.settings["prompt"]
+    assert [float(row["p"]) for row in read_rows(made.build_file("token.csv"))] == [slot["p"] for slot in place["slots"]]
+    assert json.loads(made.build_files()["manifest.json"])["settings"]["prompt"] == TRACE.settings["prompt"]
 
 
 def test_the_account_of_a_distribution_is_the_rules():

@@ -362,7 +362,7 @@ class RoundKernel:
         self.reached = torch.cat([torch.full_like(depths[:1], -1), depths[: shape.levels[-1][0] if nodes else 0] + 1])
         every = torch.arange(nodes, device=device)
         first = torch.zeros(1, dtype=torch.int64, device=device)
-        self.opening, self.reading = PassTokens.chain(2, device), PassTokens.chain(READ_CHUNK, device)
+        self.opening, self.reading = PassTokens.build_chain(2, device), PassTokens.build_chain(READ_CHUNK, device)
         self.scoring = PassTokens(
             torch.cat([first, every + 1]), torch.cat([first, depths + 1]), seen, torch.cat([first, depths + 1])
         )

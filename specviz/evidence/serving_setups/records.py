@@ -261,7 +261,7 @@ class SetupComparison:
 
 def dump_setups(one: SetupComparison) -> str:
     """The JSON of a record."""
-    return SCHEMA.text(to_json_value(one))
+    return SCHEMA.format_record(to_json_value(one))
 
 
 def load_setups(text: str) -> SetupComparison:

@@ -68,7 +68,7 @@ def load_eagle(folder: Path, target: PreTrainedModel) -> DraftHead:
     Raises ModelError if there is none or it was made for another target, UnsupportedModelError for a target whose output matrix
     cannot be used or a head of another generation, DamagedModelError if it cannot be read.
     """
-    sizes, config = EAGLES.config(folder), EAGLES.record(folder)
+    sizes, config = EAGLES.read_config(folder), EAGLES.record(folder)
     embedding, output = _find_embeddings(target)
     width, vocabulary = output.weight.shape[1], output.weight.shape[0]
     weights = EAGLES.load_weights(folder, set(), "an EAGLE head", lambda name: name.removeprefix("model."))

@@ -82,7 +82,7 @@ def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
 
     Raises ModelError if there is none or it was made for another target, DamagedModelError if it cannot be read.
     """
-    layer, count = EXITS.config(folder)
+    layer, count = EXITS.read_config(folder)
     bare, width = build_bare_exit(target, layer), target.config.hidden_size
     shapes: dict[str, tuple[int, ...]] = {"norm.weight": (width,)}
     for k in range(count):

@@ -72,7 +72,7 @@ class Attachment:
 
         Raises ModelError if the folder holds nothing of this kind, DamagedModelError if its config cannot be used.
         """
-        self.config(self.find_folder(folder))
+        self.read_config(self.find_folder(folder))
         self.allowed.add(folder)
         return folder
 
@@ -112,7 +112,7 @@ class Attachment:
             known[place] = load(self.find_folder(place), target)
         return known[place]
 
-    def config(self, folder: Path) -> tuple[int, ...]:
+    def read_config(self, folder: Path) -> tuple[int, ...]:
         """The numbers of config.json, in the order of ``numbers``."""
         path, config = folder / CONFIG, self.record(folder)
         values = tuple(config[name] for name in self.numbers)

@@ -63,7 +63,7 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
 
     Raises ModelError if there are none or they were made for another target, DamagedModelError if they cannot be read.
     """
-    count, layers = HEADS.config(folder)
+    count, layers = HEADS.read_config(folder)
     text, own = target.config.get_text_config(), target.get_output_embeddings().weight
     width, names = text.hidden_size, [name_layer(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
     shapes = {name: shape for pair in names for name, shape in zip(pair, ((width, width), (width,)), strict=True)}

@@ -41,7 +41,7 @@ class PassTokens(NamedTuple):
     places: Tensor
 
     @classmethod
-    def chain(cls, count: int, device: torch.device) -> PassTokens:
+    def build_chain(cls, count: int, device: torch.device) -> PassTokens:
         """The next ``count`` tokens of the text; each sees those before it and itself."""
         steps = torch.arange(count, device=device)
         return cls(steps, steps, torch.ones(count, count, dtype=torch.bool, device=device).tril(), steps)
@@ -173,7 +173,7 @@ class FixedModel:
         """Read a text, at least one token, into the first columns of a row."""
         PassThreads.for_model(self.model).prepare(FEW, lambda: self._read(ids[:FEW]))  # here, because ``probs`` may be compiled
         if self._pass is not None and len(ids) <= READ_MAX:
-            fed = PassTokens.chain(len(ids), self.device)
+            fed = PassTokens.build_chain(len(ids), self.device)
             tokens = torch.tensor([ids], device=self.device).clamp(max=self._known - 1)
             mask, *_ = self._build_table(fed, len(ids)).select(fed.columns[None] + len(ids)).values()
             hidden, inputs = self._pass.prepare(tokens, fed.depths.clamp(max=self._last), mask, fed.columns)

@@ -49,7 +49,7 @@ class NodeCountCurve:
         return self.points.get(format_curve_key(proposer, float(temperature > 0.0)), ())
 
     def to_json(self) -> str:
-        return SCHEMA.text(to_json_value(self), indent=1)
+        return SCHEMA.format_record(to_json_value(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> NodeCountCurve:

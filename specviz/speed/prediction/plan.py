@@ -152,7 +152,9 @@ class PlanForecast:
         costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
         linear = LinearCost.fit({n: float(seconds) for n, seconds in enumerate(costs) if n})
         tokens = compute_hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma)
-        return compute_wall_clock_factor(alpha, gamma, curve.c), compute_speed_factor(tokens, linear.seconds(gamma), alone)
+        return compute_wall_clock_factor(alpha, gamma, curve.c), compute_speed_factor(
+            tokens, linear.compute_seconds(gamma), alone
+        )
 
     def build_measured_row(self, gamma: int, tokens: int, rounds: np.ndarray, plain: np.ndarray | None = None) -> MeasuredRow:
         """Tokens per pass of measured texts, and the gap of every formula to them.

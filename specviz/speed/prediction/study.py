@@ -81,7 +81,7 @@ class StudyCheckpoint:
         self.cells |= {(cell.kind, cell.temperature, cell.top_p, cell.draft): cell for cell in cells}
         if self.path is not None:
             body = {"asked": self.asked, "cells": [json.loads(json.dumps(asdict(cell))) for cell in self.cells.values()]}
-            write(self.path, CHECKPOINT_SCHEMA.text(body | {"digest": compute_digest(body)}), over=True, name="resume")
+            write(self.path, CHECKPOINT_SCHEMA.format_record(body | {"digest": compute_digest(body)}), over=True, name="resume")
 
 
 def _read_cells(path: Path, request: dict[str, Any]) -> list[StudyCell]:

@@ -174,7 +174,7 @@ class BatchSpeeds:
         return np.random.default_rng(1).multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
 
     def to_json(self) -> str:
-        return SCHEMA.text(to_json_value(self))
+        return SCHEMA.format_record(to_json_value(self))
 
     @classmethod
     def from_json(cls, text: str) -> BatchSpeeds:

@@ -124,7 +124,7 @@ class CostModel:
     def to_json(self) -> str:
         """The file."""
         record = to_json_value(self)
-        return SCHEMA.text(
+        return SCHEMA.format_record(
             record if self.caution else {name: value for name, value in record.items() if name != "caution"}, indent=1
         )
 

@@ -130,7 +130,7 @@ class GpuCosts:
 
     def to_json(self) -> str:
         """The costs as a record."""
-        return SCHEMA.text(to_json_value(self), indent=1)
+        return SCHEMA.format_record(to_json_value(self), indent=1)
 
 
 def list_gpu_costs() -> dict[str, GpuCosts]:

@@ -227,7 +227,7 @@ def _compute_ms(row: MethodRow, model: CostModel, draft: DraftCosts) -> Estimate
 
 def dump_comparisons(comparisons: Mapping[str, MethodComparison]) -> str:
     """One comparison for each of DISTRIBUTIONS."""
-    return SCHEMA.text({"comparisons": to_json_value(comparisons)})
+    return SCHEMA.format_record({"comparisons": to_json_value(comparisons)})
 
 
 def load_comparisons(text: str) -> dict[str, MethodComparison]:

@@ -177,7 +177,7 @@ class Passage:
 
 def dump_passages(passages: Mapping[str, Passage]) -> str:
     """Passages by the name of the distribution that they were sampled from."""
-    return SCHEMA.text({"passages": to_json_value(passages)})
+    return SCHEMA.format_record({"passages": to_json_value(passages)})
 
 
 def load_passages(text: str) -> dict[str, Passage]:

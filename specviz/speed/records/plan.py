@@ -224,7 +224,7 @@ class SpeedPlan:
                 row,
                 factor=row.tokens.convert(alone / row.compute_mean_round(rounds), "times"),
                 leviathan=compute_wall_clock_factor(row.alpha, row.gamma, costs.c),
-                linear=compute_speed_factor(row.hazards, linear.seconds(row.gamma), alone),
+                linear=compute_speed_factor(row.hazards, linear.compute_seconds(row.gamma), alone),
             )
             for row in self.rows
         )
@@ -359,7 +359,7 @@ class SpeedPlan:
         return 1.0 - median(ratios)
 
     def to_json(self) -> str:
-        return SCHEMA.text(self.to_record(), indent=1)
+        return SCHEMA.format_record(self.to_record(), indent=1)
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready, with DERIVED, without a cost model and a baseline where there are none."""
@@ -421,7 +421,7 @@ PLAN_CHOICES = tuple(PlanChoice(draft, temperature) for draft in PLAN_DRAFTS for
 
 def dump_plans(plans: Mapping[str, SpeedPlan]) -> str:
     """The JSON of plans by key."""
-    return PLANS_SCHEMA.text({"plans": to_json_value(plans)})
+    return PLANS_SCHEMA.format_record({"plans": to_json_value(plans)})
 
 
 def load_plans(text: str) -> dict[str, SpeedPlan]:

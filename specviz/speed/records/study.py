@@ -126,7 +126,7 @@ class Study:
         return tuple(sorted(found, key=lambda score: score.error.value))
 
     def to_json(self) -> str:
-        return SCHEMA.text(to_json_value(self))
+        return SCHEMA.format_record(to_json_value(self))
 
     @classmethod
     def from_json(cls, text: str) -> Study:

@@ -53,7 +53,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
     def file(name: str) -> Callable[[], bytes]:
         build = offer.build
         assert build is not None, "an offer without files has no name to choose"
-        return lambda: build_in_queue(lambda ticket: build().file(name), visitor, page)
+        return lambda: build_in_queue(lambda ticket: build().build_file(name), visitor, page)
 
     if offer.note:
         st.container(key="export-said").text(offer.note)

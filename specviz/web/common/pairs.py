@@ -51,7 +51,7 @@ def remember_pair(pair: str) -> None:
         return
     names = [pair, *(name for name in load_recent_pairs() if name != pair)][:MOST]
     try:
-        SCHEMA.save(locate_recent_pairs(), SCHEMA.text({"pairs": names}, indent=1))
+        SCHEMA.save(locate_recent_pairs(), SCHEMA.format_record({"pairs": names}, indent=1))
     except SpecvizError as error:
         logging.getLogger(__name__).warning("recent pairs are not kept: %s", error)
 

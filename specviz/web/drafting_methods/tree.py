@@ -36,7 +36,7 @@ def build_tree(trace: Trace) -> dict[str, Any]:
     narration, order = RoundNarration(trace, round_), order_checks(round_)
     ending = _build_ending(narration)
     return {
-        "id": trace.digest()[:16],
+        "id": trace.compute_digest()[:16],
         "before": _shorten_text(decode_whole(b"".join(raw for raw in before if not is_special(raw)))),
         "nodes": [_build_node(narration, node, node in order) | places[node] for node in range(len(parents))],
         "mask": build_mask(parents),

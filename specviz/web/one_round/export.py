@@ -90,7 +90,7 @@ def build_round_package(
         pictures={f"round-{shown + 1}": Picture(partial(token_bars.plot_panels, drawn), slides=False)} if drawn else {},
         captions=(f"Round {shown + 1} after {quote_text(settings.prompt)}. {told} {describe_conditions(settings, models)}",),
         facts=build_facts(
-            settings, models, "one_round", link, [build_decode_command(settings, models)], **found, digest=trace.digest()
+            settings, models, "one_round", link, [build_decode_command(settings, models)], **found, digest=trace.compute_digest()
         ),
         others=_list_slides(trace, shown) | {name: partial(make, trace, shown) for name, make in (pages or {}).items()},
     )

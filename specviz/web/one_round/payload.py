@@ -46,7 +46,7 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
         rounds.append(_build_round(trace, index, before, edits) | {"times": describe_times(round_, load > BUSY_LOAD)})
         before += [read_piece(trace.pieces, token) for token in round_.committed]
     return {
-        "id": trace.digest(),
+        "id": trace.compute_digest(),
         "pair": name_pair(trace.settings.get("pair", "unnamed")),
         "status": describe_settings(trace),
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation

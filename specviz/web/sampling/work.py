@@ -155,7 +155,7 @@ def draw_in_shards(
         result = state.result  # all or nothing: from here nothing asks whether to stop
         cuts = [0, *(end - bench.n for end in ends if bench.n < end < bench.n + size), size]
         for begin, end in pairwise(cuts):
-            parts = [samples.part(begin, end) for samples in arms]
+            parts = [samples.slice_samples(begin, end) for samples in arms]
             result = replace(result, looks=result.looks + bench.session.test(parts))
             result = replace(result, **more(result, parts))
         state.store(ticket, result=replace(result, arms=bench.session.report()))

@@ -254,7 +254,7 @@ def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, batches: Batc
     planned = plan.row(int(plan.best.value)) if plan and plan.best else None
     unknown = Spot(plan.rows[0].alpha if plan else 0.5, DEFAULT_C)
     here = locate_pair(choice, plan, batches, planned.gamma if planned else 1) or unknown
-    gamma = question.gamma or (planned.gamma if planned else find_best_gamma(here.factors()) or 1)
+    gamma = question.gamma or (planned.gamma if planned else find_best_gamma(here.compute_factors()) or 1)
     alpha = round(min(1.0, here.alpha), 2) if question.alpha is None else question.alpha
     return Sliders(alpha, round(min(1.0, here.c), 2) if question.c is None else question.c, gamma, question.texts or 1)
 

@@ -30,7 +30,7 @@ class Spot:
     alpha: float
     c: float
 
-    def factors(self) -> dict[int, float]:
+    def compute_factors(self) -> dict[int, float]:
         return {gamma: compute_wall_clock_factor(self.alpha, gamma, self.c) for gamma in range(1, GAMMA_MAX + 1)}
 
 
@@ -85,7 +85,7 @@ def advise_gamma(gamma: int, spot: Spot) -> str:
     """The gamma to take at a point by the formula: this one, another one, or none."""
     if not is_worthwhile(spot.alpha, spot.c):
         return "Do not draft: where alpha is not above c, no gamma pays."
-    factors = spot.factors()
+    factors = spot.compute_factors()
     best = find_best_gamma(factors)
     if best == gamma:
         return "No other gamma is better."
@@ -109,8 +109,8 @@ def describe_pair(gamma: int, pair_spot: Spot | None, counted: float | None) -> 
 
 def build_rows(pair_spot: Spot | None, spot: Spot) -> list[dict[str, object]]:
     """The factor of every gamma at both points."""
-    pair = pair_spot.factors() if pair_spot else {}
+    pair = pair_spot.compute_factors() if pair_spot else {}
     return [
         {"gamma": gamma, "what if": round(value, 3), "the chosen pair": round(pair[gamma], 3) if pair else None}
-        for gamma, value in spot.factors().items()
+        for gamma, value in spot.compute_factors().items()
     ]

@@ -354,31 +354,31 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(compari
     state = MethodsState(MethodsQuestion(build_first_settings(BASE), "1", "tree"))
     package = export.build_offer(state).build()
     assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
-    rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
+    rows = list(csv.DictReader(io.StringIO(package.build_file("rows.csv").decode("utf-8-sig"))))
     assert [row["row"] for row in rows] == list(DRAFTING_METHODS)
     for line, row in zip(rows, comparison.rows, strict=True):
         assert line["blank_because"] == row.reason and line["tokens_per_pass"] == ("" if row.reason else str(row.per_pass))
     first = comparison.row("typical").first
     lines = [
         one
-        for one in csv.DictReader(io.StringIO(package.file("first-tokens.csv").decode("utf-8-sig")))
+        for one in csv.DictReader(io.StringIO(package.build_file("first-tokens.csv").decode("utf-8-sig")))
         if one["row"] == "typical"
     ]
     assert [float(one["written"]) for one in lines] == list(first.written)
-    gains = list(csv.DictReader(io.StringIO(package.file("block-gain.csv").decode("utf-8-sig"))))
+    gains = list(csv.DictReader(io.StringIO(package.build_file("block-gain.csv").decode("utf-8-sig"))))
     plan = web.load_block_gain()
     assert [float(line["counted"]) for line in gains] == [row.gain.value for row in plan.rows]
     assert [float(line["measured_high"]) for line in gains] == [one.gain.high for one in plan.checked]
-    cells = list(csv.DictReader(io.StringIO(package.file("matrix.csv").decode("utf-8-sig"))))
+    cells = list(csv.DictReader(io.StringIO(package.build_file("matrix.csv").decode("utf-8-sig"))))
     matrix = web.load_matrix()
     assert [(one["line"], one["rule"], one["column"], one["verdict"], one["n"]) for one in cells] == [
         (one["line"], one["rule"], one["column"], one["verdict"], str(one["n"])) for one in matrix["cells"]
     ]
-    said_of_both = package.file("caption.txt").decode()
+    said_of_both = package.build_file("caption.txt").decode()
     assert block_gain.describe_gain(plan) in said_of_both and figures_matrix.describe_matrix(matrix) in said_of_both
-    assert package.file("same-distribution.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file(
+    assert package.build_file("same-distribution.svg").startswith(b"<?xml") and package.build_file(
         "shortcut.svg"
-    )
+    ) == package.build_file("shortcut.svg")
     said = package.facts
     assert said["commands"][0].startswith("python -m specviz record methods") and said["recorded"] is True
     assert said["machine"] == comparison.machine and "prompt=" in said["permalink"]

@@ -152,4 +152,4 @@ def test_the_same_files_are_tested_once_and_other_visitors_see_nothing_of_it(exa
 def test_what_was_found_about_a_file_can_be_exported(visit_with_file):
     offer = export.build_offer(visit_with_file)
     assert offer.stem == "evidence" and "report.json" in offer.names
-    assert json.loads(offer.build().file("report.json")) == visit_with_file.report
+    assert json.loads(offer.build().build_file("report.json")) == visit_with_file.report

@@ -92,9 +92,9 @@ def test_the_export_offers_each_motion_in_three_formats_and_they_are_what_they_a
     package = build_round_package(TRACE, 0, {}, {})
     steps = [name for name in package.names if "-step-" in name]
     assert len(steps) == 3 * len(build_steps(TRACE, TRACE.rounds[0]))
-    assert package.file("round-1-step-02.svg") == save_figure(slides.draw_slide(PAYLOAD, 0, 1), "svg")
-    assert package.file("round-1-step-02.pdf").startswith(b"%PDF")
-    with Image.open(io.BytesIO(package.file("round-1-step-02.png"))) as read:
+    assert package.build_file("round-1-step-02.svg") == save_figure(slides.draw_slide(PAYLOAD, 0, 1), "svg")
+    assert package.build_file("round-1-step-02.pdf").startswith(b"%PDF")
+    with Image.open(io.BytesIO(package.build_file("round-1-step-02.png"))) as read:
         assert read.size == (1920, 1080)
 
 
@@ -102,7 +102,7 @@ def test_a_figure_is_a_slide_of_the_same_size():
     bars = dict(zip(("p", "q"), ((0.6, 0.1), (0.2, 0.3)), strict=True))
     one = Picture(partial(plot_panels, (BarPanel("first draft token", ("a", "b"), bars),)))
     package = Package("one", "One", {}, {}, {"bars": one}, (), {})
-    with Image.open(io.BytesIO(package.file("bars-slide.png"))) as read:
+    with Image.open(io.BytesIO(package.build_file("bars-slide.png"))) as read:
         assert read.size == (1920, 1080)
 
 
@@ -126,6 +126,6 @@ def test_the_page_that_steps_offline_holds_all_it_needs():
     assert not re.search(r'(?:src|href)="(?!data:|#)', page)
     assert 'url("data:font/woff2;base64,' in page
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
-    assert data["data"]["payload"]["id"] == TRACE.digest()
+    assert data["data"]["payload"]["id"] == TRACE.compute_digest()
     assert data["data"]["cursor"] == {"round": 1, "step": 0}
     assert data["own"]["prompt"] == Settings.from_record(TRACE.settings).prompt

@@ -153,9 +153,9 @@ def test_exports_name_whose_costs_they_are_and_keep_what_was_measured(monkeypatc
     assert package.facts["costs"]["machine"] == "NVIDIA H200" and "costs=h200-8b" in package.facts["permalink"]
     assert (
         "--costs h200-8b" in package.facts["commands"][0]
-        and "costs of H200, target of 8B" in package.file("caption.txt").decode()
+        and "costs of H200, target of 8B" in package.build_file("caption.txt").decode()
     )
-    assert json.loads(package.file("plan.json"))["cost_model"]["title"] == "H200, target of 8B"
+    assert json.loads(package.build_file("plan.json"))["cost_model"]["title"] == "H200, target of 8B"
     parser = argparse.ArgumentParser()
     plan_command.add_arguments(parser)
     assert parser.parse_args(package.facts["commands"][0].split()[4:]).costs == "h200-8b"
@@ -164,7 +164,7 @@ def test_exports_name_whose_costs_they_are_and_keep_what_was_measured(monkeypatc
     state = open_methods("h200-1.7b")
     package = methods_export.build_offer(state).build()
     assert package.facts["costs"]["title"] == "H200, target of 1.7B"
-    rows = {row["row"]: row for row in csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig")))}
+    rows = {row["row"]: row for row in csv.DictReader(io.StringIO(package.build_file("rows.csv").decode("utf-8-sig")))}
     assert rows["draft"]["told"] == "computed" and float(rows["draft"]["speed"]) > 1.4
-    kept = json.loads(package.file("methods.json"))["comparisons"]["1"]["rows"]
+    kept = json.loads(package.build_file("methods.json"))["comparisons"]["1"]["rows"]
     assert [row["ms"] and row["ms"]["value"] for row in kept] == [row.ms and row.ms.value for row in state.shown_result.rows]

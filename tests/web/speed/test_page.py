@@ -367,9 +367,9 @@ def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(
     assert {"plan.json", "gammas.csv", "study.csv", "many-texts.csv", "what-if.csv", "figures.html", *figures_} <= set(
         package.names
     )
-    assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
-        PLAN_GAMMAS
-    )
+    assert package.build_file("gammas.csv") == package.build_file("gammas.csv") and len(
+        package.build_file("gammas.csv").splitlines()
+    ) == 1 + len(PLAN_GAMMAS)
     words = export.build_plan_command(recorded_plan).split()
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
 

@@ -195,7 +195,7 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(recorded_passage):
     package = build_shown_package(recorded_passage, recorded=True)
 
     def table(name: str) -> list[dict]:
-        return list(csv.DictReader(io.StringIO(package.file(name).decode("utf-8-sig"))))
+        return list(csv.DictReader(io.StringIO(package.build_file(name).decode("utf-8-sig"))))
 
     tokens = table("tokens.csv")
     assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [
@@ -207,8 +207,10 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(recorded_passage):
         *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS),
     }
     assert sum(int(row["tokens"]) for row in table("kinds.csv")) == load_recorded_profile(recorded_passage.settings).count
-    assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
-    assert package.file("kinds.svg").startswith(b"<?xml") and words.describe_speed(recorded_passage) in package.captions[0]
+    assert package.build_file("along.svg").startswith(b"<?xml") and package.build_file("lorenz.svg") == package.build_file(
+        "lorenz.svg"
+    )
+    assert package.build_file("kinds.svg").startswith(b"<?xml") and words.describe_speed(recorded_passage) in package.captions[0]
     facts = package.facts
     assert (
         facts["machine"] == recorded_passage.machine

@@ -103,7 +103,7 @@ class TimedPass:
         if compiles:
             torch._dynamo.config.recompile_limit = capture.RECOMPILE_LIMIT
             fixed.compile(COMPILER)
-        fed = PassTokens.chain(tokens, fixed.device)
+        fed = PassTokens.build_chain(tokens, fixed.device)
         begin = torch.full((rows,), COLUMNS // 2, device=fixed.device)
         ids = torch.arange(rows * tokens, device=fixed.device).view(rows, tokens) % vocabulary
 
@@ -199,7 +199,7 @@ def count_kernels(context: PartContext) -> None:
             for tokens in (1, 5):
                 with torch.inference_mode():
                     fixed = FixedModel(model, Settings(), model.config.vocab_size, 1, COLUMNS)
-                    fed, begin = PassTokens.chain(tokens, fixed.device), torch.full((1,), 100, device=fixed.device)
+                    fed, begin = PassTokens.build_chain(tokens, fixed.device), torch.full((1,), 100, device=fixed.device)
                     ids = torch.ones(1, tokens, dtype=torch.int64, device=fixed.device)
                     for label, way in (("ours", fixed._pass), ("library", None)):
                         fixed._pass = way
