@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     probes = 0 if options.tokens_only else options.probes
     effort = PlanEffort(options.continuations, options.opening, probes, options.check, options.runs)
     first, progress = make_quick_effort(effort), Progress("plan")
-    plan = None
+    plan: SpeedPlan | None = None
     try:
         pair = load_models(settings)
         count = effort.continuations if isinstance(text, str) else len(text)
@@ -112,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
         if plan is None:
             raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
         log_line("stopped; this is the first answer")
+    assert plan is not None
     print(plan.to_json() if options.format == "json" else format_plan(plan))
     has_verdict = plan.verdict != "no verdict" and plan.is_conclusive
     return 0 if has_verdict or options.tokens_only else NO_VERDICT

@@ -6,7 +6,9 @@ from specviz.records import load_toml
 
 _TABLE = load_toml("bench")
 PAIR: str = _TABLE["pair"]
-FACTORS: dict[str, tuple[float, float, float]] = {heat: tuple(values) for heat, values in _TABLE["factor"].items()}
+FACTORS: dict[str, tuple[float, float, float]] = {
+    heat: (value, low, high) for heat, (value, low, high) in _TABLE["factor"].items()
+}
 
 
 def format_headline(temperature: str) -> str:

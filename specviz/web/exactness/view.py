@@ -153,7 +153,7 @@ def show_buttons(state: ExactnessState, place: Any) -> None:
     """The buttons that draw."""
     with place, st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
         for count, name in STEPS.items():
-            kind = "primary" if count == max(STEPS) else "secondary"
+            kind: Literal["primary", "secondary"] = "primary" if count == max(STEPS) else "secondary"
             _show_draw_button(st, state, count, f"Draw {name} samples", kind)
 
 

@@ -83,7 +83,10 @@ def draw_samples(state: ExactnessState, ticket: Ticket, count: int) -> None:
 
     def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
         through = len(arms[0]) if source != "assisted" and modes[0] == ENGINE else 0
-        found = {"texts": find_latest_difference(bench.pair.decode, arms) or result.texts, "engine": result.engine + through}
+        found: dict[str, Any] = {
+            "texts": find_latest_difference(bench.pair.decode, arms) or result.texts,
+            "engine": result.engine + through,
+        }
         if bench.n in POINTS:
             found["steps"] = (*result.steps, FillStep.from_shares(bench.session.report()[0]))
         return found

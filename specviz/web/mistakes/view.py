@@ -118,14 +118,13 @@ def _show_buttons(state: BugState) -> None:
             )
         if not is_playing:
             label = "Play again" if question.is_hidden else "Find the wrong decoder"
-            kind = "primary" if question.is_hidden else "secondary"
             st.button(
                 label,
                 key="mistakes-another" if question.is_hidden else "mistakes-hide",
                 on_click=start_new_quiz,
                 args=(state,),
                 disabled=state.is_busy,
-                type=kind,
+                type="primary" if question.is_hidden else "secondary",
             )
     session.show_progress("mistakes")
 
