@@ -188,7 +188,7 @@ def show_control(state: ExactnessState, kind: str) -> None:
     """Target-only sampling, the control, and the latest sample of each decoder."""
     result = state.shown_result
     control = result.arms[1]
-    left, right = st.columns([8, 5], gap="large")
+    left, right = st.container(key="exactness-control").columns([8, 5], gap="large")
     with left:
         st.container(key="exactness-name-1").markdown(f"{control.name}, the control: no draft")
         end = cell_shares.compute_rows_end(*result.arms)
