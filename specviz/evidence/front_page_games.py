@@ -18,7 +18,7 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
 from specviz.speed.measurement.machine import format_today
-from specviz.statistics.power import compute_noncentrality
+from specviz.statistics.power import compute_noncentrality, count_equality_draws_needed
 
 TRUTH = 20_000  # samples from which the wrong decoder's distribution is estimated, fewer through the engine
 MOST_NEEDED = 1_200  # samples: a bug that takes more is no game
@@ -68,6 +68,10 @@ def _find_cells(samples: Samples, names: Sequence[tuple[int, ...]]) -> np.ndarra
 
 def _count_samples_needed(counts: np.ndarray, probs: np.ndarray) -> int:
     """Samples with which a chi-square test detects a distribution of which ``counts`` were drawn."""
-    n = counts.sum()
-    distance = float(((counts / n - probs) ** 2 / probs).sum()) - (len(probs) - 1) / n  # without what the noise adds
-    return int(np.ceil(compute_noncentrality(len(probs) - 1, ALPHA, POWER) / max(distance, 1e-9)))
+    n, possible = counts.sum(), probs > 0.0
+    impossible = float(counts[~possible].sum() / n)
+    if impossible > 0.0:  # a single sample there shows the bug
+        return count_equality_draws_needed(impossible, POWER)
+    df = int(possible.sum()) - 1
+    distance = float(((counts / n - probs)[possible] ** 2 / probs[possible]).sum()) - df / n  # without what the noise adds
+    return int(np.ceil(compute_noncentrality(df, ALPHA, POWER) / max(distance, 1e-9)))

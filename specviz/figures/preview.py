@@ -10,7 +10,7 @@ from specviz.records import load_toml
 NAME = "specviz"
 FRONT = "front"  # the page at the root, which is no entry of the navigation
 FRONT_TEXTS = load_toml("texts/front")
-PICTURE = "preview.png"  # in static/; drawn from the front page
+PICTURE = "preview.png"  # in static/; tools/front_pictures.py draws it
 SIZE = (1200, 630)  # pixels of the picture
 
 

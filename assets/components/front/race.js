@@ -175,7 +175,7 @@ function drawSide(lane, data, now, texts, plain) {
   lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
   say(lane.count, String(passes));
   const ended = passes === data.rounds.length;
-  say(lane.unit, `${passes === 1 ? texts.pass : texts.passes}${ended ? `, ${seconds(data.seconds)}` : ""}`);
+  say(lane.unit, ended ? fill(texts.ended, { seconds: seconds(data.seconds) }) : passes === 1 ? texts.pass : texts.passes);
   lane.node.classList.toggle("ended", ended);
 }
 
