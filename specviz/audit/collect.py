@@ -66,6 +66,7 @@ class CollectionCounts:
         single_requests: Requests of one sample that were sent because of it, and had as many tokens as they should.
         drafted: Draft tokens; None where the server does not show them.
         accepted: Accepted draft tokens; None where the server does not show them.
+        rounds: Rounds in which something was drafted; None where the server does not count them.
     """
 
     requests: int = 0
@@ -75,18 +76,26 @@ class CollectionCounts:
     single_requests: int = field(default=0, metadata=record_key("alone"))
     drafted: int | None = None
     accepted: int | None = None
+    rounds: int | None = None
     retries: int = field(default=0, metadata=record_key("retried"))
     error_answers: int = field(default=0, metadata=record_key("refused"))
     connection_errors: int = field(default=0, metadata=record_key("broken"))
     timeouts: int = field(default=0, metadata=record_key("late"))
     seconds: float = 0.0
 
-    def add_drafted(self, drafted: float | None, accepted: float | None) -> None:
+    def add_drafted(self, drafted: float | None, accepted: float | None, rounds: float | None = None) -> None:
         """Count draft tokens, where the server shows them."""
         if drafted is not None:
             self.drafted = (self.drafted or 0) + int(drafted)
         if accepted is not None:
             self.accepted = (self.accepted or 0) + int(accepted)
+        if rounds is not None:
+            self.rounds = (self.rounds or 0) + int(rounds)
+
+    @property
+    def draft_length(self) -> float | None:
+        """Mean draft tokens of a round; None where the server does not count rounds, or drafted nothing."""
+        return self.drafted / self.rounds if self.drafted and self.rounds else None
 
 
 @dataclass(slots=True)
@@ -291,7 +300,7 @@ class _CollectionRun:
             self.counts.seconds += time.monotonic() - began
             if before is not None and (after := self.profile.read_draft_counters(self.endpoint)) is not None:
                 drafted = after - before
-                self.counts.add_drafted(drafted.drafted, drafted.accepted)
+                self.counts.add_drafted(drafted.drafted, drafted.accepted, drafted.rounds)
 
     def fill(self, until: int, report_progress: Callable[[], None]) -> None:
         """Write answers in the order of the requests until there are enough lines."""

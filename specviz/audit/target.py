@@ -23,7 +23,7 @@ from specviz.evidence.sample_file_reports import FEWEST_DF
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
-from specviz.statistics.finding import ALPHA, POWER
+from specviz.statistics.finding import ALPHA, POWER, format_count
 from specviz.statistics.power import compute_pooled_draws, correct_level, count_draws_needed, find_detectable_tv
 
 TIMED_SAMPLES = 4  # samples of a thread that are timed at least
@@ -232,6 +232,25 @@ class AuditTarget:
 
 
 def add_server_records(report: Mapping[str, Any], records: Sequence[CollectionRecord]) -> dict[str, Any]:
-    """The sealed report with the records of the servers in its field ``audit``."""
+    """The sealed report with the records of the servers, and what their rounds leave untested, in its field ``audit``."""
     servers = [to_json_fields(record) for record in records]
-    return seal(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers}})
+    window = describe_window(report["settings"]["max_new_tokens"], [record.counts.draft_length for record in records])
+    return seal(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers, "window": window}})
+
+
+def describe_window(length: int, draft_lengths: Sequence[float | None]) -> str:
+    """A sentence where a round is longer than the samples; else ''.
+
+    A fully accepted round takes the token of the prompt's pass, its draft tokens and the bonus token.
+
+    Args:
+        length: Tokens of a sample that are tested.
+        draft_lengths: Mean draft tokens of a round of each server; None where it is not known.
+    """
+    longest = max((one for one in draft_lengths if one is not None), default=0.0)
+    if length >= longest + 2:
+        return ""
+    return (
+        f"The samples are shorter than a round: the server drafts {longest:.3g} tokens a round, and {format_count(length, 'token')} of each sample are "
+        "tested. The end of a fully accepted round, its bonus token, and what comes after them are outside this test."
+    )

@@ -252,6 +252,7 @@ def format_verdict(report: Mapping[str, Any]) -> str:
     """The verdicts of an audit for a terminal: the samples', that on speculation, and how a rejection looks."""
     audit = report["audit"]
     lines = [report["sentence"], audit["speculation"]["sentence"], *list_server_remarks(audit)]
+    lines += [audit["window"]] if audit.get("window") else []
     lines += [report["note"]] if report["note"] else []
     one = report["answers"][0]
     if one["tv"] is not None:

@@ -214,7 +214,11 @@ class Handler(BaseHTTPRequestHandler):
         model = {"id": s.model, "owned_by": owner, "created": s.created(), "max_model_len": 512}
         model |= ({"root": s.root} if s.root else {}) | ({} if s.meta is None else {"meta": s.meta})
         models = {"data": [model]}
-        counts = [("drafts", 1), ("draft_tokens", self.server.seen.drafted), ("accepted_tokens", self.server.seen.accepted)]
+        counts = [
+            ("drafts", self.server.seen.drafted),
+            ("draft_tokens", self.server.seen.drafted),
+            ("accepted_tokens", self.server.seen.accepted),
+        ]
         metrics = "".join(
             f"# HELP vllm:spec_decode_num_{name}_total Count.\n# TYPE vllm:spec_decode_num_{name}_total counter\n"
             f'vllm:spec_decode_num_{name}_total{{engine="0"}} {float(value)}\n'

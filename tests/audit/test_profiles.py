@@ -194,10 +194,10 @@ def test_what_a_server_says_of_itself_is_stable_and_holds_no_key():
 @pytest.mark.parametrize(
     ("fields", "name"),
     [({"prompt": ""}, "prompt"), ({"max_tokens": 0}, "max-tokens"), ({"max_tokens": 65}, "max-tokens"), ({"temperature": -1.0}, "temperature"),
-     ({"top_k": 0}, "top-k"), ({"top_p": 1.5}, "top-p"), ({"min_p": 0.0}, "min-p"), ({"prompt": "x" * 20_001}, "prompt")],
+     ({"top_k": 0}, "top-k"), ({"top_p": 1.5}, "top-p"), ({"min_p": 0.0}, "min-p"), ({"prompt": "x" * 20_001}, "The prompt is too long")],
 )  # fmt: skip
 def test_a_request_out_of_range_is_refused(fields, name):
-    with pytest.raises(SettingsError, match=f"^{name} must be"):
+    with pytest.raises(SettingsError, match=f"^{name}"):
         SamplingRequest(**{"prompt": "x", "max_tokens": 4} | fields)
 
 

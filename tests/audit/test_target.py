@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from specviz.audit.collect import CollectionCounts
 from specviz.audit.collection_size import PROBE_REGION, compute_first_seed
 from specviz.audit.endpoint import Endpoint
 from specviz.audit.preflight import ServerProbe
@@ -16,6 +17,7 @@ from specviz.audit.target import (
     choose_sample_count,
     count_needed_samples,
     describe_needed_samples,
+    describe_window,
     format_duration,
     measure_rate,
 )
@@ -46,6 +48,16 @@ def test_as_many_samples_are_collected_as_the_distance_needs_and_too_few_are_sai
     )
     with pytest.raises(SettingsError, match=r"min-tv must be larger: it needs .* at most 1,000,000"):
         choose_sample_count(0.0005, 3, two_files)
+
+
+def test_a_round_that_is_longer_than_the_samples_is_named():
+    """Gamma 2 fits into four tokens: the prompt's pass, two draft tokens, a bonus token. Gamma 5 does not."""
+    assert describe_window(4, [2.0, None]) == describe_window(4, [None]) == ""
+    assert "drafts 5 tokens a round, and 4 tokens of each sample are tested" in describe_window(4, [None, 5.0])
+    counts = CollectionCounts()
+    counts.add_drafted(30.0, 10.0, 6.0)
+    counts.add_drafted(20.0, 5.0, 4.0)
+    assert counts.draft_length == 5.0 and CollectionCounts(drafted=3).draft_length is None
 
 
 def test_the_rate_of_a_server_is_that_of_its_answers():

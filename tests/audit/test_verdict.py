@@ -160,7 +160,7 @@ def test_two_servers_part_at_the_earliest_prefix_that_differs():
     """200 samples each. Both begin with 1 or 2 equally often; after 1 one goes on with 3, the other with 4."""
     first, second = [(1, 3), (2, 5)] * 100, [(1, 4), (2, 5)] * 100
     found = find_first_difference_of_two(first, second)
-    assert (found.position, found.prefix, found.n) == (2, (1,), 100) and found.p_value < 1e-9
+    assert (found.position, found.prefix, found.samples) == (2, (1,), 100) and found.p_value < 1e-9
     assert [(one.text, one.observed, one.expected) for one in found.gains] == [("3", 1.0, 0.0)]
     assert [(one.text, one.observed, one.expected) for one in found.loses] == [("4", 0.0, 1.0)]
     assert find_first_difference_of_two(first, first) is None and find_first_difference_of_two(first[:4], second[:4]) is None
@@ -328,9 +328,9 @@ def test_the_fewest_samples_of_two_servers_detect_the_difference_nearly_always(e
 
 
 def test_of_two_servers_the_one_that_reaches_the_prefix_more_rarely_decides_how_many_are_asked():
-    parted = replace(PARTING, m=100)
+    parted = replace(PARTING, second_samples=100)
     made = plan_reproduction(parted, PROMPT, (), (1000, 1000), (REQUEST, SECOND))
-    swapped = plan_reproduction(replace(parted, n=100, m=400), PROMPT, (), (1000, 1000), (REQUEST, SECOND))
+    swapped = plan_reproduction(replace(parted, samples=100, second_samples=400), PROMPT, (), (1000, 1000), (REQUEST, SECOND))
     assert made.token == 439 and made.samples_with_prefix == count_needed_of_each(SHIFT) and made.samples == swapped.samples
     assert 10 * made.samples_with_prefix < made.samples < 20 * made.samples_with_prefix
     assert made.counts[0] == TokenCounts(439, " there", 360, 60)

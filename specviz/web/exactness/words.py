@@ -187,7 +187,7 @@ def list_audit_sentences(report: Mapping[str, Any]) -> list[str]:
 
     servers = list_server_remarks(audit)
     said = [(audit.get(part) or {}).get("sentence") for part in ("speculation", "precision", "diagnosis", "reproduction")]
-    return [line for line in (said[0], *servers, said[1], audit.get("where"), *said[2:]) if line]
+    return [line for line in (said[0], audit.get("window"), *servers, said[1], audit.get("where"), *said[2:]) if line]
 
 
 def build_audit_tables(report: Mapping[str, Any]) -> list[tuple[str, list[dict[str, str]]]]:
