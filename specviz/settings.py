@@ -363,7 +363,8 @@ def read_uniforms(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
             key, u = read_uniform(part)
             uniforms[key] = u
         except SettingsError as error:
-            left_out.append(f"The link's random number {part[:40]!r} was left out: {error}")
+            subject = f"its {error.name.removeprefix('random number ')}" if error.name != "random number" else "it"
+            left_out.append(f"The link's random number {part[:40]!r} was left out: {error.explain(subject)}")
     if (more := len(left_out) - MAX_UNIFORM_NOTICES) > 0:
         left_out[MAX_UNIFORM_NOTICES:] = [f"More of the link's random numbers were left out: {more} that cannot be used either."]
     return uniforms, left_out

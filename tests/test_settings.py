@@ -74,17 +74,17 @@ BAD = [
     ({"max_new_tokens": 0}, "max-new-tokens must be a whole number from 1 to 4096, got 0."),
     (
         {"prompt": "a\x00b"},
-        "prompt must be text without control characters (line breaks and tabs are fine), got 'U+0000 at character 2'.",
+        "prompt must be text without control characters (line breaks and tabs are fine), got U+0000 at character 2.",
     ),
     (
         {"prompt": "\x1b[31m"},
-        "prompt must be text without control characters (line breaks and tabs are fine), got 'U+001B at character 1'.",
+        "prompt must be text without control characters (line breaks and tabs are fine), got U+001B at character 1.",
     ),
     (
         {"prompt": "x" * (PROMPT_MAX + 1)},
         f"The prompt is too long: {PROMPT_MAX + 1:,} characters, at most {PROMPT_MAX:,}.",
     ),
-    ({"prompt": "ab\ud800"}, "prompt must be valid Unicode text, got 'a lone surrogate at character 3'."),
+    ({"prompt": "ab\ud800"}, "prompt must be valid Unicode text, got a lone surrogate at character 3."),
     ({"uniforms": {(0, "accept"): 1.0}}, "random number must be at least 0 and below 1, got 1.0."),
     ({"uniforms": {(0, "accept"): math.nan}}, "random number must be at least 0 and below 1, got nan."),
     ({"uniforms": {(-1, "accept"): 0.5}}, "random number position must be from 0 (the first generated token) to 4096, got -1."),
@@ -143,7 +143,7 @@ def test_only_the_damaged_value_of_a_link_falls_back_and_is_named(name):
     settings, notices = Settings.from_query({"pair": "other", "gamma": "3", name: LINK[name]})
     expected = Settings(pair="other") if name == "gamma" else Settings(pair="other", gamma=3)
     assert settings == expected
-    what = "random number '3=1.0'" if name == "uniforms" else name.replace("_", "-")
+    what = "random number '3=1.0'" if name == "uniforms" else SETTINGS[name].noun
     assert len(notices) == 1 and notices[0].startswith(f"The link's {what} was left out: ")
 
 
@@ -198,7 +198,7 @@ def test_a_link_names_no_folder(name):
     settings, notices = Settings.from_query({name: "/etc", "gamma": "3"})
     assert settings == Settings(gamma=3)
     assert notices == [
-        f"The link's {shown} was left out: {shown} must be given on the command line only: --{shown} DIR, got '/etc'."
+        f"The link's {SETTINGS[name].noun} was left out: it must be given on the command line only: --{shown} DIR, got '/etc'."
     ]
 
 
@@ -245,7 +245,7 @@ def test_cuts_are_those_that_are_on():
 
 def test_the_table_of_settings_has_known_keys_and_values_of_their_types():
     kinds = {"low": (int, float), "high": (int, float), "above": bool, "choices": list, "read_by": list}
-    texts = {"help", "group", "allowed", "shown", "metavar", "setter", "old"}
+    texts = {"help", "group", "allowed", "shown", "metavar", "setter", "old", "noun"}
     tables = load_toml("settings")
     assert set(tables) == set(SETTINGS)
     for table in tables.values():
