@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { readFormula } from "../../assets/components/lib/math.js";
 import { listTicks } from "../../assets/components/whole_text/tracks.js";
 import { withParameters } from "../../assets/components/lib/address.js";
 import { glyphLine } from "../../assets/components/lib/glyphs.js";
@@ -69,4 +70,10 @@ test("a clock has three to six round moments, from 0 to at most its end", () => 
     assert.ok(found[0] === 0 && found.at(-1) <= end * (1 + 1e-9));
     assert.match((found[1] / 10 ** Math.floor(Math.log10(found[1]) + 1e-9)).toFixed(6), /^(1|2|5)\.0+$|^10\.0+$/);
   }
+});
+
+test("a formula is read as names, numbers, signs, fractions and indices", () => {
+  const texts = ({ kind, text, parts, over, under, base, below }) => (kind === "row" ? parts.map(texts).join(" ") : kind === "fraction" ? `[${texts(over)} over ${texts(under)}]` : kind === "sub" ? `${texts(base)}↓${texts(below)}` : text);
+  assert.equal(texts(readFormula("min(1, p/q)")), "min ( 1 , [p over q] )");
+  assert.equal(texts(readFormula("p(x_n | x_1, …, x_{n−1})")), "p ( x↓n | x↓1 , … , x↓n − 1 )");
 });

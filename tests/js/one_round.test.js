@@ -6,9 +6,11 @@ import test from "node:test";
 import { shareRoom } from "../../assets/components/one_round/panel.js";
 import { uniformBars } from "../../assets/components/one_round/bars.js";
 import { nudged } from "../../assets/components/one_round/uniform.js";
-import { formatCursor, findStep, patience, moveCursor, clampCursor } from "../../assets/components/one_round/cursor.js";
+import { seenCells } from "../../assets/components/one_round/mask.js";
+import { writtenTokens } from "../../assets/components/one_round/chain.js";
+import { formatCursor, nextSpeed, findStep, moveCursor, clampCursor } from "../../assets/components/one_round/cursor.js";
 import { describeFrame, getChipState, isAccepted, compareMoved } from "../../assets/components/one_round/decisions.js";
-import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
+import { NARROW, panelBeside, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
 import written from "../written_cases.json" with { type: "json" };
 
 const RUN = [3, 1, 4].map((count) => ({ steps: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));
@@ -39,21 +41,35 @@ test("a step is found by its kind and token", () => {
   assert.equal(findStep(RUN[2], "look", 9), undefined);
 });
 
-test("a longer sentence stays longer, up to ten seconds", () => {
-  assert.ok(patience("") >= 1000 && patience("x".repeat(50)) > patience("x".repeat(40)));
-  assert.equal(patience("x".repeat(5000)), 10000);
+test("the speed of playing doubles and halves, within a factor of four", () => {
+  assert.deepEqual([nextSpeed(1, 1), nextSpeed(1, -1), nextSpeed(4, 1), nextSpeed(0.25, -1)], [2, 0.5, 4, 0.25]);
 });
 
-test("panels stand side by side without touching on a wide page, and take turns on a narrow one", () => {
-  for (const width of [NARROW, 1206, 1640]) {
-    const { narrow, bars, uniform, last } = planScene(width, 400);
-    assert.equal(narrow, false);
-    assert.ok(bars.x + bars.w < uniform.x && uniform.x + uniform.w < last.x);
-    assert.equal(last.x + last.w, width);
+test("the bars have the whole width or one panel beside them on a wide page, and take turns with it on a narrow one", () => {
+  for (const kind of ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "bonus"]) {
+    const beside = panelBeside(kind);
+    for (const width of [NARROW, 1206, 1640]) {
+      const plan = planScene(width, 400, kind);
+      assert.equal(plan.narrow, false);
+      const last = beside === null ? plan.bars : plan[beside];
+      assert.equal(last.x + last.w, width, kind);
+      if (beside) assert.ok(plan.bars.x + plan.bars.w < last.x);
+    }
+    const narrow = planScene(NARROW - 1, 300, kind);
+    assert.deepEqual([narrow.narrow, narrow.uniform, narrow.last], [true, narrow.bars, narrow.bars]);
   }
-  const { narrow, bars, uniform, last } = planScene(NARROW - 1, 300);
-  assert.equal(narrow, true);
-  assert.deepEqual([uniform, last], [bars, bars]);
+});
+
+test("a place sees the text and the draft tokens before it, and nothing that follows", () => {
+  assert.deepEqual(seenCells(2), [[true, false, false], [true, true, false], [true, true, true]]);
+});
+
+test("a round wrote its accepted tokens and the one that the rule added, each with the target's probability", () => {
+  const chip = (fate, p) => ({ fate, p, glyphs: [] });
+  const round = { chips: [chip("accepted", 0.5), chip("rejected", 0.1), chip("unchecked", 0.9)], ending: { kind: "residual", p: 0.25, glyphs: [] } };
+  assert.deepEqual(writtenTokens(round).map(({ p, is }) => [p, is]), [[0.5, "accepted"], [0.25, "residual"]]);
+  assert.deepEqual(writtenTokens({ chips: [], ending: { kind: "bonus", glyphs: [] } }).map(({ p }) => p), [null]);
+  assert.deepEqual(writtenTokens({ chips: [chip("accepted", 0.5)], ending: null }).length, 1);
 });
 
 test("bars stay inside their plot and apart from each other, the rest a little further off", () => {
@@ -123,9 +139,10 @@ test("a chip comes, waits and is decided", () => {
 });
 
 test("the end of a round shows the picture of how it ended", () => {
-  assert.equal(describeFrame("tally", { kind: "residual" }).kind, "draw");
+  assert.deepEqual(describeFrame("tally", { kind: "residual" }), { kind: "tally", chain: true, p: true });
   assert.equal(describeFrame("stop", { kind: "bonus" }).kind, "bonus");
-  assert.equal(describeFrame("tally", null).kind, "uniform");
+  assert.equal(describeFrame("stop", null).kind, "uniform");
+  assert.deepEqual([describeFrame("pass", null, 3).mask, describeFrame("pass", null, 0).mask], [true, false]);
   assert.deepEqual([describeFrame("draft").p, describeFrame("look").slab, describeFrame("lift").lifted, describeFrame("residual").landed, describeFrame("draw").drawn], [false, true, true, true, true]);
 });
 

@@ -156,13 +156,9 @@ test("the sentence counts draft tokens and what they become, and tells the answe
   assert.equal(said("residual", [{ ...slots[0], glyphs: null }, ...slots.slice(1)]), "73 27 2 “roof”, 25 others 0.27");
 });
 
-test("numbers over neighboring bars never meet: a long one loses zeros, is said to be small, or is left to the table", () => {
-  assert.equal(fitNumber(0.0027, 60, 7.2), "0.0027");
-  assert.equal(fitNumber(0.0027, 39, 7.2), "<0.01");
+test("numbers over bars have one notation, two places, and never meet: one without room is left to the table", () => {
+  assert.deepEqual([0.4, 0.07, 0.0349, 0.0027, 0.999].map((x) => fitNumber(x, 60, 7.2)), ["0.40", "0.07", "0.03", "<0.01", ">0.99"]);
   assert.equal(fitNumber(0.0027, 20, 7.2), "");
-  assert.equal(fitNumber(0.49, 39, 7.2), "0.49");
-  assert.equal(fitNumber(0.03, 40, 7.2), "0.030");
-  assert.equal(fitNumber(0.03, 30, 7.2), "0.03");
-  assert.equal(fitNumber(0.052, 30, 7.2), "", "no number is cut");
+  assert.equal(fitNumber(0.052, 27, 7.2), "", "no number is cut");
   assert.equal(fitNumber(0, 8, 7.2), "0");
 });

@@ -28,3 +28,26 @@ export function makeMirror() {
     close: () => clearTimeout(waiting),
   };
 }
+
+const OURS = "specvizPlace"; // key of what an entry of the browser's history holds
+
+/** Places of a view in the browser's history, so that its Back goes back a place: {push(from, to, changes of the address), close()}. ``restore(place)`` is called when the browser goes to one. */
+export function makeHistory(restore) {
+  const path = window.location.pathname, mark = (place) => ({ ...window.history.state, [OURS]: place });
+  const onPop = (event) => {
+    const place = event.state?.[OURS];
+    if (place === undefined || window.location.pathname !== path) return; // of the page around
+    event.stopImmediatePropagation(); // which would draw itself anew
+    restore(place);
+  };
+  window.addEventListener("popstate", onPop, true);
+  return {
+    push(from, to, changes) {
+      try {
+        window.history.replaceState(mark(from), "", window.location.href);
+        window.history.pushState(mark(to), "", withParameters(window.location.href, changes));
+      } catch { /* a browser allows only so many entries in a time: this place has none */ }
+    },
+    close: () => window.removeEventListener("popstate", onPop, true),
+  };
+}

@@ -37,11 +37,11 @@ function makeSlot() {
   return one;
 }
 
-/** tallest: the highest bar of the round, which fills the panel. */
-export function drawBars(panel, plan, probs, bars, frame, tallest) {
-  const low = plan.tight && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
-  const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 46 : 54);
-  show(panel.node, !plan.narrow || ["draft", "pass", "look", "lift"].includes(frame.kind));
+/** The highest bar fills the panel: one scale for a place of the text, whatever of it is shown. */
+export function drawBars(panel, plan, probs, bars, frame) {
+  const low = plan.bars.w < 560 && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
+  const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 46 : 62);
+  show(panel.node, !frame.chain && (!plan.narrow || ["draft", "look", "lift"].includes(frame.kind) || (frame.kind === "pass" && !frame.mask)));
   placePanel(panel, plan.bars, plan.narrow);
   const start = plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : plan.bars.x + plan.bars.w - 288;
   move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50 + low));
@@ -52,8 +52,8 @@ export function drawBars(panel, plan, probs, bars, frame, tallest) {
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
-  const most = frame.uniforms ? 1 : tallest; // one scale for a round, so that its bars compare
-  const scale = (plot.high - 4) / most;
+  const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.flatMap(({ p, q }) => [p ?? 0, q ?? 0]));
+  const scale = (plot.high - 18) / most; // and its number stands over it
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
   for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame);
@@ -92,6 +92,7 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   const half = bar.q === null ? where.wide * 0.7 : where.wide / 2;
   const left = bar.q === null ? where.middle - half / 2 : where.middle - half;
   const shared = frame.lifted && bar.overlap !== null ? bar.overlap : 0;
+  one.q.classList.toggle("rejected", frame.lifted && bar.overlap !== null);
   const p = frame.p ? bar.p : 0;
   const gone = frame.lifted && bar.overlap !== null;
   const joined = gone && frame.landed; // overlap and residual, put together again: the blue bar
@@ -100,7 +101,7 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   one.add.style.opacity = joined ? 1 : 0;
   const alone = bar.q !== null && !frame.p; // before the pass a bar stands over its name
   placeBar(one.q, alone ? where.middle - half / 2 : where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
-  one.q.style.opacity = bar.q === null ? 0 : gone ? 0.3 : 1;
+  one.q.style.opacity = bar.q === null || joined ? 0 : 1;
   placeBar(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
   one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
   one.slab.classList.toggle("up", frame.lifted && !joined);

@@ -26,7 +26,10 @@ export function formatCursor({ round, step }) {
   return `${round + 1}.${step + 1}`;
 }
 
-/** How long a step stays while playing, in ms: time to read its sentence. */
-export function patience(sentence) {
-  return Math.min(10000, 1100 + 38 * sentence.length);
+export const STEP_TIME = 1200; // ms that a step stays while playing, at speed 1
+const SPEEDS = [0.25, 0.5, 1, 2, 4];
+
+/** The next speed up (+1) or down (-1). */
+export function nextSpeed(speed, by) {
+  return SPEEDS[Math.max(0, Math.min(SPEEDS.indexOf(speed) + by, SPEEDS.length - 1))];
 }

@@ -23,11 +23,13 @@ export function getChipState(chip, index, step, what) {
   return step < chip.decided ? "draft" : chip.fate;
 }
 
-/** Which parts of the distributions a step shows. */
-export function describeFrame(kind, ending) {
-  const settled = kind === "tally" || kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "uniform") : kind;
+/** Which parts of the distributions a step shows; ``drafted``: how many draft tokens the round has. */
+export function describeFrame(kind, ending, drafted = 1) {
+  if (kind === "tally") return { kind, chain: true, p: true };
+  const settled = kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "uniform") : kind;
   return {
     kind: settled,
+    mask: settled === "pass" && drafted > 0,
     p: settled !== "draft",
     slab: settled === "look" || settled === "uniform",
     lifted: ["lift", "residual", "draw"].includes(settled),

@@ -1,6 +1,6 @@
 // The view: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
 
-import { makeMirror } from "../lib/address.js";
+import { makeHistory, makeMirror } from "../lib/address.js";
 import { h, s, say, setSize } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { listenToKeys } from "../lib/keys.js";
@@ -8,23 +8,27 @@ import { mounted } from "../lib/mount.js";
 import { uniformText } from "../lib/numbers.js";
 import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
-import { drawUniform, makeUniform } from "./uniform.js";
-import { formatCursor, findStep, patience, moveCursor, clampCursor } from "./cursor.js";
+import { drawChain, makeChain } from "./chain.js";
+import { STEP_TIME, formatCursor, nextSpeed, findStep, moveCursor, clampCursor } from "./cursor.js";
 import { describeFrame, isAccepted, compareMoved } from "./decisions.js";
+import { drawMask, makeMask } from "./mask.js";
 import { NARROW, planScene } from "./layout.js";
 import { drawLastPanel, makeLast } from "./residual.js";
 import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } from "./text.js";
 import { Tour } from "./tour.js";
 import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from "./transport.js";
+import { drawUniform, makeUniform } from "./uniform.js";
 
 const GAP = 12; // px between the rows, --space-more
-const HEADROOM = 140; // the page's bar above, and the folded controls below
+const HEADROOM = 104; // the page's bar above, and the row of folds below
+const LESS_MOTION = "(prefers-reduced-motion: reduce)";
 
 class RoundView {
   constructor() {
     this.at = { round: 0, step: 0 };
     this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
     this.problem = "";
+    this.speed = 1; // while playing
     this.track = 400;
     this.wholeText = false;
     this.asker = new Asker(this);
@@ -33,32 +37,39 @@ class RoundView {
     this.text = makeText(this);
     this.bars = makeBars();
     this.uniform = makeUniform(this);
+    this.mask = makeMask();
     this.last = makeLast(this);
+    this.chain = makeChain();
     this.svg = s("svg", { class: "scene", role: "group", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
-      makeHatches("shared", "both", "bad"), this.bars.node, this.uniform.node, this.last.node, this.last.flying);
-    this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form);
+      makeHatches("shared", "both", "bad"), this.bars.node, this.mask.node, this.uniform.node, this.last.node, this.last.flying);
+    this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form, this.chain.node);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
+    this.pulse = h("div", { class: "pulse", "aria-hidden": "true" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.asker.card, h("div", { class: "below" }, this.bar.keys, this.head.state), this.tour.ring);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.pulse, this.sentence, this.bar.node, this.asker.card,
+      h("div", { class: "below" }, h("div", { class: "asks" }, this.bar.rounds, this.tour.start, this.asker.toggle, this.head.live, this.head.undo, this.bar.keysNote), this.head.state), this.tour.ring);
     this.fit = () => this.resize(); // names and the ring were placed by another font's widths
     document.fonts.addEventListener("loadingdone", this.fit);
     this.mirror = makeMirror();
+    this.history = makeHistory((place) => this.payload && this.goTo(place.round, place.step));
     const forgetEscape = listenToKeys({ Escape: () => this.tour.turn(false) }, { ready: () => this.tour.on });
-    const forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.disc], ready: () => Boolean(this.payload) });
+    const forgetKeys = listenToKeys(this.keys(), { own: [this.bar.range, this.uniform.grip], ready: () => Boolean(this.payload) });
     this.forgetKeys = () => { forgetEscape(); forgetKeys(); };
   }
 
   keys() {
-    const turn = () => this.play(!this.playing), forth = () => this.stepBy(1), back = () => this.stepBy(-1), asking = () => this.asker.turn(!this.asker.on);
+    const turn = () => this.play(!this.playing), forth = () => this.forward(), back = () => this.backward(), asking = () => this.asker.turn(!this.asker.on);
     return {
       ArrowRight: forth,
       PageDown: forth, // a clicker's
       " ": forth,
       ArrowLeft: back,
       PageUp: back,
-      Home: () => this.goTo(this.at.round, 0),
-      End: () => this.goTo(this.at.round, Infinity),
+      Home: () => this.stepTo(this.at.round, 0),
+      End: () => this.stepTo(this.at.round, Infinity),
+      "+": () => this.setSpeed(1),
+      "-": () => this.setSpeed(-1),
       a: asking,
       A: asking,
       p: turn,
@@ -95,6 +106,8 @@ class RoundView {
       this.toured = this.payload.id;
       this.tour.renew();
     }
+    if (data.plays && !this.opened && !this.tour.on && !window.matchMedia(LESS_MOTION).matches) this.play(true);
+    this.opened = true;
   }
 
   wait() {
@@ -168,28 +181,58 @@ class RoundView {
     this.mirrorCursor();
   }
 
+  /** A step that a person takes: it stops playing, and the browser's Back leads back from it. */
+  stepTo(round, step) {
+    const from = this.at, to = clampCursor(this.payload.rounds, round, step);
+    this.play(false);
+    if (to.round === from.round && to.step === from.step) return;
+    this.goTo(to.round, to.step);
+    this.history.push(from, to, { at: formatCursor(to) });
+  }
+
   stepBy(by) {
     if (by > 0 && this.asker.asking) this.asker.skip();
     const to = moveCursor(this.payload.rounds, this.at, by);
-    if (to) this.goTo(to.round, to.step);
-    else if (by > 0) this.play(false);
+    if (to) this.stepTo(to.round, to.step);
+  }
+
+  /** What the arrow keys, a clicker and the first button do: the tour's next stop, the next step, or the next round. */
+  forward() {
+    if (this.tour.leads) this.tour.goOn();
+    else if (this.atEnd()) this.nextRound();
+    else this.stepBy(1);
+  }
+
+  backward() {
+    if (this.tour.leads) this.tour.goTo(this.tour.stop - 1);
+    else this.stepBy(-1);
   }
 
   nextRound() {
-    if (this.at.round + 1 < this.payload.rounds.length) this.goTo(this.at.round + 1, 0);
-    else if (this.payload.more && !this.data.busy) this.ask({ kind: "next", round: this.at.round + 1 });
+    if (this.at.round + 1 < this.payload.rounds.length) this.stepTo(this.at.round + 1, 0);
+    else if (this.payload.more && !this.data.busy && !this.asked) this.ask({ kind: "next", round: this.at.round + 1 });
   }
 
+  setSpeed(by) {
+    this.speed = nextSpeed(this.speed, by);
+    if (this.playing) this.play(true);
+  }
+
+  /** Steps by itself to the end of the round. It ends where somebody has to answer. */
   play(on) {
     clearTimeout(this.timer);
+    this.pulsing?.cancel();
     const changed = this.playing !== on;
     this.playing = on;
     if (on) {
+      const time = STEP_TIME / this.speed;
+      this.pulsing = this.pulse.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }], time);
       this.timer = setTimeout(() => {
-        if (this.asker.asking) return this.play(false); // somebody has to answer
-        this.stepBy(1);
-        if (this.playing) this.play(true);
-      }, patience(this.step().sentence));
+        const to = this.asker.asking ? null : moveCursor(this.payload.rounds, this.at, 1);
+        if (!to) return this.play(false);
+        this.goTo(to.round, to.step);
+        this.play(!this.atEnd());
+      }, time);
     }
     if (changed && this.filled) drawTransport(this.bar, this);
   }
@@ -203,9 +246,9 @@ class RoundView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(560, free));
+    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(620, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
-    this.plan = { ...planScene(width, height), font: `${fontSize} ${fontFamily}` };
+    this.size = { width, height, font: `${fontSize} ${fontFamily}` };
     setSize(this.svg, width, height);
     this.draw();
     const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
@@ -213,7 +256,7 @@ class RoundView {
   }
 
   draw() {
-    if (!this.plan) return;
+    if (!this.size) return;
     const key = `${this.payload.id} ${this.at.round}`;
     if (this.filled !== key) {
       this.filled = key;
@@ -230,7 +273,9 @@ class RoundView {
       if (this.narrow) return this.resize(); // what a first visitor reads has gone, or is back
     }
     this.node.classList.toggle("dragging", Boolean(this.drag));
-    this.frame = describeFrame(step.kind, this.round().ending);
+    const { chips, ending } = this.round(), { width, height, font } = this.size;
+    this.frame = describeFrame(step.kind, ending, chips.length);
+    this.plan = { ...planScene(width, height, step.kind === "pass" && !this.frame.mask ? "draft" : this.frame.kind), font };
     drawChips(this.text, this);
     scrollChips(this.text, this);
     placeBraces(this.text);
@@ -250,10 +295,12 @@ class RoundView {
     const probs = step.probs === null ? null : this.round().distributions[step.probs] ?? null;
     const bars = probs ? probs.views[this.plan.tight ? "narrow" : "wide"] : [];
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
-    const from = drawBars(this.bars, this.plan, probs, left, this.frame, this.round().tallest);
+    const from = drawBars(this.bars, this.plan, probs, left, this.frame);
     this.asker.draw();
+    drawMask(this.mask, this.plan, this.round().chips, this.data.mask);
     drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
+    drawChain(this.chain, this.frame.chain === true, this.round(), this.data.chain);
   }
 
   /** The step's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
@@ -281,6 +328,7 @@ class RoundView {
   close() {
     this.play(false);
     this.mirror.close();
+    this.history.close();
     this.forgetKeys();
     document.fonts.removeEventListener("loadingdone", this.fit);
   }

@@ -23,10 +23,11 @@ export function makeLast(view) {
 }
 
 export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
-  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : plan.tight ? 92 : 54); // in a tight panel the field of the draw has its place under the names, else beside the title
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : plan.tight ? 92 : 62); // in a tight panel the field of the draw has its place under the names, else beside the title
   placePanel(panel, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
-  show(panel.node, !plan.narrow || frame.landed);
+  show(panel.node, plan.beside === "last");
+  show(panel.flying, plan.beside === "last" || frame.kind === "lift");
   panel.node.classList.toggle("bonus", bonus);
   panel.flying.classList.toggle("bonus", bonus);
   titleLast(panel, frame, bonus, probs !== null && (probs.beta !== null || bonus), view);
@@ -51,13 +52,7 @@ function titleLast(panel, frame, bonus, known, view) {
   const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
   const lands = tight ? "one draw, by another random number" : "one draw from it, by another random number";
   say(panel.sub, frame.drawn ? lands : made);
-  const what = view.whatIf();
-  let note = "";
-  if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
-  if (frame.kind === "lift") note = "The green parts come here, rescaled to 1.";
-  if (frame.kind === "uniform" && !what?.changed && view.verdict() === true) note = "Accepted: nothing to replace.";
-  if (what?.changed && !what.accepted) note = view.goesBack ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
-  if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
+  const note = frame.drawn && !known ? "The distributions of this round were not recorded." : "";
   const { x, y, w, h: high } = view.plan.last;
   move(panel.note, x + w / 2, y + high / 2 + 12);
   say(panel.note, note);

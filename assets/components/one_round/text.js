@@ -15,7 +15,8 @@ const CAPTIONS = {
   bonus: "+ bonus",
 };
 
-const MANY = 8; // draft tokens; more of them stand in one row that scrolls, as on every narrow page
+const MANY = 8; // draft tokens; more of them stand in one row that scrolls
+const EDGE = 40; // px at the end of the row that fade
 
 /** All nodes of one round's text line; made once per round, then only updated. */
 export function makeText(view) {
@@ -46,7 +47,7 @@ function makeChip(chip, index, view) {
   const node = h("span", { class: "chip" }, edited, face, h("span", { class: "sweep" }), caption);
   node.style.setProperty("--nth", index);
   if (index !== null && chip.threshold !== undefined) {
-    node.addEventListener("click", () => view.goTo(view.at.round, view.stepIndex("look", index) ?? chip.appears));
+    node.addEventListener("click", () => view.stepTo(view.at.round, view.stepIndex("look", index) ?? chip.appears));
   }
   return { node, face, caption, edited, chip, standing: null };
 }
@@ -57,13 +58,14 @@ export function fillText(parts, round, view) {
   const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
   parts.last = makeChip(round.ending ?? blank, round.chips.length, view);
   parts.last.node.classList.add("last");
+  for (const [i, { node }] of parts.list.entries()) node.style.order = 2 * i;
   parts.list.at(-1)?.node.classList.add("checked");
   parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
   parts.all = [...parts.list, parts.last];
-  parts.all[0].node.append(h("span", { class: "onePass" }, "1 target pass")); // stands under the line of the pass without a place of its own, so that nothing moves for it
+  const pass = h("span", { class: "onePass" }, "1 target pass"); // stands under the line of the pass without a place of its own, so that nothing moves for it
   parts.chips.classList.toggle("many", round.chips.length > MANY);
   parts.chips.scrollLeft = 0;
-  parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node));
+  parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node), pass);
   parts.chips.classList.toggle("braced", parts.braces.length > 0);
   parts.sofar = (view.payload.prompt + round.text).replace(/\r\n?/g, "\n");
 }
@@ -93,15 +95,16 @@ export function drawChips(parts, view) {
     item.node.classList.toggle("focus", step.node === index && ["draft", "look", "uniform"].includes(step.kind));
     show(item.edited, item.chip.edited && view.at.step >= item.chip.decided);
   }
-  drawLast(parts.last, view);
-  parts.shown = step.kind === "draw" ? parts.list.length : step.node ?? (view.at.step < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
+  drawLast(parts, view);
+  parts.shown = step.kind === "draw" ? parts.list.length : step.node ?? (view.at.step < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? 0 : parts.list.length);
   for (const brace of parts.braces) {
     show(brace.node, parts.all.slice(brace.first, brace.last + 1).every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
   }
 }
 
-function drawLast(item, view) {
-  const { ending, chips } = view.round();
+/** The token that the rule adds: behind the draft tokens, or in the place of the one that it replaces; those after it are dropped. */
+function drawLast(parts, view) {
+  const item = parts.last, { ending, chips } = view.round();
   const what = view.whatIf();
   const standIn = what && what.changed && !what.accepted ? chips[what.node].standIn : null;
   const shown = standIn ?? ending?.glyphs;
@@ -113,7 +116,13 @@ function drawLast(item, view) {
   let now = "hidden";
   if (standIn) now = "residual";
   else if (ending && !(what && what.changed) && view.at.step >= ending.appears) now = ending.kind;
-  setStanding(item, now, CAPTIONS[now] ?? "");
+  const replaced = now === "residual" ? (standIn ? what.node : chips.findIndex(({ fate }) => fate === "rejected")) : -1;
+  for (const [i, { node }] of parts.list.entries()) {
+    show(node, i !== replaced);
+    node.classList.toggle("dropped", replaced >= 0 && i > replaced && view.frame.chain === true);
+  }
+  item.node.style.order = replaced >= 0 ? 2 * replaced + 1 : 2 * chips.length;
+  setStanding(item, now, replaced >= 0 ? `◆ replaces ${chips[replaced].name}` : CAPTIONS[now] ?? "");
   item.node.classList.toggle("focus", ["draw", "bonus"].includes(view.step().kind));
   show(item.edited, Boolean(ending?.edited) && now !== "hidden");
 }
@@ -124,14 +133,17 @@ function setStanding(item, now, caption) {
   item.node.title = now === "unchecked" ? "after the first rejection nothing decides about a draft token, though the target computed its distribution here too" : "";
 }
 
-/** A strip of chips brings the one that the step is about to its middle, and fades where more is. */
+/** A strip of chips shows the one that the step is about: from its beginning while that is in sight there, else around it. */
 export function scrollChips(parts, view) {
   const { chips } = parts;
-  const strip = view.narrow || parts.list.length > MANY;
+  const strip = parts.list.length > MANY;
   chips.classList.toggle("strip", strip);
   if (!strip) return chips.classList.remove("before", "after");
   const about = parts.all[parts.shown ?? 0]?.node;
-  if (about) chips.scrollTo({ left: about.offsetLeft + about.offsetWidth / 2 - chips.clientWidth / 2 });
+  if (about) {
+    const fits = about.offsetLeft + about.offsetWidth < chips.clientWidth - EDGE;
+    chips.scrollTo({ left: fits ? 0 : about.offsetLeft + about.offsetWidth / 2 - chips.clientWidth / 2 });
+  }
   const edge = chips.offsetTop + Number.parseFloat(getComputedStyle(chips).paddingTop);
   for (const node of parts.aside) node.style.top = `${edge}px`;
   fadeChips(chips);

@@ -30,11 +30,11 @@ export class Tour {
   constructor(view) {
     this.view = view;
     this.on = false;
-    this.start = button("Take the tour →", "eight stops over one round; random numbers that you chose are put back first", () => this.begin(), "tourStart");
+    this.start = button("Tour", "take the tour: eight stops over one round; random numbers that you chose are put back first", () => this.begin(), "plain tourStart");
     this.told = h("div", { class: "tourStops", "aria-live": "polite" });
     this.count = h("span", { class: "tourCount" });
     this.back = button("←", "the stop before", () => this.goTo(this.stop - 1), "small");
-    this.next = button("", "", () => (this.stop === this.places.length - 1 ? this.turn(false) : this.goTo(this.stop + 1)), "outline");
+    this.next = button("", "", () => this.goOn(), "primary");
     const close = button("×", "end the tour (Esc)", () => this.turn(false), "small");
     this.card = h("section", { class: "tour off", "aria-label": "Tour" }, this.told, h("div", { class: "tourFoot" }, this.count, this.back, this.next, close));
     this.ring = h("div", { class: "ring off", "aria-hidden": "true" });
@@ -73,20 +73,28 @@ export class Tour {
     this.on = on && this.places !== null;
     view.play(false);
     view.mirror.write({ tour: this.on ? "1" : null });
-    if (this.on && !(stay && view.at.round === this.round)) view.goTo(this.round, this.places[0]);
+    if (this.on && !(stay && view.at.round === this.round)) view.stepTo(this.round, this.places[0]);
     this.draw();
-    if (before && !this.on) (this.start.offsetWidth ? this.start : view.bar.forward).focus({ preventScroll: true }); // on a phone the opening words have gone
+    if (before && !this.on) view.bar.forward.focus({ preventScroll: true });
   }
 
   get stop() { return stopAt(this.places, this.view.at.step); }
 
   goTo(stop) {
-    if (stop >= 0 && stop < this.places.length) this.view.goTo(this.round, this.places[stop]);
+    if (stop >= 0 && stop < this.places.length) this.view.stepTo(this.round, this.places[stop]);
+  }
+
+  /** Whether the tour has the word: then there is one text and one way on. */
+  get leads() { return this.on && this.view.at.round === this.round; }
+
+  goOn() {
+    if (this.stop === this.places.length - 1) this.turn(false);
+    else this.goTo(this.stop + 1);
   }
 
   draw() {
     const { view } = this;
-    const here = this.on && view.at.round === this.round;
+    const here = this.leads;
     if (view.node.classList.contains("touring") !== here) {
       for (const node of [this.card, this.ring]) show(node, here);
       view.node.classList.toggle("touring", here);
@@ -97,7 +105,7 @@ export class Tour {
     for (const [i, node] of this.stops.entries()) node.classList.toggle("now", i === stop);
     say(this.count, `${stop + 1} of ${this.places.length}`);
     this.back.disabled = stop === 0;
-    say(this.next, last ? "Done" : "Next stop →");
+    say(this.next, last ? "Done" : "Next →");
     this.next.title = last ? "end the tour" : "go to the next stop";
     this.placeRing(view.node.querySelectorAll(view.data.tour[stop].points));
   }

@@ -4,13 +4,13 @@ import { button, h, say, show } from "../lib/dom.js";
 
 export function makeHead(view) {
   const headline = h("h2", { class: "headline" }, h("span", {}), h("span", { class: "claim" }));
-  const opening = h("dl", { class: "opening" });
+  const opening = h("p", { class: "opening" });
   const status = h("p", { class: "status" });
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices over", role: "status" });
-  const live = button("Go live", "run both models on this machine", () => view.ask({ kind: "live" }), "outline live");
-  const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "outline undo");
-  const node = h("header", { class: "roundHead" }, headline, h("div", { class: "asks" }, undo, view.asker.toggle, live), opening, view.tour.card);
+  const live = button("Go live", "run both models on this machine, with a new seed", () => view.ask({ kind: "live" }), "plain live");
+  const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "plain undo");
+  const node = h("header", { class: "roundHead" }, headline, opening, view.tour.card);
   const state = h("div", { class: "state" }, status, busy);
   return { node, state, headline, opening, status, busy, notices, live, undo };
 }
@@ -21,8 +21,7 @@ export function drawHead(head, view) {
   const [subject, further] = data.headline;
   say(head.headline.firstChild, subject);
   say(head.headline.lastChild, `: ${further}`);
-  if (!head.opening.childElementCount) head.opening.append(...(data.opening ?? []).map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence))));
-  if (!view.tour.start.isConnected) head.opening.lastChild?.lastChild.append(" ", view.tour.start);
+  say(head.opening, data.opening ?? "");
   const edits = payload?.edits ?? [];
   say(head.status, payload ? [`${data.mode} round`, ...edits, ...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
   head.status.title = head.status.textContent; // its end is cut where it is long, so that nothing below moves
@@ -30,7 +29,8 @@ export function drawHead(head, view) {
   show(head.status, !data.busy);
   show(head.busy, Boolean(data.busy));
   say(head.busy, data.busy ?? "");
-  show(head.live, !data.alone && (data.mode !== "live" || !payload));
+  show(head.live, !data.alone);
+  say(head.live, data.mode === "live" && payload ? "New seed" : "Go live");
   head.live.disabled = Boolean(data.busy);
   show(head.undo, edits.length > 0);
   head.undo.disabled = Boolean(data.busy);
@@ -42,27 +42,20 @@ export function drawHead(head, view) {
 }
 
 export function makeTransport(view) {
-  const forward = button("Step →", "next step (→)", () => view.stepBy(1), "primary");
+  const forward = button("", "next step (→)", () => view.forward(), "primary");
   const back = button("← Back", "one step back (←)", () => view.stepBy(-1));
-  const play = button("", "play or pause (P)", () => view.play(!view.playing), "play");
-  const first = button("⇤", "first step (Home)", () => view.goTo(view.at.round, 0), "small");
-  const last = button("⇥", "last step (End)", () => view.goTo(view.at.round, Infinity), "small");
-  const next = button("Next round ↵", "next round (Enter)", () => view.nextRound(), "next");
+  const play = button("", "play or pause (P); faster and slower: + and −", () => view.play(!view.playing), "play");
   const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
   const stops = h("div", { class: "stops", "aria-hidden": "true" });
   const rounds = h("select", { "aria-label": "round" });
-  range.addEventListener("input", () => view.goTo(view.at.round, Number(range.value)));
-  rounds.addEventListener("change", () => view.goTo(Number(rounds.value), 0));
-  const count = h("div", { class: "count" });
-  const total = h("div", { class: "total" });
-  const keys = h("p", { class: "keys" });
-  keys.append("keys: ", ...[["←", " "], ["→", " step  "], ["F", " presenter view  "], ["S", " notes"]]
+  range.addEventListener("input", () => view.stepTo(view.at.round, Number(range.value)));
+  rounds.addEventListener("change", () => view.stepTo(Number(rounds.value), 0));
+  const keys = h("span", { class: "keys" });
+  keys.append(...[["←", " "], ["→", " step  "], ["P", " play  "], ["+", " "], ["−", " speed  "], ["F", " presenter view  "], ["S", " notes"]]
     .flatMap(([key, what]) => [h("kbd", {}, key), what]));
-  const scrub = h("div", { class: "scrub" }, first, h("div", { class: "track" }, stops, range), last);
-  const node = h("div", { class: "transport" },
-    h("div", { class: "buttons" }, forward, back, play), scrub,
-    h("div", { class: "close" }, h("div", { class: "tallies" }, count, total), h("div", { class: "onward" }, rounds, next)));
-  return { node, forward, back, play, first, last, next, range, stops, rounds, count, total, keys };
+  const keysNote = h("details", { class: "keysNote" }, h("summary", { class: "button plain" }, "Keys"), keys);
+  const node = h("div", { class: "transport" }, h("div", { class: "buttons" }, back, play, forward), h("div", { class: "track" }, stops, range));
+  return { node, forward, back, play, range, stops, rounds, keysNote };
 }
 
 /** Stops for the steps of a round, and the list of rounds. */
@@ -97,17 +90,12 @@ export function drawTransport(bar, view) {
     mark.classList.toggle("now", i === at.step);
   }
   spaceLabels(bar, at.step, view.track);
-  bar.forward.disabled = end && lastRound;
-  bar.back.disabled = bar.first.disabled = at.step === 0 && at.round === 0;
-  bar.last.disabled = end;
-  bar.next.disabled = Boolean(data.busy) || (lastRound && !payload.more);
-  const over = data.alone ? "The recording ends here" : "The text is complete";
-  say(bar.next, lastRound && !payload.more ? over : "Next round ↵");
-  bar.next.classList.toggle("ready", end && !bar.next.disabled);
+  const over = lastRound && !payload.more;
+  bar.forward.disabled = end && (over || (lastRound && Boolean(data.busy)));
+  say(bar.forward, !end ? "Step →" : !over ? "Next round →" : data.alone ? "The recording ends here" : "The text is complete");
+  bar.back.disabled = at.step === 0 && at.round === 0;
   say(bar.play, view.playing ? "❚❚ Pause" : "▶ Play");
   bar.play.setAttribute("aria-pressed", String(Boolean(view.playing)));
-  say(bar.count, end ? view.round().tally.line : "");
-  say(bar.total, end ? view.round().tally.total : "");
 }
 
 /** Labels that would touch are left out; the one that is current always shows, or its group's. */

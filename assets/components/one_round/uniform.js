@@ -1,4 +1,4 @@
-// The random number on its ruler: it falls to u, and a person can drag it or type it.
+// The random number as a bar that grows to u; a person can drag its end or type the number.
 
 import { h, move, place, s, say, show } from "../lib/dom.js";
 import { uniformText, number, readUniform, typedUniform } from "../lib/numbers.js";
@@ -18,12 +18,13 @@ export function makeUniform(view) {
     acceptedText: s("text", { class: "zoneName accepted" }, "✓ accepted"),
     rejectedText: s("text", { class: "zoneName bad" }, "✕ rejected"),
     bar: s("text", { class: "threshold" }),
+    level: s("rect", { class: "level" }),
     shows: s("text", { class: "shows" }),
   };
-  const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" },
-    s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
-  panel.node.append(...Object.values(parts), disc);
-  const uniform = { ...panel, ...parts, disc, ...makeUniformForm(view) };
+  const grip = s("g", { class: "grip", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" },
+    s("rect", { x: -34, y: -22, width: 68, height: 44, class: "reach" }), s("rect", { x: -20, y: -4.5, width: 40, height: 9, rx: 4.5, class: "face" }));
+  panel.node.append(...Object.values(parts), grip);
+  const uniform = { ...panel, ...parts, grip, ...makeUniformForm(view) };
   listenToUniform(uniform, view);
   return uniform;
 }
@@ -63,30 +64,30 @@ function typeUniform(input, view) {
 }
 
 function listenToUniform(uniform, view) {
-  const { disc } = uniform;
+  const { grip } = uniform;
   const at = (event) => {
     const box = view.svg.getBoundingClientRect();
     return planRuler(view.plan.uniform, view.plan.narrow).u((event.clientY - box.top) * (view.plan.height / box.height));
   };
-  disc.addEventListener("pointerdown", (event) => {
+  grip.addEventListener("pointerdown", (event) => {
     if (!view.canDrag()) return;
     event.preventDefault();
-    disc.focus();
-    disc.setPointerCapture(event.pointerId);
+    grip.focus();
+    grip.setPointerCapture(event.pointerId);
     uniform.held = true;
   });
-  disc.addEventListener("pointermove", (event) => uniform.held && view.dragTo(at(event)));
-  disc.addEventListener("pointerup", (event) => {
+  grip.addEventListener("pointermove", (event) => uniform.held && view.dragTo(at(event)));
+  grip.addEventListener("pointerup", (event) => {
     if (!uniform.held) return;
     uniform.held = false;
     if (view.drag) view.release(at(event));
   });
-  disc.addEventListener("pointercancel", () => {
+  grip.addEventListener("pointercancel", () => {
     uniform.held = false;
     view.dropDrag();
   });
-  disc.addEventListener("keydown", (event) => nudge(event, view));
-  disc.addEventListener("blur", () => !uniform.held && view.drag?.byKey && view.release(view.drag.u));
+  grip.addEventListener("keydown", (event) => nudge(event, view));
+  grip.addEventListener("blur", () => !uniform.held && view.drag?.byKey && view.release(view.drag.u));
 }
 
 const NUDGES = { ArrowUp: 0.01, ArrowDown: -0.01 };
@@ -111,19 +112,19 @@ function nudge(event, view) {
 export function drawUniform(uniform, plan, view) {
   const frame = view.frame;
   const chip = view.chip();
-  const there = !view.asker.asking && chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
-  const hidden = plan.narrow && frame.kind !== "uniform";
+  const there = !view.asker.asking && chip !== null && chip.threshold !== null && plan.beside === "uniform";
+  const hidden = plan.beside !== "uniform" || (plan.narrow && frame.kind !== "uniform");
   show(uniform.node, !hidden);
   placePanel(uniform, plan.uniform, plan.narrow);
   say(uniform.title, view.asker.asking ? "What do you expect?" : "The random number u");
   uniform.node.classList.toggle("asking", view.asker.asking);
   move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
   say(uniform.ratio, there ? `p/q = ${chip.ratio.p} / ${chip.ratio.q}` : "");
-  say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "no check, so no u" : "u: uniform between 0 and 1");
+  say(uniform.sub, there ? "accepted if u is below p/q" : "u: uniform between 0 and 1");
   uniform.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.uniform, plan.narrow);
   drawRuler(uniform, ruler, there ? chip : null, plan);
-  drawDisc(uniform, ruler, there ? chip : null, view);
+  drawGrip(uniform, ruler, there ? chip : null, view);
   drawUniformForm(uniform, plan, there && !hidden ? chip : null, view);
 }
 
@@ -151,20 +152,25 @@ function drawZoneName(node, x, y, fits, threshold) {
   node.style.opacity = fits ? 1 : 0;
 }
 
-/** The random number falls from above the ruler onto its number; while a person holds it, it follows without delay. */
-function drawDisc(uniform, ruler, chip, view) {
+/** The bar grows from 0 to the number; while a person holds its end, it follows without delay. */
+function drawGrip(uniform, ruler, chip, view) {
   const fallen = chip !== null && view.frame.kind !== "look";
   const u = view.drag ? view.drag.u : chip ? chip.u : 1;
   const accepted = chip && view.verdict();
-  uniform.disc.classList.toggle("held", Boolean(view.drag));
-  uniform.disc.classList.toggle("up", !fallen);
-  uniform.disc.dataset.fate = fallen ? (accepted ? "accepted" : "rejected") : "";
-  move(uniform.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
-  uniform.disc.setAttribute("tabindex", fallen && view.canDrag() ? "0" : "-1");
-  uniform.disc.setAttribute("aria-valuenow", u.toFixed(3));
-  uniform.disc.setAttribute("aria-label", "the random number u: move it to choose another");
-  if (fallen) uniform.disc.setAttribute("aria-valuetext", `${uniformText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
-  move(uniform.shows, ruler.left - 12, fallen ? ruler.y(u) + 5 : ruler.top);
+  uniform.grip.classList.toggle("held", Boolean(view.drag));
+  uniform.grip.classList.toggle("up", !fallen);
+  uniform.grip.dataset.fate = fallen ? (accepted ? "accepted" : "rejected") : "";
+  const end = fallen ? ruler.y(u) : ruler.base;
+  move(uniform.grip, ruler.left + ruler.wide / 2, end);
+  place(uniform.level, { x: ruler.left + ruler.wide / 2 - 12, y: end, width: 24, height: ruler.base - end });
+  uniform.level.style.opacity = fallen ? 1 : 0;
+  uniform.level.classList.toggle("held", Boolean(view.drag));
+  uniform.level.dataset.is = accepted ? "accepted" : "rejected";
+  uniform.grip.setAttribute("tabindex", fallen && view.canDrag() ? "0" : "-1");
+  uniform.grip.setAttribute("aria-valuenow", u.toFixed(3));
+  uniform.grip.setAttribute("aria-label", "the random number u: move it to choose another");
+  if (fallen) uniform.grip.setAttribute("aria-valuetext", `${uniformText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
+  move(uniform.shows, ruler.left - 12, end + 5);
   uniform.shows.style.opacity = fallen ? 1 : 0;
   uniform.shows.dataset.fate = accepted ? "accepted" : "rejected";
   if (fallen) say(uniform.shows, `u = ${uniformText(u, chip.threshold)}`);
@@ -176,7 +182,7 @@ function drawUniformForm(uniform, plan, chip, view) {
   const { x, y, w, h: high } = plan.uniform;
   const fallen = chip !== null && view.frame.kind !== "look";
   show(uniform.form, fallen);
-  place(uniform.form, plan.narrow ? { left: x + w - 168, top: y + 8, width: 160 } : { left: x + 8, top: y + high - 68, width: w - 16 });
+  place(uniform.form, plan.narrow ? { left: x + w - 168, top: y + 8, width: 160 } : { left: x + 8, top: y + high - 54, width: w - 16 });
   if (!fallen) return;
   const u = view.drag ? view.drag.u : chip.u;
   if (uniform.input.getRootNode().activeElement !== uniform.input) {

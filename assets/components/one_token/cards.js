@@ -4,11 +4,10 @@ import { h, move, place, s, say, show } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { number } from "../lib/numbers.js";
 
-/** A probability over a bar with ``room`` px, where a character takes ``letter``: as everywhere, or without its last zeros, or that it is small, or nothing; what does not fit stands in the table. */
+/** A probability over a bar with ``room`` px, where a character takes ``letter``: with two places, as all on an axis, or nothing; what does not fit stands in the table. */
 export function fitNumber(x, room, letter) {
-  const written = number(x);
-  const short = String(Number(written));
-  return [written, ...(Number(short) === x ? [short] : []), ...(x > 0 && x < 0.01 ? ["<0.01"] : [])].find((text) => letter * text.length <= room) ?? "";
+  const text = x === 0 || x === 1 ? String(x) : x < 0.005 ? "<0.01" : x > 0.995 ? ">0.99" : x.toFixed(2);
+  return letter * text.length <= room ? text : "";
 }
 
 /** a + b = c with as many digits, up to four, as it takes for the written numbers to add up. */
@@ -79,7 +78,7 @@ export function drawAxis({ lines }, plot) {
     const y = plot.base - value * plot.unit;
     place(line, { transform: `translate(${plot.left - 4}px, ${y}px) scaleX(${plot.width - plot.left})` });
     move(text, plot.left - 9, y + 4);
-    say(text, value === 0 ? "0" : value === 1 ? "1" : String(value));
+    say(text, value === 0 || value === 1 ? String(value) : value.toFixed(plot.top === 0.5 || plot.top === 0.75 ? 2 : 1));
   }
 }
 

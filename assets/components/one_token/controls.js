@@ -2,23 +2,25 @@
 
 import { button, h, say } from "../lib/dom.js";
 import { GRID } from "../lib/arithmetic.js";
+import { withFormulas } from "../lib/math.js";
 import { makeFold } from "./cards.js";
+
+const OWN = "own"; // bars that were dragged
 
 export function makeHead(view) {
   const presets = h("select", { "aria-label": "starting distributions" });
   const undo = button("Undo", "put the bars back to where they were before you dragged them", () => view.begin({}));
-  presets.append(h("option", { value: "", hidden: "" }, "A recorded text"));
+  presets.append(h("option", { value: "", hidden: "" }, "A recorded text"), h("option", { value: OWN, hidden: "" }, "Your own bars"));
   presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
   const about = h("p", { class: "status" });
-  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, view.texts.lead));
-  const node = h("header", {}, words, h("div", { class: "asks" }, presets, undo));
-  return { node, presets, undo, about };
+  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, ...withFormulas(view.texts.lead)));
+  return { node: h("header", {}, words), from: h("div", { class: "from" }, presets, undo, about), presets, undo, about };
 }
 
 export function drawHead(head, view) {
   const { preset, from, p } = view.state;
-  head.presets.value = from ? "" : preset;
+  head.presets.value = p ? OWN : from ? "" : preset;
   head.undo.disabled = !p; // in sight all the same: nothing moves when a bar is taken
   const place = view.position();
   const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;

@@ -40,8 +40,7 @@ class TokenView {
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.head.about, this.complete.node, this.trio,
-      this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
+      this.notices, this.head.node, this.complete.node, this.trio, this.sentence, this.head.from, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
   }
 
   /** The page gives data anew at each of its runs; bars that were dragged stay. */
@@ -174,7 +173,7 @@ class TokenView {
 
   /** Height of the plots with which everything down to the sentence fits that height; the tables below are for scrolling. */
   highIn(height) {
-    const parts = [this.head.about, this.complete.node, this.trio, this.sentence].map((node) => node.offsetHeight).filter((high) => high > 0);
+    const parts = [this.complete.node, this.trio, this.sentence].map((node) => node.offsetHeight).filter((high) => high > 0);
     const others = parts.reduce((sum, high) => sum + high + GAP, -GAP) - this.plan.high;
     return Math.max(150, Math.floor(height - others));
   }

@@ -135,6 +135,7 @@ class QuestionsView {
 
   resize() {
     this.node.classList.toggle("narrow", this.node.clientWidth < 800);
+    this.node.classList.toggle("grand", !this.room && this.node.clientWidth >= 1400 && window.innerHeight >= 900);
   }
 
   close() {

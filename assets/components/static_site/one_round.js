@@ -10,7 +10,7 @@ const cursor = readCursor(asked.at);
 const said = explainLeftOut(asked, ["at", "tour"], settings, own);
 const { rounds } = data.payload;
 if (asked.at !== undefined && !rounds[cursor?.round]?.steps[cursor.step]) said.push("The link's position was left out: there is no such step here.");
-drawComponent("one_round", oneRound, css, { ...data, notices: [], cursor: cursor ?? data.cursor });
+drawComponent("one_round", oneRound, css, { ...data, notices: [], plays: asked.at === undefined && asked.tour === undefined, cursor: cursor ?? data.cursor });
 showNotices(said);
 prepare();
 

@@ -21,14 +21,14 @@ class Lanes {
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.transport = h("div", { class: "replay" }, this.button, this.range);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.tracks.node, this.legend, this.transport,
-      h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.hint);
+      this.transport, this.tracks.node, this.legend, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)),
+      h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.hint);
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
   }
 
-  update({ data: { payload } }) {
+  update({ data: { payload, plays } }) {
     if (this.payload && (this.payload.id !== payload.id || !payload.done)) this.stop();
     this.payload = payload;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
@@ -38,6 +38,8 @@ class Lanes {
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0);
     this.resize();
+    if (plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches) this.play();
+    this.opened = true;
   }
 
   play() {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import streamlit as st
 
@@ -27,7 +27,11 @@ HOLDS = (
 
 
 def show_export_fold(
-    page: str, build_offer: Callable[[], ExportOffer], on_open: Callable[[], None] = lambda: None, is_ready: bool = True
+    page: str,
+    build_offer: Callable[[], ExportOffer],
+    on_open: Callable[[], None] = lambda: None,
+    is_ready: bool = True,
+    row: Any = None,
 ) -> None:
     """Draw the export button and its fold.
 
@@ -37,9 +41,11 @@ def show_export_fold(
         on_open: Called when the fold is opened or closed; the page then runs again.
         is_ready: Whether the page has its content. Until then the fold stays empty, because a button of the run before could be pressed
             while its file is replaced.
+        row: Where the button stands; None for the page's header.
     """
-    with st.container(key="export"):
-        opened = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open)
+    with row if row is not None else st.container(key="export"):
+        look = "tertiary" if row is not None else "secondary"
+        opened = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open, type=look)
     if not opened.open or not is_ready:
         return
     with opened:

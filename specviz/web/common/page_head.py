@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from html import escape
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import streamlit as st
 
@@ -42,10 +42,12 @@ def end_with_row(page: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     return decorate
 
 
-def show_head_row(page: str) -> None:
-    """Show one quiet row with the pair of models in force and the page's terms; the progress of a check or a download stands below it."""
-    with st.container(key=f"terms-{page}", horizontal=True, gap="medium", vertical_alignment="center"):
+def show_head_row(page: str) -> Any:
+    """Show one quiet row with the pair of models in force and the page's terms; the progress of a check or a download stands below it. Returns the row."""
+    row = st.container(key=f"terms-{page}", horizontal=True, gap="medium", vertical_alignment="center")
+    with row:
         panel.show_pair_panel(page)
         with st.popover("Terms", type="tertiary", key=f"definitions-{page}"):
             st.html(build_terms_panel(page))
     panel.show_progress(page)
+    return row

@@ -58,8 +58,9 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
 
 
 def select_texts(rule: str) -> dict[str, Any]:
-    """Headline, opening and tour of the page; no tour under a rule whose acceptance probability is not min(1, p/q)."""
-    return {"headline": TEXTS["headline"], "opening": TEXTS["opening"], "tour": TEXTS["tour"] if rule == "token" else []}
+    """The page's own texts; no tour under a rule whose acceptance probability is not min(1, p/q)."""
+    texts = {key: TEXTS[key] for key in ("headline", "opening", "mask", "chain")}
+    return texts | {"tour": TEXTS["tour"] if rule == "token" else []}
 
 
 def read_cursor(text: str | None) -> dict[str, int] | None:
@@ -109,7 +110,6 @@ def _build_round(trace: Trace, index: int, before: list[bytes], edits: dict) -> 
             for m in told
         ],
         "distributions": drawn,
-        "tallest": _find_tallest_bar(drawn),
         "pass": len(round_.proposals),
         "tally": count_tokens(trace, index),
     }
@@ -170,11 +170,21 @@ def _build_ending(trace: Trace, round_: Round, start: int, steps: list, edits: d
         "glyphs": build_glyphs(raw, end.token),
         "name": name_token(raw, end.token),
         "kind": purpose,
+        "p": _find_target_probability(round_),
         "u": end.u,
         "position": position,
         "edited": (position, purpose) in edits,
         "appears": next(at for at, step in enumerate(steps) if step.kind in ("draw", "bonus")),
     }
+
+
+def _find_target_probability(round_: Round) -> float | None:
+    """What the target gives to the token that the rule added; None where it was not recorded."""
+    replaced = find_replaced(round_)
+    place = len(round_.proposals) if replaced is None else replaced
+    probs = round_.distributions[place] if place < len(round_.distributions) else None
+    found = probs is not None and round_.ending.token in probs.tokens
+    return _round_digits(probs.p[probs.tokens.index(round_.ending.token)]) if found else None
 
 
 def _compute_depth(proposals: tuple[Decision, ...], node: int) -> int:
@@ -216,7 +226,10 @@ def _build_bars(
     trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn_token: int | None
 ) -> list[dict]:
     """The bars to draw, largest first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
-    free = [token for token in probs.tokens if token not in must][: max(0, count - len(must))]
+    possible = {token for i, token in enumerate(probs.tokens) if probs.p[i] > 0 or (probs.q is not None and probs.q[i] > 0)}
+    free = [token for token in probs.tokens if token in possible - must][
+        : max(0, count - len(must))
+    ]  # at temperature 0 most have none
     shown = [token for token in probs.tokens if token in must or token in free]
     left = None if probs.residual is None else (sum(probs.residual) + probs.rest["residual"]) or None
     bars = []
@@ -237,12 +250,6 @@ def _compute_draw_probability(numbers: dict[str, float | None], left: float | No
     if numbers["residual"] is None:
         return numbers["p"]
     return None if left is None else _round_digits(numbers["residual"] / left)
-
-
-def _find_tallest_bar(distributions: list[dict[str, Any]]) -> float:
-    """The highest bar of a round, the scale of all its pictures; not below 0.05."""
-    bars = [bar for one in distributions for bar in one["views"]["wide"]]
-    return max([0.05, *(bar[key] for bar in bars for key in ("p", "q") if bar[key] is not None)])
 
 
 def _round_digits(x: float | None) -> float | None:

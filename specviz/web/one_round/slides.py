@@ -159,7 +159,7 @@ class _Slide:
         kind = self.step["kind"]
         title = "What the draft gives to the next token" if kind == "draft" else "What both models give to the next token"
         self.draw_panel(box, title, place)
-        most = self.round["tallest"]  # one scale for the round, as in the browser
+        most = max([0.05, *(bar[key] for bar in bars for key in ("p", "q") if bar[key] is not None)])  # as in the browser
         names, gone = 1.75, kind in ("lift", "residual", "draw")
         room, step = box.w - names - 1.35, (box.h - 1.5) / (ROWS + 1)
         for row, bar in enumerate(bars):

@@ -6,6 +6,7 @@ replaced as a whole: neither an overtaken script run nor work for a replaced req
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -93,6 +94,7 @@ class OneRoundState(PageState):
         offered_request: Of a link with a pair that is unknown here; it waits until the visitor uses that pair.
         applied_fields: Values of the fields that were last applied; None until they are drawn.
         initial_fields: Values that the fields began with.
+        opens_playing: Whether the round plays by itself when the page opens: not where a link named a step.
     """
 
     def __init__(self, recording: Trace | None, queue: FairQueue | None = None):
@@ -103,6 +105,7 @@ class OneRoundState(PageState):
         self.run = ShownRun(settings, recording, payload, "recorded", {"round": 0, "step": 0})
         self.request: RunRequest | None = None if recording else RunRequest(settings, AHEAD)
         self.problems: list[str] = []
+        self.opens_playing = True
         self.offered_request: RunRequest | None = None
         self.applied_fields: dict[str, Any] | None = None
         self.initial_fields: dict[str, Any] = {}
@@ -161,6 +164,7 @@ class OneRoundState(PageState):
         settings = wanted if offered else settings
         self.notes += unknown
         cursor = read_cursor(query.get("at"))
+        self.opens_playing = "at" not in query and "tour" not in query
         if cursor is None and "at" in query:
             self.notes.append(
                 f"The link's position was left out: {query['at'][:40]!r} is not of the form ROUND.STEP, such as 2.5."
@@ -227,7 +231,7 @@ class OneRoundState(PageState):
         try:
             match event.get("kind"):
                 case "live":
-                    self.request = RunRequest(settings, max(AHEAD, at["round"] + 1), cursor=at)
+                    self.request = RunRequest(replace(settings, seed=draw_seed(settings.seed), uniforms={}), AHEAD)
                 case "next" if self.run.payload["more"]:
                     count = len(trace.rounds)
                     self.request = RunRequest(settings, count + 1, trace.rounds, {"round": count, "step": 0})
@@ -324,6 +328,11 @@ class OneRoundState(PageState):
         earlier = list_rounds_before(trace.rounds, *self.run.settings.uniforms)
         settings = replace(self.run.settings, uniforms={})
         self.request = RunRequest(settings, max(AHEAD, len(earlier) + 1), earlier, at)
+
+
+def draw_seed(before: int) -> int:
+    """A new seed of four digits, for a person to read; another one than before."""
+    return (before + 1 + secrets.randbelow(9_998)) % 10_000
 
 
 def _read_event_cursor(event: Mapping[str, Any], trace: Trace) -> dict[str, int]:

@@ -30,9 +30,11 @@ def show_page() -> None:
         for sentence in state.notices:
             st.text(sentence)
     _show_round(state)
-    page_head.show_head_row("one_round")
+    row = page_head.show_head_row("one_round")
     at = read_cursor(st.query_params.get("at"))
-    export_fold.show_export_fold("one_round", lambda: export.build_offer(state.run.trace, (at or state.run.cursor)["round"]))
+    export_fold.show_export_fold(
+        "one_round", lambda: export.build_offer(state.run.trace, (at or state.run.cursor)["round"]), row=row
+    )
     session.sync_address(state)
     session.show_progress("one_round", bar=False)
 
@@ -52,6 +54,7 @@ def _show_round(state: OneRoundState) -> None:
         "payload": state.run.payload,
         **select_texts(state.run.settings.rule),
         "cursor": state.run.cursor,
+        "plays": state.opens_playing,
         "mode": state.run.mode,
         "busy": state.progress_line,
         "notices": state.notices,

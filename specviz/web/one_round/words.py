@@ -104,6 +104,12 @@ class _RoundNarrator:
         sentence = f"{start} is {self.name_token(decision.token)}: the draft model gives it probability {format_probability(decision.q)}."
         if decision.u_draft is None:
             return sentence
+        if decision.q == 1.0:
+            return (
+                f"{sentence} It has no choice."
+                if i
+                else f"{sentence} It has no choice: at temperature 0 all probability is on the likeliest token."
+            )
         if i == 0:
             also = (
                 "so it need not be the likeliest token"
@@ -173,7 +179,7 @@ class _RoundNarrator:
         assert probs.beta is not None, "both distributions were recorded"
         return (
             f"Take away the overlap, which both distributions share: {format_probability(probs.beta)} in all. Green, {format_probability(compute_residual_mass(probs))}, is what the target "
-            "gives more; pale orange, as much, is what the draft gives more, and is rejected."
+            "gives more; hatched, as much, is what the draft gives more, and is rejected."
         )
 
     def describe_residual(self, probs: Distribution) -> str:

@@ -43,12 +43,13 @@ def show_page() -> None:
     state = read_reported_state(said, start, known)
     if trace is not None and (other := describe_recorded_pair(Settings.from_record(trace.settings).pair, session.get_pair())):
         show_notes([f"{other} Open One round to run it."], "one_token-notes-from")
-    page_head.show_head_row("one_token")
+    row = page_head.show_head_row("one_token")
     export_fold.show_export_fold(
         "one_token",
         lambda: export.build_offer(trace, payload, state),
         on_open=ask_for_bars,
         is_ready=question == (said.get("asked", 0) if isinstance(said, Mapping) else 0),
+        row=row,
     )
 
 

@@ -1,4 +1,4 @@
-"""The page Whole text on screen: prompt, length and one button; both ways side by side; below them where the models differ."""
+"""The page Whole text on screen: both ways side by side, below them the form, and where the models differ."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText
 from specviz.speed.records.passage import LENGTHS, Passage
-from specviz.web.common import chat, export_fold, measurement_page, session
+from specviz.web.common import chat, export_fold, measurement_page, page_head, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_sentence, show_tables
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
-from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair
 from specviz.web.jobs import warmup
+from specviz.web.pair_picker import panel
 from specviz.web.whole_text import export, figures, payload, words, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_recorded_profile, load_surveys
 
@@ -27,36 +27,49 @@ FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it 
 _component = Component("whole_text")
 
 
-@end_with_row("whole_text")
 def show_page() -> None:
     """Draw the page."""
+    panel.open_state()  # it reads the pair of the address, which the page may write anew
     state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
-    show_page_head("whole_text", words.TEXTS["lede"])
-    request, problems, place = show_fields(state)
+    page_head.show_page_head("whole_text", words.TEXTS["lede"])
+    race, fields = st.container(key="whole_text-race"), st.container(key="whole_text-fields")
+    with fields:
+        request, problems, place = show_fields(state)
     state.choose(request)
     button: dict[str, Any] = {"type": "primary", "width": "stretch", "disabled": bool(problems)}
     session.show_work_button(place, state, "Write it both ways", "whole_text-write", work.write_passage, request, **button)
-    show_notes(problems, "whole_text-notes-fields")
+    with fields:
+        show_notes(problems, "whole_text-notes-fields")
     session.sync_address(state)
-    export_fold.show_export_fold("whole_text", lambda: export.build_offer(state))
     if warmup.wait(0):
         state.wait_for_partial(FIRST_WORDS)
-    session.show_progress("whole_text")
-    show_notes(state.notices, "whole_text-notes-live")
-    one = state.partial_result or state.shown_result
+    with race:
+        session.show_progress("whole_text")
+        show_notes(state.notices, "whole_text-notes-live")
+        one = state.partial_result or state.shown_result
+        if one is None:
+            st.caption("Both texts appear here once they have been written.")
+        else:
+            lanes = draw_cached(payload.build_lanes_payload, one, one.read is not None)
+            _component.draw("whole_text-lanes", {"payload": lanes, "plays": not state.has_own_result})
+    with fields:
+        show_reading(state, one)
+    if one is not None and one.read is not None:
+        show_differences(one, one.read, session.get_theme())
+    row = page_head.show_head_row("whole_text")
+    export_fold.show_export_fold("whole_text", lambda: export.build_offer(state), row=row)
+
+
+def show_reading(state: WholeTextState, one: Passage | None) -> None:
+    """What the two texts say and do not say, and where they and their times come from."""
     if one is None:
-        st.caption("Both texts appear here once they have been written.")
         return
     notes = ["Writing. Each clock counts only its own work."]
     if one.read is not None:
-        more = describe_draftable(one.models), words.describe_short_texts(one)
-        notes = [describe_origin(state, one), *filter(None, more)]
-    show_notes(notes, "whole_text-notes-from")
-    _component.draw("whole_text-lanes", {"payload": draw_cached(payload.build_lanes_payload, one, one.read is not None)})
-    if one.read is not None:
-        show_notes(words.list_cautions(one), "whole_text-notes-cautions")
         show_sentence(f"{words.describe_tokens(one)}\n\n{words.compare_texts(one)}", "whole_text-said-lanes", plain=True)
-        show_differences(one, one.read, session.get_theme())
+        notes = [describe_origin(state, one), *words.list_cautions(one)]
+        notes += filter(None, (describe_draftable(one.models), words.describe_short_texts(one)))
+    show_notes(notes, "whole_text-notes-from")
 
 
 def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:

@@ -42,15 +42,19 @@ def explain_speed(passage: Passage) -> list[dict[str, str]]:
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
+    written = passage.read is not None  # a few tokens in, the clocks do not tell yet
     tokens = count_things(len(drafted.trace.output_ids), "token")
     why = (
         f"{tokens} in {count_things(len(drafted.clock), 'round')}, each with one target pass and up to {count_things(passage.settings.gamma, 'draft token')}. Target-only "
         "sampling takes a pass for each token.",
         f"A round takes {_format_seconds(drafted.per_round)}: the draft model runs {count_things(passage.settings.gamma, 'time')}, then the target reads "
         f"{passage.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_format_seconds(alone.per_round)}.",
-        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(passage)}. {_describe_conditions(passage)}.",
+        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(passage)}. {_describe_conditions(passage)}."
+        if written
+        else "Known when both texts are written.",
     )
-    return [{"value": f"{value:.2f}", "name": name, "said": said} for value, name, said in zip(values, names, why, strict=True)]
+    shown = [f"{value:.2f}" for value in values[:2]] + [f"{values[2]:.2f}" if written else "…"]
+    return [{"value": value, "name": name, "said": said} for value, name, said in zip(shown, names, why, strict=True)]
 
 
 def _format_seconds(seconds: float) -> str:
@@ -100,7 +104,7 @@ def describe_tokens(passage: Passage) -> str:
         f"of {suggested} that the draft model suggested{_describe_not_accepted(suggested, accepted, counts.get(REPLACED, 0))}. "
         f"The other {total - accepted} were drawn, one at the end of a round: {', '.join(drawn)}. "
         f"That took {len(passage.speculative.trace.rounds)} target passes; target-only sampling took {len(passage.target.trace.rounds)}. "
-        "Every token, accepted or drawn, follows exactly the target’s distribution."
+        "At every place, what comes out, an accepted token or a drawn one, is distributed exactly as the target’s next token."
     )
 
 
