@@ -28,9 +28,11 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
+from matplotlib.font_manager import findfont, fontManager, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+
+from specviz.records import ASSETS
 
 PAGE, COLUMN = 7.2, 3.5  # inches: the text of a page, and one of two columns
 SLIDE, SHAPE = 5.6, 16 / 9  # inches: the narrowest slide, so with the largest type once it fills a screen; width over height
@@ -39,11 +41,14 @@ ROW = 8.5  # most characters of a row's name for each inch of the figure's width
 POINTS = 2 / 3  # of a Plotly pixel
 INCH = 72 / POINTS  # Plotly pixels
 PRINT_INK, PRINT_GRID = "#333333", "#dfe3e8"  # softer than the ink of charts on screen (figures/theme.py)
+FONTS = ["Inter", "DejaVu Sans"]  # as on the pages; the second one has the signs and alphabets that the first one lacks
+for font in sorted((ASSETS / "fonts").glob("*.ttf")):
+    fontManager.addfont(font)
 STYLE = {
     "svg.hashsalt": "specviz",  # ids in the SVG follow from the figure alone
     "svg.fonttype": "path",  # looks the same without our fonts
     "pdf.fonttype": 42,
-    "font.family": "DejaVu Sans",
+    "font.family": FONTS,
     "font.size": 8.0,
     "text.color": PRINT_INK,
     "axes.labelcolor": PRINT_INK,
@@ -572,4 +577,4 @@ def _build_unknown_error(what: str) -> NotImplementedError:
 
 @cache
 def _read_print_characters() -> frozenset[int]:
-    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())
+    return frozenset(code for name in FONTS for code in get_font(findfont(name)).get_charmap())

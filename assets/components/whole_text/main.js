@@ -21,8 +21,8 @@ class Lanes {
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.transport = h("div", { class: "replay" }, this.button, this.range);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.transport, this.tracks.node, this.legend, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)),
-      h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.hint);
+      h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.tracks.node, this.transport, this.legend,
+      h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), h("details", { class: "reasons" }, h("summary", {}, "What these numbers mean"), ...this.sums.map(({ said }) => said)), this.hint);
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
@@ -159,13 +159,13 @@ function follow(lane, now) {
 /** A number of the sum that explains the speed, and the sign between it and the next one. */
 function makeSum(sign) {
   const [value, name, said] = [h("b", {}), h("span", {}), h("p", {})];
-  return { node: h("div", { class: "sum", "data-sign": sign }, h("h3", {}, value, " ", name), said), value, name, said };
+  return { node: h("h3", { class: "sum", "data-sign": sign }, value, " ", name), value, name, said };
 }
 
 function fillSum(sum, { value, name, said }) {
   say(sum.value, value);
   say(sum.name, name);
-  say(sum.said, said);
+  say(sum.said, said && `${value} ${name}: ${said}`);
 }
 
 export default mounted(({ payload }) => new (payload.forks ? Divergences : Lanes)());

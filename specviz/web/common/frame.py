@@ -10,6 +10,7 @@ import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not m
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from specviz import __version__
 from specviz.figures.components import read_styles
 from specviz.figures.pages_and_glossary import ALL, PAGES, find_next_page
 from specviz.figures.preview import FRONT, NAME, build_tab_title
@@ -28,6 +29,7 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 - every term: `glossary.md`
 - papers, what each found, and how to cite: `reading.md`
 """  # in Streamlit's menu
+ENDING = load_toml("texts/ending")
 SESSION_GONE = "The server has let go of what this page had. Please compute or upload it again."
 _SEEN = "reconnect-seen"  # key of the session
 _component = Component("frame")
@@ -54,6 +56,8 @@ def run_page() -> None:
     show_presenter(path)
     warmup.start()
     page.run()
+    if path == ALL[-1].path:
+        show_ending()
     show_next_page(path, pages)
     for sentence in widget_guard.take_refusals():
         top.text(sentence)
@@ -103,6 +107,15 @@ def show_next_page(path: str, pages: dict[str, Any]) -> None:
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
         st.markdown(after.why)
+
+
+def show_ending() -> None:
+    """Show what was learned, what to read, how to cite, and how to go on with one's own models."""
+    with st.container(key="onward-ending"):
+        st.markdown(f"## {ENDING['title']}")
+        for row in (ENDING["part"][:2], ENDING["part"][2:]):
+            for column, part in zip(st.columns(2, gap="large"), row, strict=True):
+                column.markdown(f"### {part['title']}\n{part['text'].replace('VERSION', __version__)}")
 
 
 def show_presenter(path: str) -> None:

@@ -97,24 +97,22 @@ def build_round_package(
 
 
 def _list_slides(trace: Trace, shown: int) -> dict[str, Callable[[], bytes]]:
-    """Name -> what draws it: every step of the round as a slide in three formats, and all of them as an animation."""
+    """Name -> what draws it: all steps of the round as slides in one PDF, and as an animation."""
 
-    def slide(step: int, kind: str) -> bytes:
+    def deck() -> bytes:
         from specviz.export import matplotlib_adapter
         from specviz.web.one_round import slides  # imported only when a figure is asked for
 
-        return matplotlib_adapter.save_figure(slides.draw_slide(build_round_payload(trace), shown, step), kind, slides.SCREEN)
+        payload = build_round_payload(trace)
+        steps = range(len(payload["rounds"][shown]["steps"]))
+        return matplotlib_adapter.save_pdf([slides.draw_slide(payload, shown, step) for step in steps])
 
     def animation() -> bytes:
         from specviz.web.one_round import slides
 
         return slides.build_animation(build_round_payload(trace), shown)
 
-    made: dict[str, Callable[[], bytes]] = {f"round-{shown + 1}.gif": animation}
-    for step in range(len(build_steps(trace, trace.rounds[shown]))):
-        stem = f"round-{shown + 1}-step-{step + 1:02d}"
-        made |= {f"{stem}.{kind}": partial(slide, step, kind) for kind in ("svg", "png", "pdf")}
-    return made
+    return {f"round-{shown + 1}-slides.pdf": deck, f"round-{shown + 1}.gif": animation}
 
 
 def _quote_token(trace: Trace, token: int | None) -> str:

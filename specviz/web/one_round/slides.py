@@ -170,20 +170,26 @@ class _Slide:
             kinds = [one for one in both if bar[one[0]] is not None and (kind != "draft" or one[0] == "q")]
             for key, shade, up in kinds:
                 length, middle = room * bar[key] / most, y + (up if len(kinds) > 1 else 0.0) * thick
-                self.draw_bar(x0, middle, length, thick, shade.light, 0.25 if gone else 1.0)
-                if gone and key == "p" and bar["residual"]:
-                    shared = room * (bar["overlap"] or 0) / most
-                    self.draw_bar(x0 + shared, middle, length - shared, thick, RESIDUAL.light)
+                if not gone or bar["overlap"] is None:
+                    self.draw_bar(x0, middle, length, thick, shade.light)
+                    continue
+                shared = room * bar["overlap"] / most  # striped: what both share; beyond it what is missing, or is rejected
+                self.draw_box(x0, middle - thick / 2, max(shared, 0.012), thick, TARGET.light, 0.5, hatch="//")
+                if length - shared > 0.012:
+                    beyond = {"color": RESIDUAL.light} if key == "p" else {"color": REJECTED.light, "alpha": 0.6, "hatch": "\\\\"}
+                    self.draw_box(x0 + shared, middle - thick / 2, length - shared, thick, **beyond)
             if bar["drafted"]:
                 x = x0 + room * max(bar[key] for key, *_ in kinds) / most + 0.1
                 for key, shade, _ in kinds:
                     self.write(x, y, format_probability(bar[key]), SMALL - 1, color=shade.light_ink, weight="bold")
                     x += measure_width(format_probability(bar[key]), SMALL - 1, "bold") + 0.14
         legend = [("draft q", DRAFT.light)] if kind == "draft" else [("target p", TARGET.light), ("draft q", DRAFT.light)]
-        legend += [("left over: p − q", RESIDUAL.light)] if gone else []
-        x = box.x + 0.2
+        if gone:
+            legend = [("shared", TARGET.light), ("missing", RESIDUAL.light), ("rejected", REJECTED.light)]
+        x, hatches = box.x + 0.2, {"shared": "//", "rejected": "\\\\"}
         for words, color in legend:
-            self.draw_bar(x, box.y + 0.25, 0.2, 0.16, color)
+            hatch = hatches.get(words, "")
+            self.draw_box(x, box.y + 0.17, 0.2, 0.16, color, 0.6 if hatch else 1.0, hatch)
             self.write(x + 0.28, box.y + 0.25, words, SMALL - 1)
             x += 0.28 + measure_width(words, SMALL - 1) + 0.35
 

@@ -360,6 +360,8 @@ def _compare_batches(batches: BatchSpeeds) -> Situation:
     first, last = batches.rows[0], batches.rows[-1]
     many = best[last][1]
     factors = [factor for _, factor in best.values()]
+    crowd = batches.rows[len(batches.rows) // 2 :]
+    crowd_values = [best[rows][1].value for rows in crowd]
     varies = any(more.low > fewer.high for fewer, more in pairwise(factors))
     numbers = {
         "last": last,
@@ -369,6 +371,9 @@ def _compare_batches(batches: BatchSpeeds) -> Situation:
         "many": f"{many.value:.2f}",
         "many_low": f"{many.low:.2f}",
         "many_high": f"{many.high:.2f}",
+        "crowd": crowd[0],
+        "crowd_low": f"{min(crowd_values):.2f}",
+        "crowd_high": f"{max(crowd_values):.2f}",
         "between": PHRASES["gain_varies" if varies else "gain_is_noise"],
     }
     title = f"speed with draft tokens over speed without; the fastest of {batches.gammas[0]} to {batches.gammas[-1]} draft tokens a round"

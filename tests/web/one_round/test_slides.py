@@ -8,9 +8,10 @@ from functools import partial
 from itertools import combinations
 
 import pytest
+from matplotlib.font_manager import findfont
 from PIL import Image, ImageSequence
 
-from specviz.export.matplotlib_adapter import save_figure
+from specviz.export.matplotlib_adapter import use_print_settings
 from specviz.export.package import Package, Picture
 from specviz.figures.token_bars import BarPanel, plot_panels
 from specviz.records import ASSETS
@@ -88,14 +89,31 @@ def test_the_animation_has_a_frame_for_each_motion_and_stays_on_the_last_one():
     assert content == slides.build_animation(PAYLOAD, shortest)
 
 
-def test_the_export_offers_each_motion_in_three_formats_and_they_are_what_they_are_called():
+def test_the_export_offers_the_round_as_one_deck_with_a_page_for_each_step(monkeypatch):
     package = build_round_package(TRACE, 0, {}, {})
-    steps = [name for name in package.names if "-step-" in name]
-    assert len(steps) == 3 * len(build_steps(TRACE, TRACE.rounds[0]))
-    assert package.build_file("round-1-step-02.svg") == save_figure(slides.draw_slide(PAYLOAD, 0, 1), "svg")
-    assert package.build_file("round-1-step-02.pdf").startswith(b"%PDF")
-    with Image.open(io.BytesIO(package.build_file("round-1-step-02.png"))) as read:
-        assert read.size == (1920, 1080)
+    assert [name for name in package.names if name.startswith("round-1") and name.endswith((".gif", "slides.pdf"))] == [
+        "round-1-slides.pdf",
+        "round-1.gif",
+    ]
+    assert len(package.names) <= 14, "a few files, not one a step"
+    drawn, draw = [], slides.draw_slide
+    monkeypatch.setattr(slides, "draw_slide", lambda payload, round_, step: drawn.append(step) or draw(payload, round_, 0))
+    deck = package.build_file("round-1-slides.pdf")
+    steps = len(build_steps(TRACE, TRACE.rounds[0]))
+    assert drawn == list(range(steps)) and deck.count(b"/Type /Page\n") + deck.count(b"/Type /Page ") == steps
+
+
+def test_the_print_font_is_the_one_of_the_pages():
+    text = next(one for one in list_texts(slides.draw_slide(PAYLOAD, 0, 0)))
+    with use_print_settings():
+        assert text.get_fontfamily()[0] == "Inter" and "Inter" in findfont("Inter", fallback_to_default=False)
+
+
+def test_the_slides_of_the_residual_have_the_stripes_and_hatches_that_their_sentence_names():
+    step = next(i for i, one in enumerate(PAYLOAD["rounds"][0]["steps"]) if one["kind"] == "residual")
+    assert "striped" in PAYLOAD["rounds"][0]["steps"][step]["sentence"]
+    hatches = {patch.get_hatch() for patch in slides.draw_slide(PAYLOAD, 0, step).artists if hasattr(patch, "get_hatch")}
+    assert {"//", "\\\\"} <= hatches
 
 
 def test_a_figure_is_a_slide_of_the_same_size():

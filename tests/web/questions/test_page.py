@@ -216,3 +216,13 @@ def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refuse
         Question("x", "a", "b?", both, PageLink("speed", {}, "c"))
     with pytest.raises(ValueError, match="'blue'"):
         Bar((("blue", 0.5),), "0.5")
+
+
+def test_with_many_texts_the_gain_is_below_that_of_one_text_at_every_recorded_number():
+    """What the answer says of all numbers in the second half is true of each of them, and their intervals are apart."""
+    batches = RECORDED.batches
+    best = [batches.find_best(f"{batches.settings.pair} {batches.settings.temperature:g}", rows)[1] for rows in batches.rows]
+    crowd = best[len(best) // 2 :]
+    assert max(factor.high for factor in crowd) < best[0].low
+    low, high = min(factor.value for factor in crowd), max(factor.value for factor in crowd)
+    assert f"{low:.2f} to {high:.2f} times, little or nothing" in find_right_option("when-not").why
