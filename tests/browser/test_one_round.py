@@ -7,7 +7,7 @@ import pytest
 from specviz.figures.numbers import format_probability
 from specviz.web.one_round.payload import TEXTS, build_round_payload
 from tests import traces
-from tests.browser.component_pages import find_step, sentence, standings, step_through
+from tests.browser.component_pages import find_step, page_html, sentence, standings, step_through
 
 
 def test_each_motion_shows_its_sentence_in_a_live_region_and_back_returns(open_stage):
@@ -50,15 +50,15 @@ def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_s
 ADDRESS = "http://stage.test/?seed=7"
 
 
-def test_a_visit_opens_at_the_first_motion_with_three_sentences(open_stage):
+def test_a_visit_opens_at_the_first_step_with_few_words_and_three_controls(open_stage):
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["steps"][0]["sentence"]
     assert page.locator(".roundHead .headline").inner_text() == ": ".join(TEXTS["headline"])
-    assert page.locator(".opening dt").all_inner_texts() == ["Why", "What", "Result"]
-    assert [text.removesuffix(" Take the tour →") for text in page.locator(".opening dd").all_inner_texts()] == [
-        said for _, said in TEXTS["opening"]
-    ]
+    assert page.locator(".opening").inner_text() == TEXTS["opening"]
+    assert page.locator(".transport button").all_inner_texts() == ["← Back", "▶ Play", "Step →"]
+    read = " ".join(page.locator(".headline, .opening, .sentence").all_inner_texts())
+    assert len(read.split()) <= 70
 
 
 @pytest.mark.parametrize(("forth", "back"), [("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp"), (" ", "ArrowLeft")])
@@ -80,7 +80,7 @@ def test_steps_go_on_while_a_number_is_in_a_persons_hand(open_stage):
     payload = build_round_payload(traces.build_story())
     at = find_step(payload, "uniform", node=2)
     page = open_stage(payload, cursor=(0, at), address=ADDRESS)
-    page.locator(".disc").focus()
+    page.locator(".grip").focus()
     page.keyboard.press("Shift+ArrowDown")
     assert sentence(page) != payload["rounds"][0]["steps"][at]["sentence"]
     page.keyboard.press("ArrowRight")
@@ -92,7 +92,7 @@ def test_an_answer_that_changes_nothing_puts_the_number_back(open_stage):
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)), address=ADDRESS)
     before = standings(page)
-    page.locator(".disc").focus()
+    page.locator(".grip").focus()
     for _ in range(4):
         page.keyboard.press("Shift+ArrowDown")
     page.keyboard.press("Enter")
@@ -146,13 +146,66 @@ def test_notes_of_a_link_do_not_move_the_stage_and_can_be_closed(open_stage):
     assert not page.locator(".notices").is_visible()
 
 
-def test_the_address_follows_the_motion_and_keeps_everything_else(open_stage):
+def test_the_address_follows_the_step_and_keeps_everything_else(open_stage):
     page = open_stage(build_round_payload(traces.build_story()), cursor=(0, 3))
-    before = page.evaluate("history.length")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("location.search.includes('at=1.5')")
     assert "seed=7" in page.url and "prompt=a" in page.url
-    assert page.evaluate("history.length") == before
+
+
+def test_the_browsers_back_goes_back_a_step_and_forward_again(open_stage):
+    payload = build_round_payload(traces.build_story())
+    told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
+    page = open_stage(payload)
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    for way, at in ((page.go_back, 2), (page.go_back, 1), (page.go_forward, 2), (page.go_back, 1), (page.go_back, 0)):
+        way()
+        page.wait_for_function("(said) => stage.querySelector('.sentence').textContent === said", arg=told[at])
+    assert page.evaluate("window.ready"), "the page was not loaded again"
+
+
+def test_the_replacement_stands_in_the_place_of_the_rejected_token(open_stage):
+    payload = build_round_payload(traces.build_story())
+    page = open_stage(payload, cursor=(0, find_step(payload, "tally")))
+    shown = """chips => chips.filter(chip => chip.checkVisibility({visibilityProperty: true}))
+        .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left).map(chip => chip.dataset.is)"""
+    assert page.locator(".chips > .chip").evaluate_all(shown) == ["accepted", "accepted", "residual"]
+    assert page.locator(".chip.last .caption").inner_text() == f"◆ replaces {payload['rounds'][0]['chips'][2]['name']}"
+
+
+def test_the_pass_shows_what_each_place_sees_and_the_end_why_the_text_is_exact(open_stage):
+    payload = build_round_payload(traces.build_story())
+    page = open_stage(payload, cursor=(0, find_step(payload, "pass")))
+    count = len(payload["rounds"][0]["chips"]) + 1
+    assert page.locator(".mask .cell").count() == count**2
+    assert page.locator(".mask .cell.seen").count() == count * (count + 1) // 2
+    page.keyboard.press("End")
+    factors = page.locator(".chain .factor b").all_inner_texts()
+    round_ = payload["rounds"][0]
+    kept = [chip["p"] for chip in round_["chips"] if chip["fate"] == "accepted"] + [round_["ending"]["p"]]
+    product = 1.0
+    for p in kept:
+        product *= p
+    assert factors == [format_probability(p) for p in [*kept, product]]
+    assert page.locator(".chain math mi").count() > 4
+
+
+def test_a_page_that_opens_plays_by_itself_to_the_end_of_the_round_unless_less_motion_is_preferred(open_html, browser):
+    payload = build_round_payload(traces.build_story())
+    steps = payload["rounds"][0]["steps"]
+    page = open_html(page_html(payload, plays=True), ADDRESS, reduced=False, where=browser.new_context())
+    page.clock.install()
+    page.reload()
+    page.wait_for_function("window.ready")
+    page.clock.run_for(1300)
+    assert sentence(page) == steps[1]["sentence"]
+    page.clock.run_for(1200 * len(steps))
+    page.clock.run_for(5000)
+    assert sentence(page) == steps[-1]["sentence"], "it rests at the end of the round"
+    still = open_html(page_html(payload, plays=True), ADDRESS)
+    still.wait_for_timeout(1500)
+    assert sentence(still) == steps[0]["sentence"]
 
 
 def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_stage):
@@ -197,7 +250,7 @@ def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
 
 def test_without_a_run_the_opening_and_going_live_stand_alone(open_stage):
     page = open_stage(None)
-    assert page.locator(".opening dd").first.inner_text() == TEXTS["opening"][0][1]
+    assert page.locator(".opening").inner_text() == TEXTS["opening"]
     page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Go live").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]

@@ -88,7 +88,7 @@ def test_the_pass_is_named_under_its_line_and_takes_no_place(open_stage):
     place = "() => { const box = window.stage.querySelector('.onePass').getBoundingClientRect(); return [box.left, box.top]; }"
     before, first = page.evaluate(place), page.locator(".chip").first.bounding_box()
     assert before[0] == pytest.approx(first["x"], abs=1) and before[1] < first["y"] + first["height"]
-    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
     assert page.evaluate(place) == before
 
 
@@ -168,11 +168,11 @@ FILLS = """pieces => pieces.filter(piece => piece.style.opacity !== "0" && piece
 def test_the_residual_is_green_and_the_bonus_has_a_color_of_its_own(open_stage, scheme, green, magenta):
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, scheme=scheme)
-    for kind in ("lift", "residual", "draw", "tally"):
+    for kind in ("lift", "residual", "draw"):
         page.locator(".track input").fill(str(find_step(payload, kind)))
         assert set(page.locator(".piece").evaluate_all(FILLS)) == {f"rgb({green})"}, kind
     page.keyboard.press("Enter")
-    page.keyboard.press("End")
+    page.locator(".track input").fill(str(find_step(payload, "bonus", 1)))
     assert set(page.locator(".piece").evaluate_all(FILLS)) == {f"rgb({magenta})"}
 
 

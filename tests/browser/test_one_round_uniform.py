@@ -10,7 +10,7 @@ from tests.browser.component_pages import find_step, sentence, standings
 
 
 def drag_u(page, by):
-    box = page.locator(".disc .reach").bounding_box()
+    box = page.locator(".uniform .grip .reach").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 
@@ -100,18 +101,28 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     step = re.search(r"at=\d+\.(\d+)", token.get_attribute("href"))[1]
     with page.expect_popup() as opened:
         token.click()
-    expect(opened.value.locator(".onward select").first).to_have_value(str(round_ - 1), timeout=PATIENT)
+    expect(opened.value.locator("select[aria-label=round]").first).to_have_value(str(round_ - 1), timeout=PATIENT)
     expect(opened.value.locator(".transport input[type=range]")).to_have_value(str(int(step) - 1))
     opened.value.close()
 
 
-def test_a_laptops_first_screen_says_why_fewer_passes_are_a_smaller_speed_up_above_both_texts(page, server):
+def test_a_laptops_first_screen_has_the_race_and_its_numbers_and_the_form_stands_below(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
     values = [float(value) for value in page.locator(".sum b").all_inner_texts()]
     assert values[0] / values[1] == pytest.approx(values[2], abs=0.02)
     for what in (page.locator(".sum").nth(2), page.locator("ul.legend"), page.locator(SECOND).first, page.locator(FIRST).first):
         expect(what).to_be_in_viewport(ratio=1.0)
+    race, form = page.locator("section.whole").bounding_box(), page.get_by_label("Text to continue", exact=True).bounding_box()
+    assert form["y"] >= race["y"] + race["height"]
+    faces = page.locator(SECOND).evaluate_all(
+        "tokens => tokens.map(token => [token.getBoundingClientRect(), token.firstChild.textContent])"
+    )
+    joined = [
+        (one, other) for (one, _), (other, text) in itertools.pairwise(faces) if text[:1].isalpha() and one["top"] == other["top"]
+    ]
+    gaps = [other["left"] - one["right"] for one, other in joined]
+    assert min(gaps) >= -0.1 and any(abs(gap) < 0.1 for gap in gaps), "the letters of a word stand together"
     passes = f"{len(load_recorded_passages()['temperature 0.8'].speculative.clock)} target passes"
     expect(page.locator(".lane.speculative .clock")).to_contain_text(f"{passes} · 128 tokens")
     expect(page.locator(".clicks")).to_contain_text("its round opens in a new tab")

@@ -135,6 +135,19 @@ def test_other_settings_drop_chosen_random_numbers(recording, pair, state):
     assert any("random numbers were dropped" in sentence for sentence in state.notices)
 
 
+def test_going_live_takes_a_new_seed_each_time_and_plays_no_step_of_a_link(recording, pair, state):
+    seeds = [SETTINGS.seed]
+    for _ in range(2):
+        state.handle_event({"kind": "live", "at": {"round": 1, "step": 2}})
+        finish_request(state, pair)
+        seeds.append(state.run.settings.seed)
+        assert replace(state.run.settings, seed=SETTINGS.seed) == SETTINGS
+        assert state.run.cursor == {"round": 0, "step": 0}
+    assert seeds[0] != seeds[1] != seeds[2] and all(0 <= seed < 10_000 for seed in seeds[1:])
+    assert open_state(recording, pair, {}).opens_playing
+    assert not open_state(recording, pair, {"at": "2.3"}).opens_playing
+
+
 def test_next_goes_on_after_the_recording(recording, pair, state):
     state.handle_event({"kind": "next", "round": 4, "at": {"round": 3, "step": 1}})
     finish_request(state, pair)

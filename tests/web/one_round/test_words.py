@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from specviz.records import ASSETS
 from specviz.trace import Trace
+from specviz.web.one_round.payload import build_distribution
 from specviz.web.one_round.words import build_steps, find_replaced, list_checked
 from tests import traces
 
@@ -138,3 +140,18 @@ def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers
                 q, rate, p = re.search(r"comes (\S+) × (\S+) = (\S+) of the time", sentence).groups()
                 assert f"{float(q) * float(rate):.{len(p) - 2}f}" == p
     assert found, "said somewhere"
+
+
+def test_at_temperature_0_nothing_is_drawn_at_random_and_tokens_without_probability_are_no_candidates():
+    story = traces.build_story()
+    first = story.rounds[0]
+    sure, *others = first.proposals
+    only = [float(token == sure.token) for token in first.distributions[0].tokens]
+    zero = [0.0] * len(only)
+    probs = replace(first.distributions[0], p=tuple(only), q=tuple(only), overlap=tuple(only), residual=tuple(zero))
+    greedy = replace(first, proposals=(replace(sure, q=1.0, p=1.0), *others), distributions=(probs, *first.distributions[1:]))
+    trace = replace(story, rounds=(greedy, *story.rounds[1:]))
+    said = build_trace_steps(trace)[0].sentence
+    assert "at random" not in said and "at temperature 0 all probability is on the likeliest token" in said
+    bars = build_distribution(trace, greedy, 0)["views"]["wide"]
+    assert [bar["p"] for bar in bars if bar["glyphs"] is not None] == [1.0]
