@@ -6,11 +6,11 @@ import test from "node:test";
 import { shareRoom } from "../../assets/components/one_round/panel.js";
 import { uniformBars } from "../../assets/components/one_round/bars.js";
 import { nudged } from "../../assets/components/one_round/uniform.js";
-import { seenCells } from "../../assets/components/one_round/mask.js";
-import { writtenTokens } from "../../assets/components/one_round/chain.js";
-import { formatCursor, nextSpeed, findStep, moveCursor, clampCursor } from "../../assets/components/one_round/cursor.js";
+import { listSeenCells } from "../../assets/components/one_round/mask.js";
+import { listWrittenTokens } from "../../assets/components/one_round/chain.js";
+import { formatCursor, changeSpeed, findStep, moveCursor, clampCursor } from "../../assets/components/one_round/cursor.js";
 import { describeFrame, getChipState, isAccepted, compareMoved } from "../../assets/components/one_round/decisions.js";
-import { NARROW, panelBeside, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
+import { NARROW, choosePanelBeside, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
 import written from "../written_cases.json" with { type: "json" };
 
 const RUN = [3, 1, 4].map((count) => ({ steps: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));
@@ -42,12 +42,12 @@ test("a step is found by its kind and token", () => {
 });
 
 test("the speed of playing doubles and halves, within a factor of four", () => {
-  assert.deepEqual([nextSpeed(1, 1), nextSpeed(1, -1), nextSpeed(4, 1), nextSpeed(0.25, -1)], [2, 0.5, 4, 0.25]);
+  assert.deepEqual([changeSpeed(1, 1), changeSpeed(1, -1), changeSpeed(4, 1), changeSpeed(0.25, -1)], [2, 0.5, 4, 0.25]);
 });
 
 test("the bars have the whole width or one panel beside them on a wide page, and take turns with it on a narrow one", () => {
   for (const kind of ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "bonus"]) {
-    const beside = panelBeside(kind);
+    const beside = choosePanelBeside(kind);
     for (const width of [NARROW, 1206, 1640]) {
       const plan = planScene(width, 400, kind);
       assert.equal(plan.narrow, false);
@@ -61,15 +61,15 @@ test("the bars have the whole width or one panel beside them on a wide page, and
 });
 
 test("a place sees the text and the draft tokens before it, and nothing that follows", () => {
-  assert.deepEqual(seenCells(2), [[true, false, false], [true, true, false], [true, true, true]]);
+  assert.deepEqual(listSeenCells(2), [[true, false, false], [true, true, false], [true, true, true]]);
 });
 
 test("a round wrote its accepted tokens and the one that the rule added, each with the target's probability", () => {
   const chip = (fate, p) => ({ fate, p, glyphs: [] });
   const round = { chips: [chip("accepted", 0.5), chip("rejected", 0.1), chip("unchecked", 0.9)], ending: { kind: "residual", p: 0.25, glyphs: [] } };
-  assert.deepEqual(writtenTokens(round).map(({ p, is }) => [p, is]), [[0.5, "accepted"], [0.25, "residual"]]);
-  assert.deepEqual(writtenTokens({ chips: [], ending: { kind: "bonus", glyphs: [] } }).map(({ p }) => p), [null]);
-  assert.deepEqual(writtenTokens({ chips: [chip("accepted", 0.5)], ending: null }).length, 1);
+  assert.deepEqual(listWrittenTokens(round).map(({ p, is }) => [p, is]), [[0.5, "accepted"], [0.25, "residual"]]);
+  assert.deepEqual(listWrittenTokens({ chips: [], ending: { kind: "bonus", glyphs: [] } }).map(({ p }) => p), [null]);
+  assert.deepEqual(listWrittenTokens({ chips: [chip("accepted", 0.5)], ending: null }).length, 1);
 });
 
 test("bars stay inside their plot and apart from each other, the rest a little further off", () => {

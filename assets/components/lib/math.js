@@ -60,7 +60,7 @@ function typeset(tree) {
 }
 
 /** A formula that stands in a line of text; ``block``: one that stands alone. */
-export function formula(text, block = false) {
+export function makeFormula(text, block = false) {
   const node = m("math", typeset(readFormula(text)));
   if (block) node.setAttribute("display", "block");
   return node;
@@ -68,5 +68,5 @@ export function formula(text, block = false) {
 
 /** A sentence whose formulas stand between dollar signs, as nodes. */
 export function withFormulas(sentence) {
-  return sentence.split("$").map((part, i) => (i % 2 ? formula(part) : part));
+  return sentence.split("$").map((part, i) => (i % 2 ? makeFormula(part) : part));
 }

@@ -2,11 +2,11 @@
 
 import { h, show } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
-import { formula } from "../lib/math.js";
+import { makeFormula } from "../lib/math.js";
 import { number } from "../lib/numbers.js";
 
 /** The tokens that a round wrote with the target's probability of each, null where it was not recorded: {glyphs, p, is}. */
-export function writtenTokens({ chips, ending }) {
+export function listWrittenTokens({ chips, ending }) {
   const kept = chips.filter(({ fate }) => fate === "accepted").map(({ glyphs, p }) => ({ glyphs, p, is: "accepted" }));
   return ending ? [...kept, { glyphs: ending.glyphs, p: ending.p ?? null, is: ending.kind }] : kept;
 }
@@ -21,10 +21,10 @@ export function drawChain(chain, there, round, texts) {
   show(chain.node, there);
   if (!there || (chain.of === round && chain.texts === texts)) return;
   Object.assign(chain, { of: round, texts });
-  const tokens = writtenTokens(round), known = tokens.every(({ p }) => p !== null);
+  const tokens = listWrittenTokens(round), known = tokens.every(({ p }) => p !== null);
   chain.title.textContent = texts.title;
   chain.says.textContent = texts.says;
-  chain.rule.replaceChildren(formula(texts.rule, true));
+  chain.rule.replaceChildren(makeFormula(texts.rule, true));
   const sign = (text) => h("span", { class: "sign", "aria-hidden": "true" }, text);
   const parts = tokens.flatMap(({ glyphs, p, is }, i) => [
     ...(i ? [sign("×")] : []),

@@ -30,6 +30,6 @@ export const STEP_TIME = 1200; // ms that a step stays while playing, at speed 1
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
 /** The next speed up (+1) or down (-1). */
-export function nextSpeed(speed, by) {
+export function changeSpeed(speed, by) {
   return SPEEDS[Math.max(0, Math.min(SPEEDS.indexOf(speed) + by, SPEEDS.length - 1))];
 }

@@ -5,7 +5,7 @@ const GAP = 16;
 const SHARES = { mask: 0.52, uniform: 0.72, last: 0.56 }; // of the width that the bars take beside another panel
 
 /** The panel that stands beside the bars at a step: none while the draft writes, and none at the end of a round. */
-export function panelBeside(kind) {
+export function choosePanelBeside(kind) {
   if (kind === "pass") return "mask";
   if (kind === "look" || kind === "uniform") return "uniform";
   return ["residual", "draw", "bonus"].includes(kind) ? "last" : null;
@@ -13,7 +13,7 @@ export function panelBeside(kind) {
 
 /** The panels of a step side by side on a wide page; on a narrow one a single panel has the whole place. */
 export function planScene(width, height, kind) {
-  const beside = panelBeside(kind), whole = { x: 0, y: 0, w: width, h: height };
+  const beside = choosePanelBeside(kind), whole = { x: 0, y: 0, w: width, h: height };
   const plan = { narrow: width < NARROW, tight: width < 1000, width, height, beside, bars: whole, mask: whole, uniform: whole, last: whole };
   if (plan.narrow || beside === null) return plan;
   const left = Math.round((width - GAP) * SHARES[beside]);

@@ -9,7 +9,7 @@ import { uniformText } from "../lib/numbers.js";
 import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
 import { drawChain, makeChain } from "./chain.js";
-import { STEP_TIME, formatCursor, nextSpeed, findStep, moveCursor, clampCursor } from "./cursor.js";
+import { STEP_TIME, formatCursor, changeSpeed, findStep, moveCursor, clampCursor } from "./cursor.js";
 import { describeFrame, isAccepted, compareMoved } from "./decisions.js";
 import { drawMask, makeMask } from "./mask.js";
 import { NARROW, planScene } from "./layout.js";
@@ -214,7 +214,7 @@ class RoundView {
   }
 
   setSpeed(by) {
-    this.speed = nextSpeed(this.speed, by);
+    this.speed = changeSpeed(this.speed, by);
     if (this.playing) this.play(true);
   }
 

@@ -2,12 +2,12 @@
 
 import { move, place, s, say, show } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
-import { panelOf, placePanel } from "./panel.js";
+import { makePanel, placePanel } from "./panel.js";
 
 const LABEL = 104; // px beside the rows
 
 export function makeMask() {
-  const panel = panelOf("mask");
+  const panel = makePanel("mask");
   const cells = s("g", {});
   const foot = s("text", { class: "foot" });
   panel.node.append(cells, foot);
@@ -15,7 +15,7 @@ export function makeMask() {
 }
 
 /** Which cells are seen: row r is the place of draft token r (the last row the place after all), column 0 the text so far, column c draft token c - 1. */
-export function seenCells(drafted) {
+export function listSeenCells(drafted) {
   return Array.from({ length: drafted + 1 }, (_, row) => Array.from({ length: drafted + 1 }, (_, column) => column <= row));
 }
 
@@ -29,7 +29,7 @@ export function drawMask(mask, plan, chips, texts) {
   say(mask.sub, texts.sub);
   move(mask.foot, x + pad, y + high - (plan.narrow ? 8 : 14));
   say(mask.foot, plan.narrow ? "" : texts.foot);
-  const rows = seenCells(chips.length), left = x + pad + (named ? LABEL : 0), top = y + (plan.narrow ? 76 : 88), below = plan.narrow ? 12 : 42;
+  const rows = listSeenCells(chips.length), left = x + pad + (named ? LABEL : 0), top = y + (plan.narrow ? 76 : 88), below = plan.narrow ? 12 : 42;
   const step = Math.min(34, (y + high - below - top) / rows.length), wide = Math.min(named ? 92 : 40, (x + w - pad - left) / rows.length);
   const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 8))));
   const nodes = rows.flatMap((row, r) => row.map((seen, c) => {
