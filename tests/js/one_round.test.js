@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { shareRoom } from "../../assets/components/one_round/panel.js";
+import { arrangeNames, shareRoom } from "../../assets/components/one_round/panel.js";
 import { uniformBars } from "../../assets/components/one_round/bars.js";
 import { nudged } from "../../assets/components/one_round/uniform.js";
 import { listSeenCells } from "../../assets/components/one_round/mask.js";
@@ -90,6 +90,13 @@ test("a long name takes the room that a short neighbor leaves, and neighbors nev
   const wanted = [80, 10, 95, 60, 60, 12], middles = [0, 50, 100, 150, 200, 250], rooms = shareRoom(wanted, middles);
   for (let i = 0; i + 1 < rooms.length; i += 1) assert.ok((rooms[i] + rooms[i + 1]) / 2 < middles[i + 1] - middles[i], String(rooms));
   rooms.forEach((room, i) => assert.ok(room > 0 && room <= wanted[i]));
+});
+
+test("names that would meet in one row stand in two, whole", () => {
+  assert.deepEqual(arrangeNames([20, 60, 20], [0, 50, 100]).map(({ row }) => row), [0, 0, 0]);
+  const wanted = [70, 80, 75, 60], placed = arrangeNames(wanted, [0, 50, 100, 150]);
+  assert.deepEqual(placed.map(({ row }) => row), [0, 1, 0, 1]);
+  placed.forEach(({ room }, i) => assert.equal(room, wanted[i], "nothing is cut"));
 });
 
 test("the random number stands at its u, and a hand at that height gives the same u", () => {

@@ -112,6 +112,8 @@ test("bars reach from the base to below the numbers over them, and the axis stay
   const plot = planPlot(400, 232, 5, 0.5);
   assert.ok(Math.abs(plot.base - 0.5 * plot.unit - plot.head) < 1e-9);
   assert.ok(plot.middle(4) + plot.wide / 2 < 400);
+  const long = planPlot(400, 232, 5, 0.5, 7, ["·granddaughter", "·a"]);
+  assert.deepEqual([plot.rows, long.rows, long.base], [1, 2, plot.base - 14], "long names get a second row, so that none is cut");
   assert.deepEqual([[0.2, 0.25], [0.2, 0.26], [0.51, 0], [0.751, 0], [1, 0]].map(([p, q]) => chooseTop([p, q])), [0.25, 0.5, 0.75, 1, 1]);
 });
 

@@ -40,7 +40,7 @@ function makeSlot() {
 /** The highest bar fills the panel: one scale for a place of the text, whatever of it is shown. */
 export function drawBars(panel, plan, probs, bars, frame) {
   const low = plan.bars.w < 560 && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
-  const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 46 : 62);
+  const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
   show(panel.node, !frame.chain && (!plan.narrow || ["draft", "look", "lift"].includes(frame.kind) || (frame.kind === "pass" && !frame.mask)));
   placePanel(panel, plan.bars, plan.narrow);
   const start = plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : plan.bars.x + plan.bars.w - 288;

@@ -5,6 +5,7 @@ import { move, place, s, say } from "../lib/dom.js";
 
 export const SLOTS = 16; // a block's draft tokens, or a distribution's bars and the rest
 const APART = 5; // px between two names
+const ROW = 14; // px between two rows of them
 const widths = new Map(); // of names, in their font
 const pen = globalThis.document?.createElement("canvas").getContext("2d");
 
@@ -26,19 +27,28 @@ export function placeBar(node, x, width, from, to, plot, scale) {
   place(node, { x, width: Math.max(0, width), y: plot.base - to * scale, height: Math.max(0, (to - from) * scale) });
 }
 
-export function nameSlot(node, bar, where, base, strong, name) {
-  move(node, where.middle, base + 18);
+export function nameSlot(node, bar, where, base, strong, { name, row }) {
+  move(node, where.middle, base + 18 + ROW * row);
   node.classList.toggle("strong", Boolean(strong));
   node.classList.toggle("rest", bar.glyphs === null);
   say(node, name);
 }
 
-/** The names under these bars, each cut only where it would meet the next one. strong: whether a bar's name is bold. */
+/** The names under these bars with their rows: in two rows where they would meet in one, and cut only where they meet even so. strong: whether a bar's name is bold. */
 export function namesOf(bars, places, plan, strong) {
   const fonts = bars.map((bar) => `${bar.glyphs === null ? "italic " : ""}${strong(bar) ? 700 : 400} ${plan.font}`);
   const names = bars.map(({ glyphs }) => (glyphs === null ? "all others" : glyphLine(glyphs, Infinity)));
-  const rooms = shareRoom(names.map((name, i) => measureWidth(name, fonts[i])), places.map(({ middle }) => middle));
-  return names.map((name, i) => shorten(name, fonts[i], rooms[i]));
+  const placed = arrangeNames(names.map((name, i) => measureWidth(name, fonts[i])), places.map(({ middle }) => middle));
+  return names.map((name, i) => ({ name: shorten(name, fonts[i], placed[i].room), row: placed[i].row }));
+}
+
+/** For names of these widths around these middles (px, from left to right): the room of each, and its row. Every other one stands in row 1 where row 0 has no room for all. */
+export function arrangeNames(wanted, middles) {
+  const single = shareRoom(wanted, middles);
+  if (wanted.every((width, i) => width <= single[i])) return single.map((room) => ({ room, row: 0 }));
+  const rows = [0, 1].map((row) => wanted.map((_, i) => i).filter((i) => i % 2 === row));
+  const rooms = rows.map((row) => shareRoom(row.map((i) => wanted[i]), row.map((i) => middles[i])));
+  return wanted.map((_, i) => ({ room: rooms[i % 2][Math.floor(i / 2)], row: i % 2 }));
 }
 
 /** How wide each name can be beside its neighbors: a short one leaves its room to a long one. Widths and middles in px, from left to right. */

@@ -23,7 +23,7 @@ export function makeLast(view) {
 }
 
 export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
-  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : plan.tight ? 92 : 62); // in a tight panel the field of the draw has its place under the names, else beside the title
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 58 : plan.tight ? 92 : 62); // in a tight panel the field of the draw has its place under the names, else beside the title
   placePanel(panel, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
   show(panel.node, plan.beside === "last");

@@ -3,7 +3,7 @@
 import { h, move, place, s, say, show, setSize } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { number } from "../lib/numbers.js";
-import { drawAxis, fitNumber, makeAxis, makeCard, writeName, planPlot, placeRect, chooseTop, formatWord } from "./cards.js";
+import { drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, chooseTop, formatWord } from "./cards.js";
 import { describeToken } from "./words.js";
 
 export const MOST = 8;
@@ -40,7 +40,7 @@ function makePair() {
 
 export function drawBars(card, view, width, height) {
   const { slots, texts } = view;
-  const plot = planPlot(width, height, slots.length, Math.max(chooseTop(view.heights), view.held?.top ?? 0), view.letter);
+  const plot = planPlot(width, height, slots.length, Math.max(chooseTop(view.heights), view.held?.top ?? 0), view.letter, listNames(slots));
   card.plot = plot;
   setSize(card.svg, width, height);
   card.svg.setAttribute("aria-label", `${texts.bars}: ${slots.map((slot) => `${formatWord(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
@@ -64,7 +64,7 @@ function drawPair(pair, slot, row, i, plot, touched, told) {
   placeRect(pair.p.over, middle - half, half - 1, told ? row.accepted : slot.p, slot.p, plot);
   placeRect(pair.q.over, middle, half - 1, row.accepted, slot.q, plot);
   placeRect(pair.slab, middle - half, 2 * half - 1, 0, row.accepted, plot);
-  writeName(pair.name, slot, middle, plot);
+  writeName(pair.name, slot, i, plot);
   pair.name.classList.toggle("strong", touched !== null);
 }
 

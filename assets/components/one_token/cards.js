@@ -41,13 +41,14 @@ export function makeFold(name, title, ...inside) {
 }
 
 /** Bars stand on ``base``; a probability of ``top`` reaches up to ``head``. */
-export function planPlot(width, height, count, top, letter) {
+export function planPlot(width, height, count, top, letter, names = []) {
   const left = 30;
-  const base = height - 26;
   const head = 24;
   const step = (width - left - 6) / count;
+  const rows = names.some((name) => measureName(name, step) > step) ? 2 : 1; // of names: every other one stands lower where one would be cut
+  const base = height - 12 - 14 * rows;
   const wide = Math.min(step * 0.8, 92);
-  return { left, base, head, step, wide, width, top, letter, unit: (base - head) / top, middle: (i) => left + step * (i + 0.5) };
+  return { left, base, head, step, rows, wide, width, top, letter, unit: (base - head) / top, middle: (i) => left + step * (i + 0.5) };
 }
 
 /** A round number above all of these, so that the axis stays while a bar is dragged below it. */
@@ -82,9 +83,23 @@ export function drawAxis({ lines }, plot) {
   }
 }
 
-export function writeName(node, slot, x, plot) {
-  const size = plot.step < 48 ? 6.2 : 6.6;
-  say(node, glyphLine(slot.glyphs, Math.max(3, Math.floor((plot.step - 2) / size))));
+/** The name of bar ``i`` under it, in the plot's row for it. */
+export function writeName(node, slot, i, plot) {
+  const row = plot.rows > 1 ? i % 2 : 0, room = plot.rows * plot.step;
+  say(node, glyphLine(slot.glyphs, Math.max(3, Math.floor((room - 2) / letterOf(plot.step)))));
   node.classList.toggle("rest", slot.glyphs === null);
-  move(node, x, plot.base + 18);
+  move(node, plot.middle(i), plot.base + 18 + 14 * row);
+}
+
+function letterOf(step) {
+  return step < 48 ? 6.2 : 6.6;
+}
+
+function measureName(name, step) {
+  return letterOf(step) * [...name].length + 2;
+}
+
+/** The names of all bars, whole. */
+export function listNames(slots) {
+  return slots.map(({ glyphs }) => glyphLine(glyphs, Infinity));
 }

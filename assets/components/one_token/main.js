@@ -2,6 +2,7 @@
 
 import { makeMirror } from "../lib/address.js";
 import { h, say } from "../lib/dom.js";
+import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { GRID, computeAccount, roundToGrid, computeOutcomes, replaceEntry } from "../lib/arithmetic.js";
 import { drawBars, makeBars } from "./bars.js";
@@ -39,8 +40,35 @@ class TokenView {
     this.trio = h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.outCard.node);
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
+    const forth = () => this.walk(1), back = () => this.walk(-1);
+    this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, " ": forth, PageUp: back, ArrowLeft: back }, { ready: () => Boolean(this.room) });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
       this.notices, this.head.node, this.complete.node, this.trio, this.sentence, this.head.from, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
+  }
+
+  /** What a clicker walks through while the page is presented: the answers on the first distributions, then the other presets with the right one. */
+  scenes() {
+    const [first, ...others] = this.payload.presets.map(({ id }) => id);
+    return [...["", "p", "q", "residual"].map((end) => ({ preset: first, end })), ...others.map((preset) => ({ preset, end: "residual" }))];
+  }
+
+  walk(by) {
+    const scenes = this.scenes(), { preset, from, p } = this.state;
+    const at = from || p ? -1 : scenes.findIndex((one) => one.preset === preset && one.end === this.end);
+    const { preset: next, end } = scenes[Math.max(0, Math.min(at + by, scenes.length - 1))];
+    if (next !== preset || from || p) this.begin({ preset: next, from: null });
+    this.endWith(end);
+  }
+
+  /** What the presenter's second window says. */
+  notes() {
+    const scenes = this.scenes(), at = scenes.findIndex((one) => one.preset === this.state.preset && one.end === this.end);
+    return {
+      place: at < 0 || this.state.p || this.state.from ? "Your own bars" : `${at + 1} of ${scenes.length}`,
+      now: this.sentence.textContent,
+      ask: this.end ? this.preset().about : this.texts.complete,
+      next: scenes[at + 1] ? this.payload.presets.find(({ id }) => id === scenes[at + 1].preset).title : "",
+    };
   }
 
   /** The page gives data anew at each of its runs; bars that were dragged stay. */
@@ -206,6 +234,7 @@ class TokenView {
 
   close() {
     this.mirror.close();
+    this.forgetKeys();
     clearTimeout(this.later);
   }
 }

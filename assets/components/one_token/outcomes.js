@@ -6,7 +6,7 @@ import { makeHatches } from "../lib/hatches.js";
 import { number, settled } from "../lib/numbers.js";
 import { findMost } from "../lib/arithmetic.js";
 import { MOST } from "./bars.js";
-import { drawAxis, fitNumber, makeAxis, makeCard, writeName, planPlot, placeRect, formatWord } from "./cards.js";
+import { drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, formatWord } from "./cards.js";
 
 export function makeDraftToken(view) {
   const parts = {
@@ -85,7 +85,7 @@ export function makeOut(view) {
 
 export function drawOut(card, view, width, height, top) {
   const { slots, out, texts, end } = view;
-  const plot = planPlot(width, height, slots.length, top, view.letter);
+  const plot = planPlot(width, height, slots.length, top, view.letter, listNames(slots));
   const kind = end === "residual" ? "left" : end; // a token drawn again has the color of what it was drawn from
   setSize(card.svg, width, height);
   drawAxis(card.axis, plot);
@@ -120,5 +120,5 @@ function drawStack(stack, slot, row, i, plot, kind) {
   move(stack.value, plot.middle(i), plot.base - (slot.p - row.sum > room ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
   stack.value.classList.toggle("p", Math.abs(row.difference) < 1e-12);
   say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
-  writeName(stack.name, slot, plot.middle(i), plot);
+  writeName(stack.name, slot, i, plot);
 }

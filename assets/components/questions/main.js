@@ -30,7 +30,9 @@ class QuestionsView {
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
       h("header", {}, h("div", { class: "words" }, this.headline, this.lede)), this.notices, this.places, this.stack, this.heard,
       h("div", { class: "steps" }, this.next, this.onward, this.back, this.tally, this.anew));
-    this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
+    const forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
+    const forgetSpace = listenToKeys({ " ": () => this.goTo(this.at + 1) }, { ready: () => Boolean(this.room) }); // a clicker's
+    this.forgetKeys = () => { forgetKeys(); forgetSpace(); };
   }
 
   /** question: as the address has it, null for none; ending: of the addresses of other pages. */
