@@ -73,13 +73,18 @@ class Package:
         page = [PAGE] if self.pictures else []
         return (*self.data, *self.tables, CAPTIONS, *figures, *page, *self.others)
 
-    def build_file(self, name: str, paper: Callable[[Picture, str], Any] | None = None) -> bytes:
+    def build_file(
+        self,
+        name: str,
+        paper: Callable[[Picture, str], Any] | None = None,
+        on_progress: Callable[[float], None] = lambda share: None,
+    ) -> bytes:
         """The bytes of one file by its name; the zip is ``stem``.zip. Raises KeyError for any other name.
 
-        ``paper``: what draws a picture for print, as ``Picture.paper`` does.
+        ``paper``: what draws a picture for print, as ``Picture.paper`` does. ``on_progress``: called with the share of the zip that is made.
         """
         if name == f"{self.stem}.zip":
-            return self.build_files()[name]
+            return self.build_files(on_progress)[name]
         if name in self.data:
             return dump_json(self.data[name])
         if name in self.tables:
@@ -98,12 +103,15 @@ class Package:
         dpi = SCREEN / drawn.get_figwidth() if form == "slide" else matplotlib_adapter.DPI
         return matplotlib_adapter.save_figure(drawn, kind, dpi)
 
-    def build_files(self) -> dict[str, bytes]:
+    def build_files(self, on_progress: Callable[[float], None] = lambda share: None) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last. Without figures where ``can_draw`` is False."""
         pictures = self.pictures if can_draw() else {}
         once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in pictures.items()})
         paper = cache(Picture.draw_for_print)  # each form is drawn once, whatever the number of its files
-        found = {name: once.build_file(name, paper) for name in once.names}
+        found: dict[str, bytes] = {}
+        for name in once.names:
+            on_progress(len(found) / len(once.names))
+            found[name] = once.build_file(name, paper)
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = dump_json({"schema": SCHEMA, **self.facts, "files": hashes})
         return found | {f"{self.stem}.zip": zip_files(found, self.stem)}

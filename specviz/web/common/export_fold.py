@@ -19,6 +19,7 @@ from specviz.web.common import session
 from specviz.web.jobs.server_queue import get_server_queue
 
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
+BUILDING = "export-building"  # key of the session: page -> job of the file that is being made
 STILL_THERE = 10.0  # seconds between two signs to the queue that the file is waited for
 HOLDS = (
     "Figures as SVG, PNG, PDF, slides of 16:9 and an interactive page, data as CSV and JSON, captions for print, and a manifest: settings, seed, "
@@ -55,11 +56,16 @@ def show_export_fold(
 def show_export_files(page: str, offer: ExportOffer) -> None:
     """Draw the buttons of the zip and of single files."""
     visitor = session.get_visitor()
+    building: dict[str, Ticket] = st.session_state.setdefault(BUILDING, {})
 
     def file(name: str) -> Callable[[], bytes]:
         build = offer.build
         assert build is not None, "an offer without files has no name to choose"
-        return lambda: build_in_queue(lambda ticket: build().build_file(name), visitor, page)
+
+        def make(ticket: Ticket) -> bytes:
+            return build().build_file(name, on_progress=lambda share: ticket.tick(share, f"Making {name}"))
+
+        return lambda: build_in_queue(make, visitor, page, building)
 
     if offer.note:
         st.container(key="export-said").text(offer.note)
@@ -68,6 +74,7 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
         key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,
     )  # fmt: skip
     st.caption(HOLDS)
+    show_building(page)
     chosen = st.selectbox(
         "Or one file",
         offer.names,
@@ -83,9 +90,24 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
         )  # fmt: skip
 
 
-def build_in_queue(make: Callable[[Ticket], bytes], visitor: object, page: str) -> bytes:
-    """Return ``make(ticket)``, run in the queue as a visitor's job. Raises SpecvizError if it fails or is stopped."""
+@st.fragment(run_every=1.0)
+def show_building(page: str) -> None:
+    """Show how much of a file is made while its download waits for it; the fold is open meanwhile."""
+    ticket = st.session_state.get(BUILDING, {}).get(page)
+    if ticket is not None and ticket.is_open:
+        st.progress(ticket.share or 0.0, ticket.doing or "Waiting for a place")
+
+
+def build_in_queue(
+    make: Callable[[Ticket], bytes], visitor: object, page: str, building: dict[str, Ticket] | None = None
+) -> bytes:
+    """Return ``make(ticket)``, run in the queue as a visitor's job. Raises SpecvizError if it fails or is stopped.
+
+    ``building``: where the job stands under its page as long as it runs, for who shows its progress.
+    """
     ticket = get_server_queue().submit(make, visitor, page)
+    if building is not None:
+        building[page] = ticket
     while not ticket.ended.wait(STILL_THERE):
         ticket.keep_alive()
     if ticket.state != "done":

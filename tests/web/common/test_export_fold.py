@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from specviz.errors import SpecvizError
+from specviz.export.package import Package
 from specviz.jobs.queue import FairQueue
 from specviz.web.common import export_fold
 
@@ -37,3 +38,25 @@ def test_a_file_that_cannot_be_built_says_why(queue):
 
     with pytest.raises(SpecvizError, match=r"There is nothing to draw\."):
         export_fold.build_in_queue(fails, "visitor", "one_round")
+
+
+def test_the_share_of_a_zip_that_is_made_is_reported_and_its_job_can_be_found(queue):
+    shares: list[float] = []
+    package = Package("one", "One", {f"{name}.json": name for name in "abcd"}, {}, {}, (), {})
+    building: dict = {}
+
+    def make(ticket) -> bytes:
+        assert building["one_round"] is ticket
+        return package.file(
+            "one.zip", on_progress=lambda share: (ticket.tick(share, "Making one.zip"), shares.append(ticket.share))
+        )
+
+    began = threading.Event()
+    queue.submit(lambda ticket: began.wait(30), "another")  # so that the job is known before it begins
+    with ThreadPoolExecutor(1) as browser:
+        asked = browser.submit(export_fold.build_in_queue, make, "visitor", "one_round", building)
+        while "one_round" not in building:
+            pass
+        began.set()
+        assert asked.result(30)[:2] == b"PK"
+    assert shares == [0.0, 0.2, 0.4, 0.6, 0.8]
