@@ -28,7 +28,7 @@ export function drawChain(chain, there, round, texts) {
   const sign = (text) => h("span", { class: "sign", "aria-hidden": "true" }, text);
   const parts = tokens.flatMap(({ glyphs, p, is }, i) => [
     ...(i ? [sign("×")] : []),
-    h("span", { class: "factor", "data-is": is }, h("b", {}, p === null ? "p" : number(p)), h("span", { class: "chip", "data-is": is }, h("span", { class: "face" }, ...glyphSpans(glyphs)))),
+    h("span", { class: "factor", "data-is": is }, h("b", {}, p === null ? "p" : number(p)), h("span", { class: "face" }, ...glyphSpans(glyphs))),
   ]);
   const whole = known && tokens.length > 1 ? [sign("="), h("span", { class: "factor" }, h("b", {}, number(tokens.reduce((product, { p }) => product * p, 1))), h("span", { class: "caption" }, texts.whole))] : [];
   chain.factors.replaceChildren(...parts, ...whole);

@@ -14,7 +14,7 @@ from specviz import __version__
 from specviz.figures.components import read_styles
 from specviz.figures.pages_and_glossary import ALL, PAGES, find_next_page
 from specviz.figures.preview import FRONT, NAME, build_tab_title
-from specviz.records import ASSETS
+from specviz.records import ASSETS, load_toml
 from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
