@@ -6,13 +6,12 @@ import base64
 import hashlib
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import streamlit
-
+from specviz.figures.preview import FRONT
 from specviz.web.classroom import student_page
 from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.page_html import build_page_html
 
 POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is the operator's
     "default-src": "'none'",
@@ -55,7 +54,6 @@ class SecurityHeadersMiddleware:
 
 @lru_cache(maxsize=1)
 def hash_inline_scripts() -> tuple[str, ...]:
-    """Hashes of the scripts in Streamlit's own page; no other inline script runs."""
-    page = Path(streamlit.__file__).parent / "static" / "index.html"
-    scripts = re.findall(r"<script>(.*?)</script>", page.read_text(encoding="utf-8"), re.DOTALL)
+    """Hashes of the scripts in the pages' own HTML, the same in each; no other inline script runs."""
+    scripts = re.findall(r"<script>(.*?)</script>", build_page_html(FRONT), re.DOTALL)
     return tuple(f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts)

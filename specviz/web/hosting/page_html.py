@@ -1,4 +1,7 @@
-"""The HTML of each page, which is Streamlit's with a title, a description and a preview picture: browsers and link previews run no script first."""
+"""The HTML of each page, which is Streamlit's with a title, a description and a preview picture: browsers and link previews run no script first.
+
+It also says where the server is, which is above the page's own address.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from specviz.web.hosting.redirects import ROUND, is_round_link
 
 INDEX = Path(streamlit.__file__).parent / "static" / "index.html"
 TITLE = "<title>Streamlit</title>"
+# Streamlit's script would look for its server below the page's own address first, and log a 404 for each try.
+SERVER_SCRIPT = 'window.__streamlit = { BACKEND_BASE_URL: new URL("./", window.location.href).href };'
 PREVIEW = f"app/static/{PICTURE}"
 
 
@@ -48,4 +53,5 @@ def build_page_html(path: str) -> str:
     title = build_tab_title(path)
     index = INDEX.read_text(encoding="utf-8")
     assert index.count(TITLE) == 1, "Streamlit's page has another title"
-    return index.replace(TITLE, f"<title>{escape(title)}</title>\n    {build_preview_tags(title, describe_page(path), PREVIEW)}")
+    tags = build_preview_tags(title, describe_page(path), PREVIEW)
+    return index.replace(TITLE, f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    {tags}")

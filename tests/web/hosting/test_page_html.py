@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.preview import FRONT, build_tab_title
 from specviz.web.hosting.headers import hash_inline_scripts
-from specviz.web.hosting.page_html import PREVIEW, ROUND, build_page_html, build_page_routes
+from specviz.web.hosting.page_html import PREVIEW, ROUND, SERVER_SCRIPT, build_page_html, build_page_routes
 
 CLIENT = TestClient(Starlette(routes=build_page_routes()), base_url="https://a.example", follow_redirects=False)
 
@@ -39,7 +39,8 @@ def test_a_host_that_is_markup_stays_text():
 
 
 def test_the_scripts_are_those_that_the_policy_allows():
-    assert len(re.findall("<script>", build_page_html(FRONT))) == len(hash_inline_scripts())
+    scripts = [tuple(re.findall(r"<script>(.*?)</script>", build_page_html(path), re.DOTALL)) for path in (FRONT, *PAGES)]
+    assert len(set(scripts)) == 1 and SERVER_SCRIPT in scripts[0] and len(scripts[0]) == len(hash_inline_scripts())
 
 
 @pytest.mark.parametrize("query", ["at=1.11", "tour=1", "prompt=a%20b%0d%0aX&seed=7", "length=8", "prompt="])
