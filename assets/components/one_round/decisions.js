@@ -25,10 +25,10 @@ export function getChipState(chip, index, step, what) {
 
 /** Which parts of the distributions a step shows; ``drafted``: how many draft tokens the round has. */
 export function describeFrame(kind, ending, drafted = 1) {
-  if (kind === "tally") return { kind, chain: true, p: true };
   const settled = kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "uniform") : kind;
   return {
     kind: settled,
+    chain: settled === "tally",
     mask: settled === "pass" && drafted > 0,
     p: settled !== "draft",
     slab: settled === "look" || settled === "uniform",

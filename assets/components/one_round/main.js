@@ -69,6 +69,7 @@ class RoundView {
       Home: () => this.stepTo(this.at.round, 0),
       End: () => this.stepTo(this.at.round, Infinity),
       "+": () => this.setSpeed(1),
+      "=": () => this.setSpeed(1), // the same key without Shift
       "-": () => this.setSpeed(-1),
       a: asking,
       A: asking,
@@ -300,7 +301,7 @@ class RoundView {
     drawMask(this.mask, this.plan, this.round().chips, this.data.mask);
     drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
-    drawChain(this.chain, this.frame.chain === true, this.round(), this.data.chain);
+    drawChain(this.chain, this.frame.chain, this.round(), this.data.chain);
   }
 
   /** The step's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */

@@ -119,7 +119,7 @@ function drawLast(parts, view) {
   const replaced = now === "residual" ? (standIn ? what.node : chips.findIndex(({ fate }) => fate === "rejected")) : -1;
   for (const [i, { node }] of parts.list.entries()) {
     show(node, i !== replaced);
-    node.classList.toggle("dropped", replaced >= 0 && i > replaced && view.frame.chain === true);
+    node.classList.toggle("dropped", replaced >= 0 && i > replaced && view.frame.chain);
   }
   item.node.style.order = replaced >= 0 ? 2 * replaced + 1 : 2 * chips.length;
   setStanding(item, now, replaced >= 0 ? `◆ replaces ${chips[replaced].name}` : CAPTIONS[now] ?? "");
