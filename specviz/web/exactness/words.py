@@ -119,7 +119,7 @@ def describe_bars(result: ExactnessResult) -> str:
 def describe_latest_sample(result: ExactnessResult) -> str:
     """What stands over one text of each decoder."""
     assert result.texts is not None
-    return f"The latest sample of each (number {result.texts[0]:,}). One text cannot tell the two apart; many can."
+    return f"The latest samples that differ (number {result.texts[0]:,} of each). One text cannot tell the two decoders apart; many can."
 
 
 def describe_sampling_mode(result: ExactnessResult, question: ExactnessQuestion) -> str:
