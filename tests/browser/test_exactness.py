@@ -81,7 +81,7 @@ def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(sampled_pag
         r"moves \d+% of the probability to other texts would have been detected", sampled_page.verdicts["101 samples"]
     )
     assert sampled_page.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
-    expect(sampled_page.get_by_text("The latest sample of each", exact=False)).to_be_visible()
+    expect(sampled_page.get_by_text("The latest samples that differ", exact=False)).to_be_visible()
     assert sampled_page.mistakes == []
 
 
