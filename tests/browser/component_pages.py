@@ -98,7 +98,14 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
         ("bonus", story, (1, find_step(story, "bonus", 1))),
         ("odd", odd, (0, find_step(odd, "tally"))),
     ]
-    for name in ("same_distributions", "nothing_drafted", "sixteen", "without_distributions", "build_ended_trace", "edited"):
+    for name in (
+        "same_distributions",
+        "build_undrafted",
+        "build_longest_block",
+        "without_distributions",
+        "build_ended_trace",
+        "edited",
+    ):
         payload = build_round_payload(getattr(traces, name)())
         found.append((name, payload, (0, find_step(payload, "uniform" if name == "edited" else "tally"))))
     return found

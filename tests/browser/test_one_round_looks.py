@@ -44,7 +44,15 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
 
 @pytest.mark.parametrize(
     "maker",
-    ["same_distributions", "nothing_drafted", "sixteen", "without_distributions", "build_ended_trace", "unusual", "edited"],
+    [
+        "same_distributions",
+        "build_undrafted",
+        "build_longest_block",
+        "without_distributions",
+        "build_ended_trace",
+        "build_unusual_text",
+        "edited",
+    ],
 )
 def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker):
     payload = build_round_payload(getattr(traces, maker)())
@@ -59,7 +67,7 @@ def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open
         assert "NaN" not in numbers and "undefined" not in numbers
 
 
-@pytest.mark.parametrize("maker", ["sixteen", "unusual"])
+@pytest.mark.parametrize("maker", ["build_longest_block", "build_unusual_text"])
 def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage, maker):
     payload = build_round_payload(getattr(traces, maker)())
     page = open_stage(payload)

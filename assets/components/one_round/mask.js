@@ -5,6 +5,7 @@ import { glyphLine } from "../lib/glyphs.js";
 import { makePanel, placePanel } from "./panel.js";
 
 const LABEL = 104; // px beside the rows
+const FOOT = 590; // px that both sentences under it take
 
 export function makeMask() {
   const panel = makePanel("mask");
@@ -28,7 +29,7 @@ export function drawMask(mask, plan, chips, texts) {
   say(mask.title, texts.title);
   say(mask.sub, texts.sub);
   move(mask.foot, x + pad, y + high - (plan.narrow ? 8 : 14));
-  say(mask.foot, plan.narrow ? "" : texts.foot);
+  say(mask.foot, plan.narrow ? "" : w < FOOT ? texts.foot[0] : texts.foot.join(" "));
   const rows = listSeenCells(chips.length), left = x + pad + (named ? LABEL : 0), top = y + (plan.narrow ? 76 : 88), below = plan.narrow ? 12 : 42;
   const step = Math.min(34, (y + high - below - top) / rows.length), wide = Math.min(named ? 92 : 40, (x + w - pad - left) / rows.length);
   const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 8))));

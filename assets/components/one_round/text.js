@@ -64,7 +64,8 @@ export function fillText(parts, round, view) {
   parts.all = [...parts.list, parts.last];
   const pass = h("span", { class: "onePass" }, "1 target pass"); // stands under the line of the pass without a place of its own, so that nothing moves for it
   parts.chips.classList.toggle("many", round.chips.length > MANY);
-  parts.chips.scrollLeft = 0;
+  parts.chips.scrollLeft = parts.tallest = 0;
+  parts.chips.style.minHeight = "";
   parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node), pass);
   parts.chips.classList.toggle("braced", parts.braces.length > 0);
   parts.sofar = (view.payload.prompt + round.text).replace(/\r\n?/g, "\n");
@@ -138,7 +139,11 @@ export function scrollChips(parts, view) {
   const { chips } = parts;
   const strip = parts.list.length > MANY;
   chips.classList.toggle("strip", strip);
-  if (!strip) return chips.classList.remove("before", "after");
+  if (!strip) {
+    parts.tallest = view.narrow ? Math.max(parts.tallest, chips.offsetHeight) : 0; // rows of a phone stay when a chip goes
+    chips.style.minHeight = parts.tallest ? `${parts.tallest}px` : "";
+    return chips.classList.remove("before", "after");
+  }
   const about = parts.all[parts.shown ?? 0]?.node;
   if (about) {
     const fits = about.offsetLeft + about.offsetWidth < chips.clientWidth - EDGE;

@@ -92,7 +92,7 @@ export function drawTransport(bar, view) {
   spaceLabels(bar, at.step, view.track);
   const over = lastRound && !payload.more;
   bar.forward.disabled = end && (over || (lastRound && Boolean(data.busy)));
-  say(bar.forward, !end ? "Step →" : !over ? "Next round →" : data.alone ? "The recording ends here" : "The text is complete");
+  say(bar.forward, !end ? "Step →" : !over ? "Next round →" : data.alone ? "End of recording" : "End of text");
   bar.back.disabled = at.step === 0 && at.round === 0;
   say(bar.play, view.playing ? "❚❚ Pause" : "▶ Play");
   bar.play.setAttribute("aria-pressed", String(Boolean(view.playing)));

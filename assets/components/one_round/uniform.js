@@ -22,7 +22,7 @@ export function makeUniform(view) {
     shows: s("text", { class: "shows" }),
   };
   const grip = s("g", { class: "grip", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" },
-    s("rect", { x: -34, y: -22, width: 68, height: 44, class: "reach" }), s("rect", { x: -20, y: -4.5, width: 40, height: 9, rx: 4.5, class: "face" }));
+    s("rect", { x: -34, y: -22, width: 68, height: 44, class: "reach" }), s("rect", { x: -20, y: -4.5, width: 40, height: 9, rx: 4.5, class: "pill" }));
   panel.node.append(...Object.values(parts), grip);
   const uniform = { ...panel, ...parts, grip, ...makeUniformForm(view) };
   listenToUniform(uniform, view);

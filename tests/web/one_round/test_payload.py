@@ -15,13 +15,13 @@ from specviz.web.one_round.payload import build_round_payload, read_cursor, writ
 from tests import traces
 
 MAKERS = (
-    "story",
+    "build_story",
     "same_distributions",
-    "nothing_drafted",
-    "sixteen",
+    "build_undrafted",
+    "build_longest_block",
     "without_distributions",
     "build_ended_trace",
-    "unusual",
+    "build_unusual_text",
     "edited",
 )
 
