@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
@@ -347,7 +348,8 @@ class Click:
     def _press(self, runner, message):
         if self.when and self.when(self, message):
             self.when = None
-            runner._requests.request_rerun(RerunData(widget_states=self.states, query_string=""))
+            page = get_script_run_ctx().page_script_hash  # as a browser names the page that it shows
+            runner._requests.request_rerun(RerunData(widget_states=self.states, query_string="", page_script_hash=page))
 
 
 def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypatch):
