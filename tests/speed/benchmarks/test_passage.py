@@ -214,6 +214,8 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
     assert fast["said"] == "One run. One text at temperature 1, 3 draft tokens per round, 1 of 2 cores."
     slow = words.explain_speed(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
     assert slow["value"] == "0.67" and slow["said"].startswith("Drafting does not pay here.")
+    writing = words.explain_speed(replace(found, read=None, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
+    assert (writing["value"], writing["said"]) == ("…", "Known when both texts are written."), "no verdict after some tokens"
 
 
 def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
