@@ -332,7 +332,7 @@ def test_print_needs_no_pyplot_and_no_browser():
     code = (
         "import sys; from specviz.export.package import Package, Picture; from specviz.figures.token_bars import BarPanel, plot_panels; "
         "one = Picture(lambda: plot_panels((BarPanel('a', ('b',), {'p': (1.0,)}),))); print('matplotlib' in sys.modules); "
-        "Package('a', 'a', {}, {}, {'b': one}, (), {}).file('b.svg'); print('matplotlib.pyplot' in sys.modules, 'kaleido' in sys.modules)"
+        "Package('a', 'a', {}, {}, {'b': one}, (), {}).build_file('b.svg'); print('matplotlib.pyplot' in sys.modules, 'kaleido' in sys.modules)"
     )
     done = run_fresh(code)
     assert done.stdout.split() == ["False", "False", "False"], done.stderr

@@ -47,7 +47,7 @@ def test_the_share_of_a_zip_that_is_made_is_reported_and_its_job_can_be_found(qu
 
     def make(ticket) -> bytes:
         assert building["one_round"] is ticket
-        return package.file(
+        return package.build_file(
             "one.zip", on_progress=lambda share: (ticket.tick(share, "Making one.zip"), shares.append(ticket.share))
         )
 
