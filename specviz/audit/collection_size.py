@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from specviz.settings import check_declared, declare_count, declare_number
 
 SEED_REGION = 2**29  # seeds of one file: the arms of a comparison, and the probes, have regions of their own, all below 2^31
-PROBE_REGION = 2  # the region of the probes
+PROBE_REGION, CONFIRMATION_REGION = 2, 3  # the regions of the probes, and of a reproduction that is run
 MOST_SAMPLES = 1_000_000  # of a server
 
 

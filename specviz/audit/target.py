@@ -231,11 +231,16 @@ class AuditTarget:
         return collect_samples([self.build_job(folder)], on_progress)[0]
 
 
-def add_server_records(report: Mapping[str, Any], records: Sequence[CollectionRecord]) -> dict[str, Any]:
-    """The sealed report with the records of the servers, and what their rounds leave untested, in its field ``audit``."""
+def add_server_records(
+    report: Mapping[str, Any], records: Sequence[CollectionRecord], runs: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The sealed report with what is known of the servers in its field ``audit``.
+
+    That is their records, what their rounds leave untested, and what the reproduction showed when it was run (``runs``).
+    """
     servers = [to_json_fields(record) for record in records]
     window = describe_window(report["settings"]["max_new_tokens"], [record.counts.draft_length for record in records])
-    return seal(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers, "window": window}})
+    return seal(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers, "window": window, "confirmation": runs}})
 
 
 def describe_window(length: int, draft_lengths: Sequence[float | None]) -> str:

@@ -281,6 +281,7 @@ def format_verdict(report: Mapping[str, Any]) -> str:
             names = (f"first, of {again['n']:,}", f"second, of {again['m']:,}")
             lines += [f"  {'token':<20} {names[0]:>18} {names[1]:>18}"]
             lines += [f"  {one['text']!r:<20} {one['first']:>18,} {one['second']:>18,}" for one in again["counts"]] + [""]
+        lines += [audit["confirmation"]["sentence"], ""] if audit.get("confirmation") else []
         lines += [again["script"].rstrip()]
     lines.append("")
     lines += [

@@ -77,8 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from specviz.audit import verdict
-    from specviz.audit.target import add_server_records, choose_sample_count
-    from specviz.evidence.sample_files import read_samples
+    from specviz.audit.target import choose_sample_count
     from specviz.export.folder import check_writable
     from specviz.export.report import write_certificate
 
@@ -95,9 +94,30 @@ def run(options: argparse.Namespace) -> int:
             print("\n".join(target.preparation.summary for target in targets))
             return 0
         records = _collect_samples(targets, folder)
+        report = _build_report(targets, records, options, settings, folder, pair)
     finally:
         for target in targets:
             target.endpoint.close()
+    if sentence := write_certificate(folder / "certificate", report):
+        log_line(sentence)
+    print_record(report, options, verdict.format_verdict)
+    log_line(f"samples, who answered, and the certificate: {folder}")
+    return EXIT_CODES[report["verdict"]]
+
+
+def _build_report(
+    targets: list[AuditTarget],
+    records: list[CollectionRecord],
+    options: argparse.Namespace,
+    settings: Settings,
+    folder: Path,
+    pair: LoadedPair | None,
+) -> dict[str, Any]:
+    """The sealed report; the reproduction of a server that was rejected against weights is run."""
+    from specviz.audit import verdict
+    from specviz.audit.target import add_server_records
+    from specviz.evidence.sample_files import read_samples
+
     files = [read_samples(folder / target.file) for target in targets]
     report = verdict.build_verdict(
         files[0],
@@ -111,12 +131,17 @@ def run(options: argparse.Namespace) -> int:
         on_progress=Progress("testing"),
         requests=[target.request for target in targets],
     )
-    report = add_server_records(report, records)
-    if sentence := write_certificate(folder / "certificate", report):
-        log_line(sentence)
-    print_record(report, options, verdict.format_verdict)
-    log_line(f"samples, who answered, and the certificate: {folder}")
-    return EXIT_CODES[report["verdict"]]
+    runs = None
+    if pair is not None and (again := report["audit"]["reproduction"]):
+        from specviz.audit.confirmation import confirm_reproduction, confirmation_to_record
+
+        try:
+            runs = confirmation_to_record(
+                confirm_reproduction(targets[0], again, settings.seed, Progress("again")), again["exact"]
+            )
+        except EndpointError as error:
+            log_line(f"{error} The reproduction was not run.")
+    return add_server_records(report, records, runs)
 
 
 def read_audit_settings(options: argparse.Namespace) -> Settings:

@@ -120,7 +120,10 @@ def test_fields_that_change_nothing_may_stay():
 def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
     with run_server(drafts=True, **answer_from_pair(pair, bend_probs)) as server:
         code = main(["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--out", str(tmp_path / "a")])
-    assert code == 1 and "Rejected" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert code == 1 and "Rejected" in out
+    assert "Run again, where the model says" in out and "One request at a time: " in out and "8 at a time: " in out
+    assert "It shows again." in out
 
 
 @pytest.mark.usefixtures("no_pictures")

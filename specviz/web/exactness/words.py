@@ -186,7 +186,10 @@ def list_audit_sentences(report: Mapping[str, Any]) -> list[str]:
     from specviz.audit.verdict import list_server_remarks
 
     servers = list_server_remarks(audit)
-    said = [(audit.get(part) or {}).get("sentence") for part in ("speculation", "precision", "diagnosis", "reproduction")]
+    said = [
+        (audit.get(part) or {}).get("sentence")
+        for part in ("speculation", "precision", "diagnosis", "reproduction", "confirmation")
+    ]
     return [line for line in (said[0], audit.get("window"), *servers, said[1], audit.get("where"), *said[2:]) if line]
 
 
