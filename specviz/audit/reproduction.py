@@ -10,6 +10,7 @@ from specviz.audit.first_difference import FirstDifference, FrequencyShift
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.records import load_toml, record_key
+from specviz.settings import CUT_FIELDS, Settings
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import count_equality_draws_needed, count_rate_draws_needed, count_two_rates_draws_needed
 
@@ -174,6 +175,27 @@ def plan_reproduction(
         for one in (*difference.gains, *difference.loses)
     )
     return replace(found, counts=tuple(counts), first_samples=difference.samples, second_samples=difference.second_samples)
+
+
+def write_model_script(made: Reproduction, settings: Settings, target: str) -> str:
+    """A program that computes the one exact probability with transformers alone.
+
+    Empty where tokens are cut (top-k, top-p, min-p), at temperature 0, and for whole texts.
+
+    Args:
+        made: Against weights.
+        settings: Of the audit.
+        target: Folder or hub name of the model.
+    """
+    if (
+        made.is_whole_text
+        or settings.temperature == 0.0
+        or any(getattr(settings, name) is not None for name in CUT_FIELDS)
+        or settings.warpers
+    ):
+        return ""
+    ids = [*made.prompt_ids, *made.prefix_ids]
+    return SCRIPTS["model"].format(target=target, ids=ids, temperature=settings.temperature, token=made.token)
 
 
 def count_samples_to_reach(reaching: int, share: float) -> int:

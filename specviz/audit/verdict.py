@@ -18,7 +18,7 @@ import torch
 
 from specviz.audit.diagnosis import Diagnosis, diagnose, format_power_of_ten
 from specviz.audit.first_difference import find_first_difference_of_two, find_text_difference
-from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction
+from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, write_model_script
 from specviz.audit.text_samples import run_text_tests
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import read_test_report, recompute_masses
@@ -35,6 +35,7 @@ from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
 from specviz.settings import Settings
+from specviz.speed.records.server_commands import locate_models
 from specviz.statistics.finding import format_count, format_p_value
 
 BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
@@ -112,7 +113,8 @@ def build_verdict(
         if difference and len(requests) >= len(sizes):
             ids = () if pair is None else pair.encode(file.prompt)
             made = plan_reproduction(difference, file.prompt, ids, sizes, requests)
-            reproduction = to_json_fields(made) | {"sentence": made.sentence}
+            script = "" if pair is None else write_model_script(made, settings, locate_models(pair.name).target)
+            reproduction = to_json_fields(made) | {"sentence": made.sentence, "model_script": script}
     audit = {
         "command": shlex.join(map(str, command)),
         "speculation": describe_speculation(drafted),
@@ -283,6 +285,8 @@ def format_verdict(report: Mapping[str, Any]) -> str:
             lines += [f"  {one['text']!r:<20} {one['first']:>18,} {one['second']:>18,}" for one in again["counts"]] + [""]
         lines += [audit["confirmation"]["sentence"], ""] if audit.get("confirmation") else []
         lines += [again["script"].rstrip()]
+        if model_script := again.get("model_script"):
+            lines += ["", "The exact probability by itself, with transformers:", "", model_script.strip()]
     lines.append("")
     lines += [
         f"  {test['name']:<45} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}"

@@ -26,12 +26,15 @@ from specviz.audit.reproduction import (
     count_needed,
     count_needed_of_each,
     plan_reproduction,
+    write_model_script,
 )
 from specviz.audit.sampling_request import SamplingRequest
 from specviz.audit.verdict import PrecisionDistance
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
+from specviz.settings import Settings
+from tests.audit.of_pair import compute_next_probs
 from tests.audit.served import PROMPT, build_sample_file, build_settings, draw_buggy_samples
 from tests.audit.server import run_server
 
@@ -305,6 +308,21 @@ def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_s
     assert 0 < hits <= share < 40
     assert done.stdout.strip() == f"{hits} of {share}: {hits / share:.3f}, the model's own distribution says 0.600"
     assert done.returncode == int(stats.norm.sf((abs(hits - 0.6 * share) - 0.5) / (0.24 * share) ** 0.5) * 2 < 0.001)
+
+
+def test_the_script_of_the_model_computes_the_exact_probability(pair, pair_folders, capsys):
+    """Run as it stands, against the tiny target, whose probabilities are known."""
+    prompt, settings = tuple(pair.encode(PROMPT)), Settings(pair=pair.name, prompt=PROMPT, temperature=0.7)
+    made = plan_reproduction(PARTING, PROMPT, prompt, [1000], [REQUEST])
+    cooled = compute_next_probs(pair.target, (*prompt, *made.prefix_ids)) ** (1 / 0.7)
+    made = replace(made, token=int(cooled.argmax()))
+    exec(write_model_script(made, settings, str(pair_folders[0])), {})
+    assert capsys.readouterr().out.strip().endswith(f"says {cooled.max() / cooled.sum():.4f}")
+    assert (
+        write_model_script(made, replace(settings, top_k=5), "T")
+        == write_model_script(made, replace(settings, temperature=0.0), "T")
+        == ""
+    )
 
 
 # The reproduction of two servers ------------------------------------------------------------------------------------------------

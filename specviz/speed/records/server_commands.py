@@ -50,7 +50,7 @@ def build_server_commands(settings: Settings, gamma: int, has_other_tokenizer: b
     """
     if gamma < 1 or settings.proposer not in SERVED_PROPOSERS or settings.rule != SERVED_RULE:
         return ()
-    places = _locate_models(settings.pair)
+    places = locate_models(settings.pair)
     (target, revision), (draft, draft_revision) = (_locate_model(place) for place in (places.target, places.draft))
     vllm = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
     vllm |= {"revision": draft_revision} if draft_revision else {}
@@ -77,7 +77,7 @@ def build_server_commands(settings: Settings, gamma: int, has_other_tokenizer: b
     )
 
 
-def _locate_models(pair: str) -> PairPlaces:
+def locate_models(pair: str) -> PairPlaces:
     """Folders below the project's own for a pair of the catalog; names to be replaced for models that were handed over in Python."""
     if (entry := PAIRS.get(pair)) is None:
         return parse_pair_name(pair) or PairPlaces("TARGET", "DRAFT")

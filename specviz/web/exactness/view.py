@@ -298,6 +298,8 @@ def show_report(state: ExactnessState, kind: str) -> None:
     if again := (report.get("audit") or {}).get("reproduction"):
         with st.expander("Show it again without this project"):
             st.code(again["script"], language="python", wrap_lines=True)
+            if model_script := again.get("model_script"):
+                st.code(model_script, language="python", wrap_lines=True)
     with st.expander("Every test"):
         elements.show_dataframe(words.build_report_tests_table(report))
     with st.expander("The same test on the command line"):
