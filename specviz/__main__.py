@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import logging
+import os
 import sys
 import traceback
 from difflib import get_close_matches
 
-from specviz import __version__
-from specviz.cli.common.parser import COMMANDS, CommandParser, UsageError
-from specviz.cli.common.progress import set_quiet
-from specviz.errors import SpecvizError, is_out_of_memory
-from specviz.process import bound_spin
+try:
+    from specviz import __version__
+    from specviz.cli.common.parser import COMMANDS, CommandParser, UsageError
+    from specviz.cli.common.progress import set_quiet
+    from specviz.errors import SpecvizError, is_out_of_memory
+    from specviz.process import bound_spin
+except KeyboardInterrupt:  # libraries are still being imported
+    print("\ninterrupted", file=sys.stderr)
+    sys.exit(130)
 
 DISK_ERRORS = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
@@ -35,6 +41,7 @@ examples:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
+    prepare_streams()
     bound_spin()
     words = sys.argv[1:] if arguments is None else arguments
     name = ""
@@ -69,6 +76,16 @@ def main(arguments: list[str] | None = None) -> int:
             return _print_refusal(name, sentence)
         traceback.print_exc()
         return 70
+
+
+def prepare_streams() -> None:
+    """Let any text be printed: an encoding without a character gets its escape, and a stream that is closed takes nothing."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  open as long as the process
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def build_parser(name: str) -> CommandParser:

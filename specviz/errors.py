@@ -3,6 +3,8 @@
 The command line prints a ``SpecvizError`` and exits with 2; a page shows it as text. ``CancelledError`` ends cancelled work.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 MEMORY_MESSAGES = (
@@ -12,7 +14,14 @@ MEMORY_MESSAGES = (
     "can't start new thread",
     "MemoryError",  # in the traceback of another process
 )  # of torch and Python
+CLOSE = 0.5  # similarity from which a name is suggested
 MAX_SHOWN = 200  # characters of a value that a message repeats: it may come from any link or file
+
+
+def suggest(value: object, names: Iterable[str]) -> str:
+    """`` (did you mean NAME?)`` for the name nearest to a value; empty where none is near."""
+    near = get_close_matches(str(value)[:MAX_SHOWN], list(names), n=1, cutoff=CLOSE)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

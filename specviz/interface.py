@@ -28,7 +28,7 @@ from specviz.export.report import write_certificate
 from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import LoadedPair, build_pair, load_pair
-from specviz.models.pairs.names import PairPlaces, describe_draftable
+from specviz.models.pairs.names import PairPlaces, check_place, describe_draftable
 from specviz.models.pairs.shared_weights import share_weights
 from specviz.options import Options
 from specviz.progress import ProgressCallback, ignore_progress
@@ -64,6 +64,11 @@ class Decoding:
     def tokens(self) -> tuple[int, ...]:
         """Ids of the continuation."""
         return self.trace.output_ids
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the text ends: ``stop`` (a token that ends a text), ``length`` (``max_new_tokens``) or ``context`` (the target's is full)."""
+        return self.trace.finish_reason
 
     @property
     def tokens_per_pass(self) -> float:
@@ -206,6 +211,8 @@ class Pair:
                 raise SettingsError("draft_bits", draft_bits, "left out for a pair of the catalog, which brings its own")
             name = str(target)
         else:
+            for role, place in (("target", target), ("draft", draft)):
+                check_place(role, str(place))
             name = PairPlaces(str(target), str(draft), draft_bits == 8).name
         return cls(load_pair(name, device, dtype), Settings(pair=name, device=device, dtype=dtype))
 

@@ -105,7 +105,7 @@ def read_text(path: Path, what: str) -> str:
     try:
         if path.stat().st_size > LARGEST:
             raise TraceError(f"'{path}' is too large: {LARGEST >> 20} MB are read at most.")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TraceError(f"'{path}' could not be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:

@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import TypeVar
 
-from specviz.errors import MAX_SHOWN, PluginError, SettingsError
+from specviz.errors import MAX_SHOWN, PluginError, SettingsError, suggest
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,7 +71,9 @@ class Registry(MutableMapping[str, T]):
         try:
             return self[name]
         except KeyError:
-            raise SettingsError(self.kind, name, f"one of {', '.join(self.list_names())}") from None
+            raise SettingsError(
+                self.kind, name, f"one of {', '.join(self.list_names())}{suggest(name, self.list_names())}"
+            ) from None
 
     def load_all(self) -> dict[str, T]:
         """Every entry by name. One that cannot be loaded is left out, with one line in the log."""

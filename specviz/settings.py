@@ -14,10 +14,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from typing import Any, Literal, TypeGuard, TypeVar
 
-from specviz.errors import Described, SettingsError, TooLongError
+from specviz.errors import Described, SettingsError, TooLongError, suggest
 from specviz.randomness import Purpose
 from specviz.records import load_toml
 
@@ -115,8 +114,7 @@ class Setting:
         if fits and self.kind is not str:
             fits = self.low <= value <= self.high and not (self.above and value == self.low)  # type: ignore[operator]
         if not fits or (self.choices and value not in self.choices):
-            near = get_close_matches(str(value), self.choices, n=1)
-            raise SettingsError(self.label, value, f"{self.allowed}{f' (did you mean {near[0]}?)' if near else ''}")
+            raise SettingsError(self.label, value, self.allowed + suggest(value, self.choices))
 
 
 # Fields of other records that a command and a method of ``Pair`` share, such as the number of samples. Each is declared where it stands.

@@ -15,6 +15,7 @@ from specviz.records import Schema, build, build_fields, record_key, to_json_val
 
 SCHEMA = Schema("trace", 2, "The trace")
 ENDINGS = ("residual", "bonus", "eos", "length")
+FINISH_REASONS = ("stop", "length", "context", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ class Trace:
         pieces: The bytes of every token that the trace mentions, as hex, by id.
         models: The models of the run: names, device, dtype, parameter counts.
         encoder_ids: For encoder-decoder models the prompt that the encoders read; prompt_ids is then the decoder's start token.
+        finish_reason: Why the text ends, in the words of servers: ``stop`` (a token that ends a text), ``length`` (as many tokens
+            as were asked for), ``context`` (the target's context is full); empty while it does not, and in older records.
     """
 
     settings: dict[str, Any]
@@ -139,6 +142,11 @@ class Trace:
     pieces: dict[int, str] = field(default_factory=dict)
     models: dict[str, Any] = field(default_factory=dict, compare=False)
     encoder_ids: tuple[int, ...] = ()
+    finish_reason: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if self.finish_reason not in FINISH_REASONS:
+            raise ValueError(f"the finish reason {self.finish_reason!r} is not known; known are stop, length and context")
 
     @property
     def output_ids(self) -> tuple[int, ...]:
@@ -168,7 +176,8 @@ class Trace:
             "models": self.models,
             "timing": [round_.timing for round_ in self.rounds],
         }
-        return record | ({"encoder_ids": self.encoder_ids} if self.encoder_ids else {})
+        more = {"encoder_ids": self.encoder_ids, "finish_reason": self.finish_reason}
+        return record | {name: value for name, value in more.items() if value}
 
     def to_json(self, indent: int | None = None) -> str:
         return SCHEMA.format_record(self.to_record(), indent)
@@ -189,13 +198,14 @@ class Trace:
         timing = record.pop("timing", None) or [{}] * len(record["rounds"])
         parts = [{"timing": times, "full": None} for times in timing]
         rounds = [row | part for row, part in zip(record["rounds"], parts, strict=True)]
-        made = build_fields(cls, {"encoder_ids": []} | record | {"rounds": rounds}, "it")
+        made = build_fields(cls, {"encoder_ids": [], "finish_reason": ""} | record | {"rounds": rounds}, "it")
         if made.output_ids != committed:
             raise ValueError("output_ids are not what its rounds commit")
         return made
 
     def compute_digest(self) -> str:
-        """SHA-256 over what equality compares: without timing and models."""
+        """SHA-256 over what equality compares: without timing, models and finish reason."""
         record = self.to_record() | {"settings": to_json_value(self.settings), "pieces": to_json_value(self.pieces)}
-        del record["timing"], record["models"]
+        for name in ("timing", "models", "finish_reason"):
+            record.pop(name, None)
         return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

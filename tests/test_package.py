@@ -41,8 +41,8 @@ def test_the_core_needs_six_libraries():
 
 
 def test_the_extra_all_holds_the_extras_of_users():
-    assert EXTRAS["all"] == ["specviz[app,audit,cluster]"]
-    assert set(EXTRAS) == {"app", "audit", "cluster", "all", "test", "docs", "dev", "release"}
+    assert EXTRAS["all"] == ["specviz[app,audit,cluster,gguf]"]
+    assert set(EXTRAS) == {"app", "audit", "cluster", "gguf", "all", "test", "docs", "dev", "release"}
 
 
 def test_every_dependency_has_a_tested_version():

@@ -147,6 +147,30 @@ def format_sources() -> str:
     return "\n".join(lines) + "\n"
 
 
+def format_model_kinds() -> str:
+    """Format every kind of model or file with what becomes of it."""
+    lines = ["| what you have | outcome | what happens |", "|---|---|---|"]
+    for one in tomllib.loads((ROOT / "assets" / "model_kinds.toml").read_text(encoding="utf-8"))["kind"]:
+        lines.append(f"| {one['title']} | {one['outcome']} | {one['note']} |")
+    return "\n".join(lines) + "\n"
+
+
+def format_generation_fields() -> str:
+    """Format the fields of a generation_config by their effect here."""
+    fields = tomllib.loads((ROOT / "assets" / "generation_config.toml").read_text(encoding="utf-8"))
+    meanings = {
+        "applied": "applied to the target's distribution, and to the draft's",
+        "option": "decided by the options of a run; named where the model suggests another value",
+        "sampling": "not applied; named in runs that sample",
+        "named": "not applied; named",
+    }
+    lines = ["| fields | here |", "|---|---|"]
+    for effect, meaning in meanings.items():
+        names = ", ".join(f"`{name}`" for name, one in fields.items() if one["effect"] == effect)
+        lines.append(f"| {names} | {meaning} |")
+    return "\n".join([*lines, "| all others | no effect on the distribution |"]) + "\n"
+
+
 def format_block(name: str) -> str:
     """Format the generated text of that name. Raises KeyError for an unknown name."""
     if name.replace("-", " ") in COMMANDS:
@@ -160,6 +184,8 @@ def format_block(name: str) -> str:
         "hosting-options": format_hosting_options,
         "audits": format_audits,
         "sources": format_sources,
+        "model-kinds": format_model_kinds,
+        "generation-fields": format_generation_fields,
     }[name]()
 
 

@@ -85,6 +85,7 @@ def build_verdict(
     settings = replace(settings, prompt=file.prompt, seed=seed)
     texts = precision = diagnosis = reproduction = where = difference = None
     sizes: Sequence[int] = ()
+    pair = pair and pair.without_rules()
     if pair is not None:
         plan = partial(TestPlan.for_distance, tv=tv)
         if file.tokens:

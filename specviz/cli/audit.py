@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     options.samples = options.samples or choose_sample_count(options.min_tv, options.max_new_tokens, two_files)
     folder = options.out or Path(name_folder("audit", options.url))
     check_writable(folder / "certificate" if folder.is_dir() else folder)
-    pair = load_models(settings) if has_local_reference(options) else None
+    pair = load_models(settings, rules=False) if has_local_reference(options) else None
     targets = build_targets(options, settings, pair)
     try:
         _prepare_servers(targets, options, folder, pair)

@@ -59,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     settings = read_run_settings(options)
+    if options.format == "json" and options.color != "auto":
+        raise SettingsError("color", options.color, "left out with --format json, which has no colors")
     if options.probs and options.cluster is not None:
         raise SettingsError("cluster", options.cluster, "left out with --probs: only the trace comes back from there")
     check_cluster(options)
@@ -142,6 +144,18 @@ def _join_runs(parts: list[tuple[str, bytes]], around: Mapping[str, tuple[str, s
     return "".join(around[origin][0] + run.decode("utf-8", "replace") + around[origin][1] for origin, run in runs)
 
 
+FINISHED = {
+    "stop": "a token that ends a text",
+    "length": "as many tokens as were asked for",
+    "context": "the target's context is full",
+}
+
+
+def _format_finish(trace: Trace) -> str:
+    """A line on why the text ends."""
+    return f"finish reason: {trace.finish_reason} ({FINISHED[trace.finish_reason]})\n" if trace.finish_reason else ""
+
+
 def _format_tally(trace: Trace, parts: list[tuple[str, bytes]], around: Mapping[str, tuple[str, str]]) -> str:
     words, counts = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}, []
     for kind, word in words.items():
@@ -155,7 +169,7 @@ def _format_tally(trace: Trace, parts: list[tuple[str, bytes]], around: Mapping[
     began = "the encoder read" if trace.encoder_ids else "started from"
     start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (
-        f"{start}{len(parts)} tokens in {passes} target passes, {rate} tokens per target pass: {', '.join(counts)}\n"
+        f"{start}{_format_finish(trace)}{len(parts)} tokens in {passes} target passes, {rate} tokens per target pass: {', '.join(counts)}\n"
         f"{describe_drafting(Settings.from_record(trace.settings))}"
         f"{sharing}"
         f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"

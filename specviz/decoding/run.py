@@ -9,6 +9,7 @@ from itertools import islice
 from specviz.decoding.device.choice import choose_engine
 from specviz.decoding.engine import build_randomness, decode
 from specviz.decoding.method_checks import build_rule
+from specviz.models.pairs.families import find_context
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import add_draftable_share, find_draftable_share
 from specviz.proposers.request import open_proposer
@@ -63,5 +64,17 @@ def build_trace(
         mentioned.update(d.replacement_if_rejected for d in round_.proposals if d.replacement_if_rejected is not None)
         mentioned.update(token for probs in round_.distributions for token in probs.tokens)
     text, bytes_of = pair.decode(output), pair.pieces(mentioned)
-    models = add_draftable_share(pair.describe(), share)
-    return Trace(settings.to_record(), tuple(prompt), rounds, text, bytes_of, models, encoder_ids=read)
+    notes = pair.list_notes(settings)
+    models = add_draftable_share(pair.describe(), share) | ({"notes": notes} if notes else {})
+    reason = _find_finish_reason(pair, settings, prompt, output)
+    return Trace(settings.to_record(), tuple(prompt), rounds, text, bytes_of, models, encoder_ids=read, finish_reason=reason)
+
+
+def _find_finish_reason(pair: LoadedPair, settings: Settings, prompt: Sequence[int], output: Sequence[int]) -> str:
+    """Why a text ends: stop, length, context; empty where it does not end yet."""
+    if output and output[-1] in pair.eos_token_ids:
+        return "stop"
+    if len(output) >= settings.max_new_tokens:
+        return "length"
+    context = find_context(pair.target.config)
+    return "context" if context is not None and len(prompt) + len(output) > context else ""

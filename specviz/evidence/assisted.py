@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy, deepcopy
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from transformers.generation.streamers import BaseStreamer
 from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.analytic.fresh import build_model_inputs
+from specviz.evidence.analytic.fresh import build_generate_inputs, build_model_inputs
+from specviz.models.pairs.families import find_context
+from specviz.models.pairs.generation_rules import NO_RULES
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.shared_weights import silence_transformers
@@ -43,19 +45,20 @@ def sample_assisted(
     if isinstance(pair, MappedPair):
         allowed = "speculative or target for a pair whose tokenizers differ: there transformers drafts in another way"
         raise SettingsError("decoder", NAME, allowed)
-    context = getattr(pair.target.config.get_text_config(), "max_position_embeddings", None)
-    remaining = build_first_prefix(ids, settings, context).remaining
+    remaining = build_first_prefix(ids, settings, find_context(pair.target.config)).remaining
     draft, log = make_assistant(pair, settings.gamma)
+    target = copy(pair.target)
+    target.generation_config = pair.rules.make_config(pair.target, pair.eos_token_ids)
     options = build_generation_options(settings) | {"max_new_tokens": remaining, "assistant_model": draft, "pad_token_id": 0}
     tokens, events = np.full((count, remaining), NONE, dtype=np.int32), np.zeros((count, 8), dtype=np.int32)
     read = pair.encode_for_encoder(settings.prompt)
-    prompt = build_model_inputs(pair.target, ids, read)
+    prompt = build_generate_inputs(pair.target, ids, read)
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
         log.begin_text()
         PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**build_model_inputs(pair.target, ids[:FEW], read)))
         with silence_transformers():
-            written = pair.target.generate(**prompt, **options, streamer=log)[0, len(ids) :].tolist()
+            written = target.generate(**prompt, **options, streamer=log)[0, len(ids) :].tolist()
         tokens[row, : len(written)], events[row] = written, log.count_events()
         on_progress((row + 1) / count)
     return Samples(tokens, settings.to_record(), f"assisted generation of transformers {transformers.__version__}", first, events)
@@ -76,11 +79,14 @@ def build_generation_options(settings: Settings) -> dict[str, object]:
 
 
 def make_assistant(pair: LoadedPair, gamma: int) -> tuple[Any, RoundLog]:
-    """The draft with its own generation options (gamma tokens per round, no confidence threshold), and a log of what it drafts."""
+    """The draft with options of its own (gamma tokens per round, no confidence threshold), and a log of what it drafts.
+
+    Of its generation_config nothing else counts: generate() hands it the target's processors.
+    """
     if gamma < 1:
         raise EvidenceError("Assisted generation needs at least 1 draft token, got gamma 0.")
     draft, log = copy(pair.draft), RoundLog()
-    draft.generation_config = options = deepcopy(pair.draft.generation_config)
+    draft.generation_config = options = NO_RULES.make_config(pair.draft, pair.eos_token_ids)
     options.num_assistant_tokens, options.num_assistant_tokens_schedule = gamma, "constant"
     options.assistant_confidence_threshold = 0
     generate = draft.generate

@@ -41,7 +41,7 @@ def build_report(
     order; empty: the first ones.
     """
     spoken = build_answer(next((one for one in answers if one.verdict == "rejected"), answers[0]))
-    note = file_note or make_note(spoken["verdict"], [one.mode for one in answers])
+    note, notes = file_note or make_note(spoken["verdict"], [one.mode for one in answers]), pair.list_notes(settings)
     return seal(
         {
             "schema": SCHEMA,
@@ -54,7 +54,7 @@ def build_report(
             "answers": [build_answer(one) for one in answers],
             "pieces": collect_token_bytes(pair, answers),
             "files": list(files),
-            "models": pair.describe() | hash_pair(pair),
+            "models": pair.describe() | hash_pair(pair) | ({"notes": notes} if notes else {}),
             "versions": list_versions(),
         }
         | ({"blocks": [list(block) for block in blocks]} if blocks else {})

@@ -18,6 +18,7 @@ from transformers import DynamicCache, LlamaForCausalLM
 from specviz.models.attachments.exits import Exit
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.passes import LlamaPass
+from specviz.models.processors import Processor
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.threads import PassThreads
@@ -64,9 +65,16 @@ class LayeredModel(CachedModel):
 
     plain = False
 
-    def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
+    def __init__(
+        self,
+        model: LlamaForCausalLM,
+        settings: Settings,
+        vocabulary: int | None,
+        exit_: Exit,
+        processors: Sequence[Processor] = (),
+    ):
         self._first = exit_.layer
-        super().__init__(model, settings, vocabulary)
+        super().__init__(model, settings, vocabulary, processors)
         self.lower, self._pass = LowerLayers(model, settings, vocabulary, exit_), UpperPass(model, exit_.layer)
         self._threads = PassThreads.for_model(model, ("above", exit_.layer))
 

@@ -6,18 +6,15 @@ processor receives the right prefix for each position of a pass: the text so far
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.processors import Processor, process_logits
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, list_node_texts
-
-# ids (1, T), logits (1, V) -> logits (1, V): what transformers calls a LogitsProcessor
-Processor = Callable[[Tensor, Tensor], Tensor]
 
 
 class ProcessedModel:
@@ -31,21 +28,15 @@ class ProcessedModel:
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel."""
-        return self.warp_logits(self.logits(rows, tree))
+        return self.warp_logits(self.processed_logits(rows, tree))
 
     def warp_logits(self, logits: Tensor) -> Tensor:
         return self.source.warp_logits(logits)
 
-    @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+    def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V): after each prefix, and after each node of its tree."""
-        logits = self.source.logits(rows, tree).clone()
-        known = logits.shape[-1]  # the target cannot have written ids that only the draft has
-        for index, row in enumerate(rows):
-            for place, ids in enumerate(self.prefixes(row, tree, index)):
-                text = torch.tensor([[token for token in ids if token < known]], device=logits.device)
-                logits[index, place] = self.processor(text, logits[index, place][None])[0]
-        return logits
+        texts = [self.prefixes(row, tree, index) for index, row in enumerate(rows)]
+        return process_logits(self.source.processed_logits(rows, tree), [self.processor], texts)
 
     def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
         """The prefix of each distribution that a row asks for."""

@@ -31,7 +31,7 @@ def read_source_text(name: str, path: Path) -> str:
     if path.stat().st_size > SIZE_MAX:
         raise SettingsError("text", name, f"a file of at most {SIZE_MAX >> 20} MB")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of the text
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError("text", name, f"a file of UTF-8 text that can be read ({type(error).__name__})") from error
     if not text.strip():

@@ -29,10 +29,17 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
         logits = logits.cpu()
     probs, sample = warp_tensors(logits, settings)
     if not math.isfinite(float(sample.sum())):
-        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
+        raise ModelError(describe_not_finite(logits.dtype))
     if settings.warpers and not bool(((probs >= 0.0) & probs.isfinite()).all()):
         raise ModelError(f"The warpers {settings.warpers!r} returned numbers that are no distribution.")
     return probs
+
+
+def describe_not_finite(dtype: torch.dtype) -> str:
+    """A sentence on logits that are no numbers, and what to try in this number type."""
+    name = str(dtype).removeprefix("torch.")
+    way = "Try --dtype float32" if dtype in (torch.float16, torch.bfloat16) else "Its weights or activations overflow"
+    return f"A model of the pair gives logits that are not finite in {name}. {way}."
 
 
 def warp_tensors(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:

@@ -124,7 +124,10 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
     loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
     ids = pair.encode("Once upon a time")
     block = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None,) * 2,), "test")
-    row = [targets.open_setup(pair, "bf16").open(SETTINGS).logits, CachedModel(loaded.target, SETTINGS).logits]
+    row = [
+        targets.open_setup(pair, "bf16").open(SETTINGS).processed_logits,
+        CachedModel(loaded.target, SETTINGS).processed_logits,
+    ]
     first, second = (logits([Prefix(ids, 0, 9)], block) for logits in row)
     assert first.dtype is torch.bfloat16 and torch.equal(first, second)
 
@@ -200,7 +203,7 @@ class HandMade:
     vocabulary: int = 12
     context: int | None = None
 
-    def logits(self, rows, block):
+    def processed_logits(self, rows, block):
         return torch.stack(
             [
                 torch.stack([self._advance(len(ids)) for ids in list_node_texts(row.ids, block, index)])
@@ -217,7 +220,7 @@ class HandMade:
         return warp(logits, Settings(temperature=0.0))
 
     def distributions(self, rows, block):
-        return self.warp_logits(self.logits(rows, block))
+        return self.warp_logits(self.processed_logits(rows, block))
 
 
 def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():

@@ -44,7 +44,7 @@ class Logits:
     vocabulary: int = V
     context: int | None = None
 
-    def logits(self, rows, block):
+    def processed_logits(self, rows, block):
         return self.table.distributions(rows, block).log()
 
     def warp_logits(self, logits):

@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.common.parser import Choice, WholeNumber
+from specviz.cli.common.progress import log_line
 from specviz.errors import SettingsError
-from specviz.models.pairs.names import PairPlaces
+from specviz.models.pairs.names import PairPlaces, check_place
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import DEFAULTS, DRAFTING_FIELDS, SAMPLING_FIELDS, SETTINGS, Setting, Settings, list_declared, read_uniform
 from specviz.verification.registry import RULES
@@ -55,8 +56,8 @@ def add_pair_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose and load a pair."""
     add = parser.add_argument_group("models").add_argument
     add("--pair", help=f"name of a pair that comes with the project (default: {DEFAULTS.pair})")
-    add("--target", metavar="T", help="folder or hub name of the target; needs --draft")
-    add("--draft", metavar="D", help="folder or hub name of the draft; needs --target")
+    add("--target", metavar="T", help="folder, GGUF file or hub name of the target; needs --draft")
+    add("--draft", metavar="D", help="folder, GGUF file or hub name of the draft; needs --target")
     add(
         "--draft-bits",
         type=Choice("draft-bits", ("8",)),
@@ -148,6 +149,8 @@ def read_settings(options: argparse.Namespace, **changes: Any) -> Settings:
     Folders and files that the settings name may then be read in this process.
     """
     given = {name: value for name, value in vars(options).items() if name in SETTINGS and name != "pair"}
+    if "prompt" in given:
+        given["prompt"] = given["prompt"].removeprefix("\ufeff")  # a byte order mark, from "$(cat FILE)"
     pair = changes["pair"] if "pair" in changes else read_pair_name(options)
     settings = Settings(**{**given, **changes, "pair": pair})
     if settings.text or settings.heads or settings.early_exit or settings.eagle:
@@ -166,6 +169,8 @@ def read_pair_name(options: argparse.Namespace) -> str:
     if options.target is not None:
         if options.pair is not None:
             raise SettingsError("pair", options.pair, "left out when --target and --draft are given")
+        for role in ("target", "draft"):
+            check_place(role, getattr(options, role))
         return PairPlaces(options.target, options.draft, bits is not None).name
     if bits is not None:
         raise SettingsError("draft-bits", bits, "given with --target and --draft")
@@ -199,11 +204,18 @@ def check_methods(settings: Settings) -> None:
         raise SettingsError(SETTINGS[name].label, getattr(settings, name), allowed)
 
 
-def load_models(settings: Settings) -> LoadedPair:
-    """Load the pair that the settings name."""
+def load_models(settings: Settings, rules: bool = True) -> LoadedPair:
+    """Load the pair that the settings name, and print what is worth knowing of its models on stderr.
+
+    rules: whether the target's generation_config applies.
+    """
     from specviz.models.pairs.loading import load_pair
 
-    return load_pair(settings.pair, settings.device, settings.dtype)
+    pair = load_pair(settings.pair, settings.device, settings.dtype)
+    pair = pair if rules else pair.without_rules()
+    for note in pair.list_notes(settings):
+        log_line(note)
+    return pair
 
 
 def describe_drafting(settings: Settings) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import log_line
+from specviz.errors import TraceError
+from specviz.records import read_json
 
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
 NOTHING_TESTED = 5  # exit code: no draft token was proposed, so the samples say nothing of the decoder
@@ -30,8 +32,21 @@ def write_report(record: dict[str, Any], options: argparse.Namespace) -> None:
     if options.out:
         from specviz.export.report import write_certificate
 
+        if sentence := _describe_replaced(options.out, record):
+            log_line(sentence)
         if sentence := write_certificate(options.out, record):
             log_line(sentence)
+
+
+def _describe_replaced(folder: Path, record: Mapping[str, Any]) -> str:
+    """A sentence where the folder holds the report of another run, which will be replaced; '' for the same run or none."""
+    try:
+        earlier = read_json(folder / "report.json", "The report")
+    except TraceError:
+        return ""
+    if all(earlier.get(name) == record.get(name) for name in ("decoder", "settings")):
+        return ""
+    return f"'{folder}' held the report of another run ({earlier.get('decoder')}, seed {earlier.get('seed')}): it is replaced."
 
 
 def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from specviz import __version__
-from specviz.errors import SettingsError, SpecvizError
+from specviz.errors import SettingsError, SpecvizError, suggest
 from specviz.records import load_toml
 from specviz.settings import OLD_NAMES, SETTINGS, check_number, check_whole
 
@@ -22,6 +22,13 @@ RENAMED_OPTIONS = {f"--{old}": SETTINGS[name].option for old, name in OLD_NAMES.
     "--coin": "--uniform",
     "--laws": "--probs",
     "--draws": "--samples",
+}
+FOREIGN_OPTIONS = {  # names in transformers, vLLM, SGLang and llama.cpp -> what has this meaning here
+    **dict.fromkeys(("--model", "--model-path", "--target-model"), "--target"),
+    **dict.fromkeys(("--draft-model", "--assistant-model", "--speculative-model", "--model-draft"), "--draft"),
+    **dict.fromkeys(("--num-speculative-tokens", "--num-assistant-tokens", "--num-draft-tokens", "--draft-max"), "--gamma"),
+    **dict.fromkeys(("--max-tokens", "--n-predict", "--num-tokens", "--length"), "--max-new-tokens"),
+    **dict.fromkeys(("--torch-dtype", "--precision"), "--dtype"),
 }
 MOVED_OPTIONS = {  # (command, option) -> the command that took its place
     ("verify", "--all"): "specviz matrix",
@@ -91,7 +98,10 @@ class CommandParser(argparse.ArgumentParser):
             return f"{word} of {self.name} is a command now: {place}."
         if (present := RENAMED_OPTIONS.get(word)) in self._option_string_actions:
             return f"{word} is called {present} now."
-        near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.7)
+        usual = word.replace("_", "-")
+        if (present := FOREIGN_OPTIONS.get(usual)) in self._option_string_actions:
+            return f"There is no option {word}; here it is {present}. --help lists the options."
+        near = get_close_matches(usual, self._option_string_actions, n=1, cutoff=0.7)
         return f"There is no option {word}{f'; did you mean {near[0]}?' if near else ';'} --help lists the options."
 
     def error(self, message: str) -> NoReturn:
@@ -160,9 +170,8 @@ class Choice:
 
     def __call__(self, text: str) -> str:
         if text not in self.choices:
-            near = get_close_matches(text, self.choices, n=1)
             allowed = f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else f"{self.choices[0]}, or left out"
-            raise SettingsError(self.name, text, f"{allowed}{f' (did you mean {near[0]}?)' if near else ''}")
+            raise SettingsError(self.name, text, allowed + suggest(text, self.choices))
         return text
 
     @property

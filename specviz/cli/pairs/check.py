@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.progress import Progress
 from specviz.cli.pairs.listing import add_place_options
-from specviz.models.pairs.names import PairPlaces, format_options
+from specviz.models.pairs.names import PairPlaces, check_place, format_options
 from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ NOT_READY = 1  # exit code
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for role in ("target", "draft"):
-        parser.add_argument(role, metavar=role.upper(), help="folder or hub name (owner/model, owner/model@revision)")
+        parser.add_argument(role, metavar=role.upper(), help="folder, GGUF file or hub name (owner/model, owner/model@revision)")
     add_place_options(parser)
     parser.add_argument(
         "--no-probe", dest="probe", action="store_false", help="do not measure what a pass would take on this machine"
@@ -39,6 +39,8 @@ def check_models(options: argparse.Namespace) -> Preflight:
     """Check the pair that the options name."""
     from specviz.speed.prediction.preflight import check_pair
 
+    for role in ("target", "draft"):
+        check_place(role, getattr(options, role))
     progress = Progress("checking")
     dtype = options.dtype or "auto"
     found = check_pair(options.target, options.draft, options.device, dtype, options.probe, on_progress=progress)

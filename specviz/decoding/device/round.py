@@ -78,6 +78,8 @@ def explain_refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> st
         return "the block rule judges chains"
     models: tuple[Any, ...] = (target, getattr(proposer, "draft", None))
     for model in filter(None, models):
+        if getattr(getattr(model, "source", model), "processors", ()):
+            return "the target's generation_config has logits processors, which are not written for the device"
         if not getattr(model, "plain", False):
             return "one of the models has no cache of fixed size"
         if getattr(model, "source", model).settings.warpers:

@@ -30,6 +30,7 @@ from specviz.evidence.analytic.fresh import (
     UncachedDraftHead,
     UncachedModel,
     build_draft_reference,
+    build_target_reference,
 )
 from specviz.evidence.analytic.probes import LAST, RuleInput, measure_draft_distribution, measure_next_distribution
 from specviz.models.attachments.eagle import EAGLES, load_eagle
@@ -109,9 +110,9 @@ class AnalyticResult:
 def check_pair_along_text(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300) -> AnalyticResult:
     """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
     target, proposer = open_proposer(pair, settings)
-    fresh = UncachedModel(pair.target, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
+    fresh = build_target_reference(pair, settings)
     if settings.proposer == EARLY_EXIT:
-        drafting: DraftReference = replace(fresh, exit_=find_exit(pair.name, pair.target, settings))
+        drafting: DraftReference = replace(fresh, exit_=find_exit(pair.name, pair.target, settings), processors=())
     elif settings.proposer == EAGLE:
         drafting = UncachedDraftHead(
             pair.target, EAGLES.find(pair.name, pair.target, settings.eagle, load_eagle), settings, pair.vocabulary

@@ -14,9 +14,11 @@ from transformers import PreTrainedModel
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.attachments.exits import Exit
 from specviz.models.attention import avoid_shape_plans
+from specviz.models.pairs.families import find_context
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair, keep_last
 from specviz.models.pairs.token_map import TokenMap
+from specviz.models.processors import Processor, process_logits
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, build_empty_tree
@@ -31,6 +33,7 @@ class UncachedModel:
     settings: Settings
     vocabulary: int
     encoder_ids: tuple[int, ...] = ()  # ids that the network's encoder reads, if it has one
+    processors: tuple[Processor, ...] = ()  # as the decoder has them
     exit_: Exit | None = None  # if given, the distributions are those of this early exit on the network's states
 
     @torch.inference_mode()
@@ -46,9 +49,14 @@ class UncachedModel:
                 output_hidden_states=early is not None,
             )
         logits = early.logits(out.hidden_states[early.layer]) if early is not None else out.logits
-        logits = logits[0, -count:].cpu()
+        logits = logits[0, -count:].cpu() if not self.processors else self._process(logits[0, -count:], tokens).cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
         return probs, compute_margins(logits, self.settings)
+
+    def _process(self, logits: Tensor, tokens: Sequence[int]) -> Tensor:
+        """(count, V): the logits after each of the last texts, as the processors leave them."""
+        texts = [tuple(tokens[: len(tokens) - back]) for back in reversed(range(len(logits)))]
+        return process_logits(logits[None], self.processors, [texts])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ class UncachedMappedDraft:
     @torch.inference_mode()
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """As ``Fresh.distributions``. A row is zero where no shared token is possible."""
-        context = getattr(self.network.config.get_text_config(), "max_position_embeddings", None)
+        context = find_context(self.network.config)
         probs, margins = torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf, dtype=torch.float64)
         for place, end in enumerate(range(len(ids) - count + 1, len(ids) + 1)):
             read = keep_last(self.tokens.read(tuple(ids[:end])), context)
@@ -116,7 +124,17 @@ def build_draft_reference(pair: LoadedPair, settings: Settings) -> DraftReferenc
     """The draft's distributions on the target's ids, from passes without a cache."""
     if isinstance(pair, MappedPair):
         return UncachedMappedDraft(pair.draft, settings, pair.vocabulary, pair.tokens)
-    return UncachedModel(pair.draft, settings, pair.vocabulary, pair.encode_for_encoder(settings.prompt))
+    return _build_uncached(pair, pair.draft, settings)
+
+
+def build_target_reference(pair: LoadedPair, settings: Settings) -> UncachedModel:
+    """The target's distributions from passes without a cache."""
+    return _build_uncached(pair, pair.target, settings)
+
+
+def _build_uncached(pair: LoadedPair, network: PreTrainedModel, settings: Settings) -> UncachedModel:
+    read = pair.encode_for_encoder(settings.prompt)
+    return UncachedModel(network, settings, pair.vocabulary, read, pair.select_processors(network))
 
 
 class ServedModel(Protocol):
@@ -124,7 +142,7 @@ class ServedModel(Protocol):
 
     settings: Settings
 
-    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
+    def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
 
     def warp_logits(self, logits: Tensor) -> Tensor: ...
 
@@ -144,15 +162,21 @@ class OneTokenPasses:
         return self.source.warp_logits(logits).cpu(), compute_margins(logits.cpu(), self.source.settings)
 
     def _logits(self, ids: tuple[int, ...]) -> Tensor:
-        return self.source.logits([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
+        return self.source.processed_logits([Prefix(ids, 0, 1)], build_empty_tree(1))[0, 0]
 
 
 def build_model_inputs(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
-    """One text as the arguments of the library's ``forward`` and ``generate``: the decoder's ids, and the encoder's, if any."""
+    """One text as the arguments of the library's ``forward``: the decoder's ids, and the encoder's, if any."""
     text, read = (torch.tensor([list(tokens)], device=network.device) for tokens in (ids, encoder_ids))
     if not encoder_ids:
         return {"input_ids": text}
     return {"input_ids": read, "attention_mask": torch.ones_like(read), "decoder_input_ids": text}
+
+
+def build_generate_inputs(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
+    """The same for ``generate``, which would hide tokens of the prompt that are its padding token."""
+    found = build_model_inputs(network, ids, encoder_ids)
+    return found if encoder_ids else found | {"attention_mask": torch.ones_like(found["input_ids"])}
 
 
 def compute_margins(logits: Tensor, settings: Settings) -> Tensor:

@@ -83,7 +83,7 @@ class MarginRecorder:
         self.vocabulary, self.context = self.source.vocabulary, self.source.context
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        logits = self.source.logits(rows, tree)
+        logits = self.source.processed_logits(rows, tree)
         for index, row in enumerate(rows):
             for place, ids in enumerate(list_node_texts(row.ids, tree, index)):
                 first, second = logits[index, place].double().topk(2).values.tolist()

@@ -23,6 +23,7 @@ from specviz.models.attention import avoid_shape_plans
 from specviz.models.cache.fixed import FixedModel
 from specviz.models.cache.masks import build_additive_masks, build_tree_mask, list_attention_windows
 from specviz.models.fast_llama.passes import open_pass
+from specviz.models.processors import Processor, process_logits
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.threads import PROBE_TOKENS, PassThreads
@@ -33,6 +34,7 @@ from specviz.verification.draft_tree import (
     build_empty_tree,
     compute_node_depths,
     find_children,
+    list_node_texts,
 )
 from specviz.verification.warp import pad_vocabulary, warp
 
@@ -97,13 +99,21 @@ class CachedModel:
         model: Any transformers causal decoder whose attention layers store plain keys and values; read-only.
         settings: Temperature, top-k, top-p, min-p: ``warp`` turns logits into the distribution.
         vocabulary: V, at least the model's own; ids that the model lacks have probability 0.
+        processors: Change the logits before they are warped, each a pure function of the text and its logits.
     """
 
     plain = True  # whether the library's own pass through the whole model gives the distributions, as ``fixed`` needs
     has_position_bias = False  # whether a mask also holds the attention bias for the distance between two tokens
 
-    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
-        self.model, self.settings = model, settings
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        settings: Settings,
+        vocabulary: int | None = None,
+        processors: Sequence[Processor] = (),
+    ):
+        self.model, self.settings, self.processors = model, settings, processors
+        self.plain = self.plain and not processors
         self.device = model.device  # the library searches the weights for it at every access
         text = model.config.get_text_config()
         self._known: int = text.vocab_size
@@ -118,7 +128,14 @@ class CachedModel:
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel."""
-        return self.warp_logits(self.logits(rows, tree))
+        return self.warp_logits(self.processed_logits(rows, tree))
+
+    def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V) in the model's dtype: the logits as the processors leave them."""
+        logits = self.logits(rows, tree)
+        if not self.processors:
+            return logits
+        return process_logits(logits, self.processors, [list_node_texts(row.ids, tree, i) for i, row in enumerate(rows)])
 
     def warp_logits(self, logits: Tensor) -> Tensor:
         """Logits (..., v) of the model's own vocabulary -> distributions (..., V) float64."""

@@ -17,6 +17,7 @@ from transformers.cache_utils import Cache
 
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.masks import find_lowest_value
+from specviz.models.processors import Processor
 from specviz.settings import Settings
 
 
@@ -30,8 +31,15 @@ class ConditionedModel(CachedModel):
 
     plain, has_position_bias = False, True
 
-    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None, prompt: Sequence[int]):
-        super().__init__(model, settings, vocabulary)
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        settings: Settings,
+        vocabulary: int | None,
+        prompt: Sequence[int],
+        processors: Sequence[Processor] = (),
+    ):
+        super().__init__(model, settings, vocabulary, processors)
         self._conditioned = self._pass = ConditionedPass(model, prompt)
 
     def _build_additive_mask(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from specviz.models.cache.masks import build_causal_mask
 from specviz.models.fast_llama.layers import FastLayer, apply_rms_norm
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.models.fast_llama.products import multiply
+from specviz.models.processors import Processor
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
@@ -40,8 +41,14 @@ class SteppingModel(CachedModel):
     The distributions are those of CachedModel, up to rounding.
     """
 
-    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
-        super().__init__(model, settings, vocabulary)
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        settings: Settings,
+        vocabulary: int | None = None,
+        processors: Sequence[Processor] = (),
+    ):
+        super().__init__(model, settings, vocabulary, processors)
         short = type(model) is LlamaForCausalLM and StepPass(model)
         if short and short.steps:
             self._pass = short

@@ -66,7 +66,23 @@ def refuse_unsupported(place: str, config: Any) -> None:
             "This family is supported with rotary positions (alibi false)."
         )
     if getattr(config, "quantization_config", None):
-        raise UnsupportedModelError(f"'{place}' ({family}) has quantized weights; only unquantized weights are supported.")
+        raise UnsupportedModelError(_describe_quantized(place, family, config.quantization_config))
+
+
+def _describe_quantized(place: str, family: str, quantization: Any) -> str:
+    """A sentence on a folder of quantized weights, and the way out."""
+    found = quantization if isinstance(quantization, dict) else quantization.to_dict()
+    method = str(found.get("quant_method") or "an unknown method").rpartition(".")[2].lower()
+    bits = found.get("bits") or (4 if found.get("load_in_4bit") else 8 if found.get("load_in_8bit") else None)
+    way = (
+        "dequantize it once where bitsandbytes is installed: model.dequantize(), then save_pretrained"
+        if method == "bitsandbytes"
+        else "take the GGUF file of the same model, which is dequantized as it is read"
+    )
+    return (
+        f"'{place}' ({family}) has weights quantized by {method}{f' to {bits} bits' if bits else ''}, whose products depend on a library and a "
+        f"device. Name the model that it was made from, or {way}."
+    )
 
 
 def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
@@ -88,6 +104,11 @@ def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
 def find_library_class(config: Any) -> type[AutoModelForSeq2SeqLM] | type[AutoModelForCausalLM]:
     """The transformers class that opens models of this configuration."""
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+
+
+def find_context(config: Any) -> int | None:
+    """Tokens that a text may have; None: no limit."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
 def list_rotary_types(config: Any) -> set[str]:
@@ -125,7 +146,7 @@ class _ComparedConfig:
 @lru_cache(maxsize=64)
 def _count_parameters(compared: _ComparedConfig) -> int:
     with torch.device("meta"):
-        return find_library_class(compared.config).from_config(compared.config).num_parameters()
+        return find_library_class(compared.config).from_config(compared.config, dtype=torch.float32).num_parameters()
 
 
 def refuse_too_large(place: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from specviz.errors import DamagedModelError, ModelError, SettingsError
+from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError, suggest
 from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.hub.download import download_models
-from specviz.models.hub.files import VOCABULARIES, ModelListing, fetch_config_files, list_model
+from specviz.models.hub.files import CONFIG, VOCABULARIES, ModelListing, fetch_config_files, list_model
 from specviz.models.pairs.catalog import HASHES, PAIRS
-from specviz.models.pairs.families import find_library_class, refuse_mixed, refuse_too_large, refuse_unsupported
+from specviz.models.pairs.families import FAMILIES, find_library_class, refuse_mixed, refuse_too_large, refuse_unsupported
+from specviz.models.pairs.generation_rules import read_eos_ids, read_generation_rules
+from specviz.models.pairs.lora import merge_adapter
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
@@ -26,6 +30,13 @@ from specviz.models.pairs.tokens import describe_difference
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = ("auto", "cuda", "mps", "cpu")
+GGUF_PACKAGES = ("gguf", "accelerate")  # with which transformers reads GGUF files
+SENTENCE_PIECES = frozenset({"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+WRAPPED = {  # names of the text model's weights in a wrapper -> their own names
+    r"^(model\.)?language_model\.model\.": "model.",
+    r"^model\.language_model\.": "model.",
+    r"^language_model\.lm_head\.": "lm_head.",
+}
 SHARE_LEAST = 0.05  # part of a draft's tokens that a target with another tokenizer must have: no other token is ever drafted
 
 
@@ -49,11 +60,12 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     tokenizers = [load_tokenizer(one) for one in listed]
     if why := describe_difference(*tokenizers):  # asked before weights are read
         map_shared_tokens(places, configs, tokenizers, why)
-    target = load_model(listed[0], where, kind)
-    draft = target if places[0] == places[1] and not rounded else load_model(listed[1], where, kind)
+    notes: list[str] = []
+    target = load_model(listed[0], where, kind, notes.append)
+    draft = target if places[0] == places[1] and not rounded else load_model(listed[1], where, kind, notes.append)
     if rounded:
         round_weights(draft)
-    return build_pair(target, draft, tokenizers[0], name, places, tokenizers[1])
+    return build_pair(target, draft, tokenizers[0], name, places, tokenizers[1], tuple(dict.fromkeys(notes)))
 
 
 def build_pair(
@@ -63,10 +75,11 @@ def build_pair(
     name: str = "own",
     places: tuple[str, str] = ("target", "draft"),
     draft_tokenizer: PreTrainedTokenizerBase | None = None,
+    notes: Sequence[str] = (),
 ) -> LoadedPair:
     """Make a pair of two loaded transformers models in eval mode, which are read as they are (``share_weights`` makes copies).
 
-    ``name`` is used in records, ``places`` in sentences. If the draft's tokenizer is another one, the draft proposes only tokens
+    ``name`` is used in records, ``places`` in sentences; ``notes`` are sentences on how the models were read. If the draft's tokenizer is another one, the draft proposes only tokens
     that both have (MappedPair). Raises UnsupportedModelError for a family that was not tested, ModelError for models that do not
     fit.
     """
@@ -76,19 +89,19 @@ def build_pair(
     for model, place, reader in zip((target, draft), places, readers, strict=True):
         refuse_unsupported(place, model.config)
         refuse_narrow(place, model.config, reader)
-    fields = (name, target, draft, tokenizer, find_eos_ids(target), find_start_id(target, tokenizer))
+    ends, own_ends = (find_eos_ids(place, model) for place, model in zip(places, (target, draft), strict=True))
+    fields = (name, target, draft, tokenizer, ends, find_start_id(target, tokenizer))
+    more = {"rules": read_generation_rules(places[0], target, ends), "notes": tuple(notes)}
     if why:
-        more = [
-            (find_eos_ids(model), find_start_id(model, reader)) for model, reader in zip((target, draft), readers, strict=True)
+        sides = [
+            (ids, find_start_id(model, reader))
+            for ids, model, reader in zip((ends, own_ends), (target, draft), readers, strict=True)
         ]
-        return MappedPair(
-            *fields, readers[1], map_shared_tokens(places, [model.config for model in (target, draft)], readers, why, more)
-        )
-    return (
-        EncoderDecoderPair(*fields, find_first_id(places, target, draft))
-        if target.config.is_encoder_decoder
-        else LoadedPair(*fields)
-    )
+        configs = [model.config for model in (target, draft)]
+        return MappedPair(*fields, readers[1], map_shared_tokens(places, configs, readers, why, sides), **more)
+    if target.config.is_encoder_decoder:
+        return EncoderDecoderPair(*fields, find_first_id(places, target, draft), **more)
+    return LoadedPair(*fields, **more)
 
 
 def map_shared_tokens(
@@ -123,16 +136,24 @@ def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device not in DEVICES or (device != "auto" and not present[device]):
         here = ", ".join(["auto", *(name for name, there in present.items() if there)])
-        raise SettingsError("device", device, f"one of those on this machine: {here}")
+        raise SettingsError("device", device, f"one of those on this machine: {here}{suggest(device, DEVICES)}")
     if dtype != "auto" and dtype not in DTYPES:
-        raise SettingsError("dtype", dtype, f"auto or one of {', '.join(DTYPES)}")
+        raise SettingsError("dtype", dtype, f"auto or one of {', '.join(DTYPES)}{suggest(dtype, DTYPES)}")
     chosen = next(name for name, there in present.items() if there) if device == "auto" else device
     kind = DTYPES.get(dtype, torch.bfloat16 if chosen == "cuda" else torch.float32)
     return torch.device(chosen), kind
 
 
-def load_model(place: str | ModelListing, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly, before its weights are there."""
+def load_model(
+    place: str | ModelListing,
+    device: torch.device,
+    dtype: torch.dtype,
+    note: Callable[[str], object] = lambda sentence: None,
+) -> PreTrainedModel:
+    """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly, before its weights are there.
+
+    ``note`` is called with sentences on how it was read: dequantized, merged, or with weights left over.
+    """
     listed = find_listing(place)
     config = load_config(listed)
     refuse_unsupported(listed.place, config)
@@ -142,25 +163,38 @@ def load_model(place: str | ModelListing, device: torch.device, dtype: torch.dty
         listed.place,
         lambda: find_library_class(config).from_pretrained(
             listed.folder,
+            **_choose_reader(listed, config),
             dtype=dtype,
-            use_safetensors=True,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
             trust_remote_code=False,
             local_files_only=True,
         ),
     )
-    for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
-        if report[key]:
-            raise DamagedModelError(f"'{listed.place}' {what} {len(report[key])} of the weights that its configuration names.")
+    if listed.gguf and hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config  # of the file; the weights that were read are dequantized
+    _check_report(listed.place, report)
+    for sentence in _describe_reading(listed, config, report, dtype):
+        note(sentence)
+    if listed.adapter is not None:
+        note(merge_adapter(listed.place, listed.adapter, model))
     # Weights of the file's own type can be its pages in memory: a file that is cut later would end the process.
     for tensor in (*model.parameters(), *model.buffers()):
         tensor.data = tensor.data.clone()
+    _refuse_not_finite(listed.place, model)
     return model.to(device).eval().requires_grad_(False)
 
 
 def load_config(place: str | ModelListing) -> PretrainedConfig:
-    """The configuration of a folder or hub name."""
-    return _read_small(place, AutoConfig)
+    """The configuration of a folder, GGUF file or hub name; of a wrapper around a text model that is supported, the text model's."""
+    config = _read_small(place, AutoConfig)
+    text = config.get_text_config()
+    if config.model_type in FAMILIES or text is config or text.model_type not in FAMILIES:
+        return config
+    if quantization := getattr(config, "quantization_config", None):
+        text.quantization_config = quantization
+    text.name_or_path, text.wrapper = config.name_or_path, config.model_type
+    return text
 
 
 def load_tokenizer(place: str | ModelListing) -> PreTrainedTokenizerBase:
@@ -169,7 +203,14 @@ def load_tokenizer(place: str | ModelListing) -> PreTrainedTokenizerBase:
     try:
         return _read_small(listed, AutoTokenizer)
     except ModelError as error:  # only now: a tokenizer of bytes needs none of these files
-        if VOCABULARIES & {file.name for file in listed.small}:
+        found = VOCABULARIES & {file.name for file in listed.small}
+        if found and found <= SENTENCE_PIECES:
+            raise ModelError(
+                f"'{listed.place}' has its tokenizer as {min(found)} alone (SentencePiece), which is not read here. Save it as "
+                f'tokenizer.json where the package sentencepiece is installed: python -c "from transformers import AutoTokenizer as T; '
+                f"T.from_pretrained('{listed.place}').save_pretrained('{listed.place}')\"."
+            ) from error
+        if found or listed.gguf:
             raise
         raise ModelError(
             f"'{listed.place}' does not hold a tokenizer: tokenizer.json is missing. Save the model's tokenizer beside its weights."
@@ -184,7 +225,67 @@ def find_listing(place: str | ModelListing) -> ModelListing:
 def _read_small(place: str | ModelListing, kind: Any) -> Any:
     listed = find_listing(place)
     folder = fetch_config_files(listed)
-    return _read_or_explain(listed.place, lambda: kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True))
+    more = {}
+    if listed.gguf:
+        if missing := [name for name in GGUF_PACKAGES if importlib.util.find_spec(name) is None]:
+            raise ModelError(
+                f"'{listed.place}' is a GGUF file, and reading one needs {' and '.join(missing)}: pip install {' '.join(missing)}."
+            )
+        more["gguf_file"] = listed.gguf
+    return _read_or_explain(
+        listed.place, lambda: kind.from_pretrained(folder, **more, trust_remote_code=False, local_files_only=True)
+    )
+
+
+def _choose_reader(listed: ModelListing, config: PretrainedConfig) -> dict[str, Any]:
+    """Arguments of ``from_pretrained`` for the kind of files."""
+    if listed.gguf:
+        return {"gguf_file": listed.gguf}
+    if hasattr(config, "wrapper"):
+        return {"use_safetensors": True, "config": config, "key_mapping": WRAPPED}
+    return {"use_safetensors": True}
+
+
+def _check_report(place: str, report: Mapping[str, Any]) -> None:
+    """Raise DamagedModelError where weights are missing or have other shapes than the configuration says."""
+    if missing := sorted(report["missing_keys"]):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DamagedModelError(
+            f"'{place}' lacks {len(missing)} of the weights that its configuration names: {missing[0]}{more}."
+        )
+    if other := sorted(report["mismatched_keys"], key=str):
+        name, stored, wanted = other[0]
+        sizes = [" x ".join(map(str, shape)) for shape in (stored, wanted)]
+        raise DamagedModelError(
+            f"'{place}' has other shapes for {len(other)} of the weights that its configuration names: {name} is {sizes[0]} in the file and "
+            f"{sizes[1]} by {CONFIG}."
+        )
+
+
+def _describe_reading(listed: ModelListing, config: PretrainedConfig, report: Mapping[str, Any], dtype: torch.dtype) -> list[str]:
+    """Sentences on how a model was read."""
+    said = []
+    if listed.gguf:
+        said.append(
+            f"The weights of the GGUF file '{listed.gguf}' are dequantized to {str(dtype).removeprefix('torch.')} as they are read."
+        )
+    left = sorted(report["unexpected_keys"])
+    if hasattr(config, "wrapper"):
+        said.append(f"Of '{listed.place}' ({config.wrapper}) the text model is read ({config.model_type}), and nothing else.")
+    elif left:
+        said.append(
+            f"'{listed.place}' has {len(left)} weights that its configuration does not name, and they are not used: {left[0]}"
+            f"{' and others' if len(left) > 1 else ''}."
+        )
+    return said
+
+
+def _refuse_not_finite(place: str, model: PreTrainedModel) -> None:
+    """Raise DamagedModelError for weights with NaN or infinite numbers, naming the first."""
+    for name, weight in model.named_parameters():
+        if not math.isfinite(float(weight.detach().sum(dtype=torch.float64))):
+            count = int((~weight.isfinite()).sum())
+            raise DamagedModelError(f"'{place}' has numbers that are not finite in {name} ({count:,}). Its file is damaged.")
 
 
 def check_hashes(folder: Path) -> None:
@@ -211,16 +312,9 @@ def refuse_narrow(place: str, config: PretrainedConfig, tokenizer: PreTrainedTok
         raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(tokenizer)}.")
 
 
-def find_eos_ids(model: PreTrainedModel) -> frozenset[int]:
-    """All end-of-sequence ids of a model."""
-    return read_eos_ids(model.generation_config, model.config)
-
-
-def read_eos_ids(generation: GenerationConfig | None, config: PretrainedConfig) -> frozenset[int]:
-    """All end-of-sequence ids, from the generation configuration, else from the model's."""
-    found = getattr(generation, "eos_token_id", None)
-    found = getattr(config, "eos_token_id", None) if found is None else found
-    return frozenset(() if found is None else [found] if isinstance(found, int) else found)
+def find_eos_ids(place: str, model: PreTrainedModel) -> frozenset[int]:
+    """The ids that end a text of a model. Raises as ``read_eos_ids``."""
+    return read_eos_ids(place, model.generation_config, model.config)
 
 
 def find_start_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
@@ -258,5 +352,10 @@ def _read_or_explain(place: str, read: Callable[[], Any]) -> Any:
         raise DamagedModelError(f"'{place}' holds a file that is not valid JSON: {error}.") from error
     except Exception as error:  # transformers, safetensors and the hub raise unrelated types, some of them bare Exceptions
         first = str(error).strip().splitlines()[0][:240] if str(error).strip() else type(error).__name__
+        if "contains custom code" in first:
+            raise UnsupportedModelError(
+                f"'{place}' needs code of its own (auto_map in {CONFIG}), which is never run here: models are data. Take a model of a "
+                "family that transformers itself has."
+            ) from error
         kind = DamagedModelError if "afetensor" in type(error).__name__ else ModelError
         raise kind(f"'{place}' could not be loaded: {first}") from error

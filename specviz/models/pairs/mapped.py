@@ -40,6 +40,9 @@ class MappedPair(LoadedPair):
         """The draft on the target's ids, with a fresh cache, for one request."""
         return MappedDraft(SteppingModel(self.draft, settings), self.tokens, settings, self.vocabulary)
 
+    def _describe_context(self, settings: Settings) -> list[str]:
+        return []  # of a longer text the draft reads the end
+
     def describe(self) -> dict[str, Any]:
         """As a LoadedPair's, and how many tokens the two share."""
         found = LoadedPair.describe(self)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from specviz.errors import SettingsError
+
 _ROUNDED = "8bit"
 
 
@@ -50,6 +52,22 @@ def find_folder(place: str) -> Path | None:
         return None
 
 
+def find_gguf(place: str) -> Path | None:
+    """The GGUF file that a place is; None for anything else."""
+    try:
+        return path if place.lower().endswith(".gguf") and (path := expand_path(place)).is_file() else None
+    except OSError:
+        return None
+
+
+def check_place(role: str, place: str) -> None:
+    """Raise SettingsError for a place that cannot be part of a pair's name. role: target or draft."""
+    if not place.strip():
+        raise SettingsError(role, place, "a folder, a GGUF file or a hub name (owner/model)")
+    if "|" in place:
+        raise SettingsError(role, place, "a path without |, which separates the models in a pair's name; rename the folder")
+
+
 class HubName(NamedTuple):
     """A model on the hub."""
 
@@ -58,12 +76,19 @@ class HubName(NamedTuple):
 
 
 _HUB = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9_][\w.-]*)(?:@([A-Za-z0-9][\w./-]*))?", re.ASCII)
+# Names from the time before the hub had owners. Other names without an owner are not asked of a hub: most are misspelled folders.
+OWNERS = {
+    **dict.fromkeys(("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"), "openai-community"),
+    "distilgpt2": "distilbert",
+    **dict.fromkeys(("t5-small", "t5-base", "t5-large", "t5-3b", "t5-11b"), "google-t5"),
+}
 _NAME_MAX = 96  # characters of a hub name, as the hub allows
 
 
 def parse_hub_name(place: str) -> HubName | None:
     """The hub name that a place is; None for a folder that exists, and for whatever cannot be a hub name."""
-    match = _HUB.fullmatch(place.strip())
+    owner = OWNERS.get(place.strip().partition("@")[0])
+    match = _HUB.fullmatch(f"{owner}/{place.strip()}" if owner else place.strip())
     if (
         match is None
         or expand_path(place).is_dir()
@@ -80,6 +105,11 @@ def format_options(name: str) -> list[str]:
     if (places := parse_pair_name(name)) is None:
         return ["--pair", name]
     return ["--target", places.target, "--draft", places.draft, *(["--draft-bits", "8"] if places.rounded else [])]
+
+
+def describe_short_draft(draft: int, target: int) -> str:
+    """A sentence on a draft whose context is shorter than the target's, both in tokens."""
+    return f"The draft reads {draft} tokens and the target {target}: beyond {draft} it drafts nothing."
 
 
 def describe_draftable(description: Mapping[str, Any]) -> str:

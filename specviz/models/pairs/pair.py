@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,11 @@ from specviz.models.cache.feature_draft import FeatureDraft
 from specviz.models.fast_llama.draft_8bit import BITS, is_rounded
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.models.layered import LayeredModel, LowerLayers
+from specviz.models.pairs.families import find_context
+from specviz.models.pairs.generation_rules import NO_RULES, GenerationRules
+from specviz.models.pairs.names import describe_short_draft
 from specviz.models.pairs.tokens import format_token_bytes
+from specviz.models.processors import Processor
 from specviz.settings import Settings
 
 ENCODER_MAX = 4096  # tokens of an encoder's prompt; attention memory grows with their square, 0.5 GB here for eight heads
@@ -35,6 +39,8 @@ class LoadedPair:
     tokenizer: PreTrainedTokenizerBase
     eos_token_ids: frozenset[int]  # ids that end a text
     start: int | None  # the id that stands for an empty prompt; None: there is none
+    rules: GenerationRules = field(default=NO_RULES, kw_only=True)  # what the target's generation_config changes
+    notes: tuple[str, ...] = field(default=(), kw_only=True)  # sentences on how the models were read
 
     @property
     def vocabulary(self) -> int:
@@ -57,7 +63,8 @@ class LoadedPair:
 
         Raises as exits.find_exit.
         """
-        target = LayeredModel(self.target, settings, self.vocabulary, find_exit(self.name, self.target, settings))
+        exit_ = find_exit(self.name, self.target, settings)
+        target = LayeredModel(self.target, settings, self.vocabulary, exit_, self.rules.processors)
         return target, target.lower
 
     def open_head(self, head: DraftHead, target: CachedModel, settings: Settings) -> FeatureDraft:
@@ -66,11 +73,32 @@ class LoadedPair:
 
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> CachedModel:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""
-        return CachedModel(model, settings, vocabulary)
+        return CachedModel(model, settings, vocabulary, self.select_processors(model))
 
     def open_draft(self, settings: Settings) -> LanguageModel:
         """The draft with a fresh cache, for one request."""
-        return SteppingModel(self.draft, settings, self.vocabulary)
+        return SteppingModel(self.draft, settings, self.vocabulary, self.select_processors(self.draft))
+
+    def select_processors(self, model: PreTrainedModel) -> tuple[Processor, ...]:
+        """The processors of a model's logits: the target's for both, unless the draft has another number of logits."""
+        sizes = {one.config.get_text_config().vocab_size for one in (self.target, model)}
+        return self.rules.processors if len(sizes) == 1 else ()
+
+    def without_rules(self) -> LoadedPair:
+        """The same pair for a server's samples: a server is asked to leave the generation_config out."""
+        return replace(self, rules=NO_RULES)
+
+    def list_notes(self, settings: Settings) -> list[str]:
+        """Sentences on how the models were read and on what their configurations change in a run under these settings."""
+        return [*self.notes, *self.rules.describe(settings), *self._describe_context(settings)]
+
+    def _describe_context(self, settings: Settings) -> list[str]:
+        """A sentence where the text may outgrow the draft's context."""
+        target, draft = (find_context(model.config) for model in (self.target, self.draft))
+        if target is None or draft is None or draft >= target or (not settings.prompt and self.start is None):
+            return []
+        is_longer = len(self.encode(settings.prompt)) + settings.max_new_tokens > draft
+        return [describe_short_draft(draft, target)] if is_longer else []
 
     def encode(self, prompt: str) -> tuple[int, ...]:
         """Ids that a text begins with: those of the prompt, or only the start token for an empty prompt.
@@ -106,7 +134,7 @@ class LoadedPair:
             "draft": {"family": self.draft.config.model_type, "parameters": self.draft.num_parameters()}
             | ({"bits": BITS} if is_rounded(self.draft) else {}),
             "start_token": None if self.start is None else self.tokenizer.convert_ids_to_tokens(self.start),
-        }
+        } | ({"generation_config": self.rules.applied} if self.rules.applied else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +145,8 @@ class EncoderDecoderPair(LoadedPair):
 
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> ConditionedModel:
         """One of the two models, after its encoder has read the prompt of the settings."""
-        return ConditionedModel(model, settings, vocabulary, self.encode_for_encoder(settings.prompt))
+        read = self.encode_for_encoder(settings.prompt)
+        return ConditionedModel(model, settings, vocabulary, read, self.select_processors(model))
 
     def open_draft(self, settings: Settings) -> ConditionedModel:
         return self.source(self.draft, settings, self.vocabulary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specviz.decoding.device.choice import COMPILED
-from specviz.evidence.analytic.fresh import build_model_inputs
+from specviz.evidence.analytic.fresh import build_generate_inputs, build_model_inputs
 from specviz.evidence.assisted import build_generation_options
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.shared_weights import silence_transformers
@@ -38,12 +38,11 @@ def generate_text(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **
     """
     torch.manual_seed(settings.seed)
     model, read = copy(pair.target), pair.encode_for_encoder(settings.prompt)
-    model.generation_config = deepcopy(pair.target.generation_config)  # others decode with the same model meanwhile
-    model.generation_config.eos_token_id = None
+    model.generation_config = pair.rules.make_config(pair.target, frozenset())
     options = build_generation_options(settings) | {"max_new_tokens": settings.max_new_tokens} | more
     PassThreads.for_model(pair.target).prepare(1, lambda: pair.target(**build_model_inputs(pair.target, ids[:FEW], read)))
     with silence_transformers():
-        return model.generate(**build_model_inputs(pair.target, ids, read), **options)
+        return model.generate(**build_generate_inputs(pair.target, ids, read), **options)
 
 
 def _run_loop(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], engine: str | None = None) -> Any:

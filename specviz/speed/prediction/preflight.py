@@ -23,9 +23,10 @@ from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
 from specviz.models.pairs import families
 from specviz.models.pairs.catalog import OVERHEAD
-from specviz.models.pairs.families import EXPERTS, count_parameters, refuse_mixed, refuse_unsupported
-from specviz.models.pairs.loading import load_config, load_tokenizer, map_shared_tokens, pick_device, read_eos_ids, refuse_narrow
-from specviz.models.pairs.names import describe_draftable
+from specviz.models.pairs.families import EXPERTS, count_parameters, find_context, refuse_mixed, refuse_unsupported
+from specviz.models.pairs.generation_rules import read_eos_ids, sort_fields
+from specviz.models.pairs.loading import load_config, load_tokenizer, map_shared_tokens, pick_device, refuse_narrow
+from specviz.models.pairs.names import describe_draftable, describe_short_draft
 from specviz.models.pairs.shallow import build_shallow_model, count_layers, cut_config
 from specviz.models.pairs.shared_weights import silence_transformers
 from specviz.models.pairs.tokens import describe_difference
@@ -291,6 +292,7 @@ class _ModelFiles:
     found: ModelCheck
     listed: ModelListing | None = None
     config: PretrainedConfig | None = None
+    generation: GenerationConfig | None = None
     tokenizer: PreTrainedTokenizerBase | None = None
 
 
@@ -357,7 +359,8 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
             problems.append(str(error))
         made.tokenizer = load_tokenizer(listed)
         known |= {"tokens": len(made.tokenizer), "chat_template": bool(made.tokenizer.chat_template)}
-        known["end_tokens"] = tuple(sorted(read_eos_ids(_load_generation_config(listed), made.config)))
+        made.generation = _load_generation_config(listed)
+        known["end_tokens"] = tuple(sorted(read_eos_ids(place, made.generation, made.config)))
         if known["supported"]:
             refuse_narrow(place, made.config, made.tokenizer)
     except (ModelError, OSError) as error:
@@ -375,7 +378,7 @@ def _describe_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, 
     known = {
         "family": config.model_type,
         "vocabulary": getattr(text, "vocab_size", None),
-        "context": getattr(text, "max_position_embeddings", None),
+        "context": find_context(config),
         "window": getattr(text, "sliding_window", None),
         "stored": _name_dtype(stored) if isinstance(stored := getattr(config, "dtype", None), torch.dtype) else stored,
     }
@@ -450,14 +453,13 @@ def _collect_notes(
     target, draft, notes = one.found, other.found, []
     if one.tokenizer is not None and not target.end_tokens:
         notes.append("The target names no token that ends a text: texts go on to the length that is asked for.")
+    notes += sort_fields(one.generation, bool(target.end_tokens)).describe(Settings())
     if len(target.end_tokens) > 1:
         notes.append(f"{len(target.end_tokens)} tokens end a text: {', '.join(map(str, target.end_tokens))}.")
     if target.parameters and draft.parameters and draft.parameters > target.parameters:
         notes.append("The draft is larger than the target, so it will hardly save time. Are the two places swapped?")
     if same_tokens and target.context and draft.context and draft.context < target.context:
-        notes.append(
-            f"The draft reads {draft.context} tokens and the target {target.context}: beyond {draft.context} nothing is drafted."
-        )
+        notes.append(describe_short_draft(draft.context, target.context))
     if same_tokens and target.vocabulary and draft.vocabulary and target.vocabulary != draft.vocabulary:
         notes.append(
             f"The models predict {target.vocabulary} and {draft.vocabulary} tokens: ids that one lacks have probability 0 there."
