@@ -132,7 +132,7 @@ def diagnose(
     )
     on_progress(0.5)
     found = score_bugs(table, settings, soft, whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
-    diagnosis = build_diagnosis(table, found, pair.decode)
+    diagnosis = build_diagnosis(table, found, pair.decode, drafting)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
 
@@ -228,12 +228,17 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], table: PrefixTable, p
 # What is said -----------------------------------------------------------------------------------------------------------------
 
 
-def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Callable[[Sequence[int]], str]) -> Diagnosis:
-    """The diagnosis: where the samples part, the best variant of each mistake, and a sentence. text: ids -> text."""
-    best: dict[str, list[_ScoredBug]] = {}
-    for one in sorted(found, key=lambda one: -one.score):
-        best.setdefault(one.bug.mistake, []).append(one)
+def build_diagnosis(
+    table: PrefixTable, found: Sequence[_ScoredBug], text: Callable[[Sequence[int]], str], drafting: bool = True
+) -> Diagnosis:
+    """The diagnosis: where the samples part, the best variant of each mistake, and a sentence.
+
+    text: ids -> text; drafting: whether the pair's draft is the server's.
+    """
     counts = torch.stack([table.count_tokens(prefix) for prefix in range(len(table.prefixes))])
+    best: dict[str, list[_ScoredBug]] = {}
+    for one in sorted(_drop_loose_mixtures(found, table, counts), key=lambda one: -one.score):
+        best.setdefault(one.bug.mistake, []).append(one)
     variants = list(best.values())[:MAX_MATCHES]
     plain = [
         ones for ones in variants if ones[0].bug.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
@@ -243,7 +248,7 @@ def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Calla
     ]  # the simpler explanation first, where the samples do not decide
     first = [ones[0] for ones in variants]
     top = max(one.score for one in first)
-    matches = tuple(_build_match(ones, table, counts, top - ones[0].score < MIN_LOG_RATIO) for ones in variants)
+    matches = tuple(_build_match(ones, table, counts, top - ones[0].score < MIN_LOG_RATIO, drafting) for ones in variants)
     needed = log(1.0 / ALPHA) + log(max(1, len(found)))
     fits = matches[0].fit is not None and matches[0].fit > ALPHA
     sure = top > needed and (fits or matches[0].explained >= MIN_EXPLAINED)
@@ -260,8 +265,22 @@ def build_diagnosis(table: PrefixTable, found: Sequence[_ScoredBug], text: Calla
     )
 
 
-def _build_match(variants: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor, tested: bool) -> BugMatch:
-    """The best variant of one mistake. variants: all of them, best first; tested: whether to test its fit."""
+def _drop_loose_mixtures(found: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor) -> list[_ScoredBug]:
+    """All but the mixtures of temperatures that do not fit.
+
+    With so many free numbers a mixture explains most of many other mistakes; it is a candidate only where it explains everything.
+    """
+    return [one for one in found if not one.bug.words.startswith(MIXED) or _compute_fit(one, table, counts) > ALPHA]
+
+
+def _compute_fit(scored: _ScoredBug, table: PrefixTable, counts: Tensor) -> float:
+    """The p-value of the goodness of fit; 0 where there is nothing to test."""
+    _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(scored.bug, table), table, scored.schedule)
+    return compute_goodness_of_fit(compute_next_token(scored.bug, table, scored.schedule, states), counts) or 0.0
+
+
+def _build_match(variants: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor, tested: bool, drafting: bool) -> BugMatch:
+    """The best variant of one mistake. variants: all of them, best first; tested: whether to test its fit; drafting: as above."""
     scored, one = variants[0], variants[0].bug
     _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, scored.schedule)
     probs = compute_next_token(one, table, scored.schedule, states)
@@ -270,7 +289,7 @@ def _build_match(variants: Sequence[_ScoredBug], table: PrefixTable, counts: Ten
     return BugMatch(
         one.mistake,
         name,
-        _describe_variant(variants),
+        _describe_variant(variants, drafting),
         scored.score / log(10.0),
         compute_explained_share(table, counts, probs),
         fit,
@@ -285,15 +304,18 @@ def compute_goodness_of_fit(probs: Tensor, counts: Tensor) -> float | None:
     return compute_conditional_chi_square(groups).p_value if groups else None
 
 
-def _describe_variant(variants: Sequence[_ScoredBug]) -> str:
-    """What the samples tell of the draft and of the rounds: only what no other variant of the mistake explains about as well."""
+def _describe_variant(variants: Sequence[_ScoredBug], drafting: bool) -> str:
+    """What the samples tell of the draft and of the rounds: only what no other variant of the mistake explains about as well.
+
+    Nothing of a draft that is not known.
+    """
     best, parts = variants[0], [variants[0].bug.words]
 
     def is_determined(what: Callable[[_ScoredBug], object]) -> bool:
         others = [one for one in variants if what(one) != what(best)]
         return bool(others) and all(best.score - one.score >= MIN_LOG_RATIO for one in others)
 
-    if best.bug.mistake != SETTINGS:
+    if best.bug.mistake != SETTINGS and drafting:
         if is_determined(lambda one: one.bug.greedy):
             parts.append("the draft takes its likeliest token" if best.bug.greedy else "the draft draws its tokens")
         if is_determined(lambda one: one.schedule.gamma):
