@@ -91,7 +91,7 @@ def build_pair(
         refuse_narrow(place, model.config, reader)
     ends, own_ends = (find_eos_ids(place, model) for place, model in zip(places, (target, draft), strict=True))
     fields = (name, target, draft, tokenizer, ends, find_start_id(target, tokenizer))
-    more = {"rules": read_generation_rules(places[0], target, ends), "notes": tuple(notes)}
+    more: dict[str, Any] = {"rules": read_generation_rules(places[0], target, ends), "notes": tuple(notes)}
     if why:
         sides = [
             (ids, find_start_id(model, reader))
