@@ -87,7 +87,7 @@ def test_the_architecture_page_has_a_line_for_every_folder():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     table = text.split("### Folders")[1].split("| outside")[0]
     folders = {path.parent.relative_to(ROOT / "specviz").as_posix() for path in (ROOT / "specviz").glob("*/**/*.py")}
-    assert set(re.findall(r"^\| `([\w/]+)/` \|", table, re.M)) == folders - {"speed", "web"}
+    assert set(re.findall(r"^\| `([\w/]+)/` \|", table, re.M)) == folders - {"web"}
 
 
 def test_a_change_of_an_option_changes_the_page(monkeypatch):
