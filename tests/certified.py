@@ -28,7 +28,7 @@ def write_report(pair_folders: tuple[Path, Path], folder: Path) -> Path:
         "--max-new-tokens",
         "2",
     ]
-    asked = ["verify", *arguments, "--samples", "3000", "--min-tv", "0.3", "--seconds", "1", "--gamma", "2", "--format", "json"]
+    asked = ["verify", *arguments, "--samples", "3000", "--min-tv", "0.3", "--seconds", "0.5", "--gamma", "2", "--format", "json"]
     with redirect_stdout(io.StringIO()) as said, remember_permutations():
         main(asked)
     path = folder / "report.json"

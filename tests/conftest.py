@@ -74,10 +74,7 @@ def pytest_sessionfinish():
 
 @pytest.fixture(scope="session", autouse=True)
 def few_reference_samples():
-    """400 target-only samples for the test of two samples, whose 12,000 permutations took a tenth of all tests' time.
-
-    What that test detects and how often it alarms is shown in tests/statistics/test_twosample.py, with the samples that it names.
-    """
+    """400 target-only samples for the test of two samples. What it detects is shown in tests/statistics/test_twosample.py."""
     from specviz.evidence import results
 
     with pytest.MonkeyPatch.context() as patched:

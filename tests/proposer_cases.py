@@ -86,3 +86,8 @@ def build_case_world(name: str, seed: int, vocabulary: int = 3, **more: object) 
     """Target and proposer of a case on tables, opened as any request is."""
     case: Mapping = CASES[name]
     return open_proposer(TablePair(seed, vocabulary), Settings(**{"gamma": 2, **case, **more}))
+
+
+def remove_marks(printed: str) -> str:
+    """The text that ``decode`` printed, without its tally and without the marks of residual and bonus tokens."""
+    return printed.split("\n\n")[0].translate(dict.fromkeys(map(ord, "[]<>")))

@@ -29,13 +29,12 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import find_form
 from specviz.proposers.request import open_proposer
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Prefix, Randomness, StreamRandomness
-from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
+from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.token import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
 SPECULATIVE, TARGET, ASSISTED = "speculative", "target", assisted.NAME
-ANALYTIC = 40  # prefixes at which the decoder's own distribution is computed
 AT_ONCE = 2_000_000  # samples whose random numbers are checked together
 
 Blocks = Sequence[tuple[int, int]]  # (first, count) of samples, by their numbers
@@ -50,18 +49,8 @@ def resolve_name(name: str) -> str:
 
 
 def with_bug(name: str, settings: Settings) -> Settings:
-    """The settings under which a decoder is tested. A bug brings the temperature, truncation, gamma and length that show it.
-
-    Raises SettingsError for a chosen temperature, truncation or gamma that the bug replaces.
-    """
-    if name not in BUGS:
-        return settings
-    own = BUGS[name].apply_settings(settings)
-    for one in (*SAMPLING_FIELDS, "gamma"):
-        value, needed = getattr(settings, one), getattr(own, one)
-        if value not in (SETTINGS[one].default, needed):
-            raise SettingsError(SETTINGS[one].label, value, f"left out with the decoder {name}, which needs {needed}")
-    return own
+    """The settings under which a decoder is tested. A bug brings the temperature, truncation, gamma and length that show it."""
+    return BUGS[name].apply_settings(settings) if name in BUGS else settings
 
 
 def explain_engine_only(name: str, settings: Settings) -> str:
@@ -201,12 +190,12 @@ class Decoder:
             total += find_borderline(shard, partition.names).sum()
         return int(total)
 
-    def compute_analytic_tv(self, positions: int = ANALYTIC) -> float | None:
+    def compute_analytic_tv(self, positions: int | None = None) -> float | None:
         """Largest total variation between the decoder's own distribution and an uncached pass, along a text written by the target.
 
         None for other decoders, for proposers without a model, for other rules, and if nothing is drafted.
         """
-        settings = self.settings
+        settings, positions = self.settings, results.ANALYTIC_PREFIXES if positions is None else positions
         usual = settings.proposer in ("draft", EAGLE, EARLY_EXIT) and (settings.draft_length_policy, settings.rule) == (
             "fixed",
             "token",

@@ -86,12 +86,9 @@ def steps(page: Page, go) -> None:
 
 def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own_server, browser):
     address = own_server.start()
-    teacher, phone, keys, wall = (
-        laptop(browser.new_context()),
-        open_phone(browser),
-        laptop(browser.new_context()),
-        laptop(browser.new_context(viewport={"width": 1920, "height": 1080})),
-    )
+    desk = browser.new_context()
+    teacher, phone, keys, wall = laptop(desk), open_phone(browser), laptop(browser.new_context()), laptop(desk)
+    wall.set_viewport_size({"width": 1920, "height": 1080})
     link, short = open_room(teacher, address)
     wall.goto(link)
     expect(wall.locator(".room-short")).to_have_text(short)
@@ -167,9 +164,9 @@ def tab_to(page: Page, name: str, role: str = "button") -> None:
     raise AssertionError(f"Tab does not come to {name}")
 
 
-def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(server, browser):
+def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(server, browser, context):
     """Which mistake? and Race at 390 pixels; what was sent is told, and the class's findings too."""
-    teacher, keys = laptop(browser.new_context()), laptop(browser.new_context(viewport={"width": 390, "height": 844}))
+    teacher, keys = laptop(context), laptop(browser.new_context(viewport={"width": 390, "height": 844}))
     link, _ = open_room(teacher, server)
     keys.goto(link.removesuffix("/wall"))
     expect(keys.get_by_role("heading", name="You are in")).to_be_visible()
@@ -203,8 +200,8 @@ def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(server, br
     assert [one.mistakes for one in (teacher, keys)] == [[]] * 2
 
 
-def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(server, browser):
-    teacher, late = laptop(browser.new_context()), open_phone(browser)
+def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(server, browser, context):
+    teacher, late = laptop(context), open_phone(browser)
     link, _ = open_room(teacher, server)
     teacher.get_by_role("button", name="Close the door").click()
     expect(teacher.get_by_text("The door is closed.")).to_be_visible()

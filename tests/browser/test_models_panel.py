@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.chromium import at_rest, resize
-from tests.browser.conftest import laptop
 from tests.browser.test_app import PATIENT, open_page, query, wait_live
 
 LEAST = 40  # px: height of what a finger hits
@@ -71,9 +70,10 @@ LEGIBLE = """() => {
 
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))
-def test_the_line_is_legible_at_rest_under_the_pointer_and_open(browser, server, scheme):
+def test_the_line_is_legible_at_rest_under_the_pointer_and_open(page, server, scheme):
     """A contrast of 4.5 to 1, as WCAG 2.2 asks of text (criterion 1.4.3)."""
-    page = laptop(browser.new_context(viewport={"width": 1366, "height": 900}, color_scheme=scheme, reduced_motion="reduce"))
+    page.set_viewport_size({"width": 1366, "height": 900})
+    page.emulate_media(color_scheme=scheme)
     page.goto(f"{server}/speed")
     line(page).wait_for(timeout=PATIENT)
     at_rest(page)
@@ -87,12 +87,12 @@ def test_the_line_is_legible_at_rest_under_the_pointer_and_open(browser, server,
     page.mouse.move(1300, 850)
     at_rest(page)
     page.wait_for_function(LEGIBLE)
-    page.context.close()
 
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))
-def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server, own_folders, scheme):
-    page = laptop(browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, reduced_motion="reduce"))
+def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(page, server, own_folders, scheme):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme=scheme)
     page.goto(f"{server}/exactness")
     page.locator(".js-plotly-plot .main-svg").nth(1).wait_for(timeout=PATIENT)  # the line stands below the charts
     resize(page, 390)
@@ -110,4 +110,3 @@ def test_the_panel_fits_a_phone_and_its_targets_are_large_enough(browser, server
     assert all(one.bounding_box()["height"] >= LEAST for one in targets)
     resize(page, 390)
     assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= 390
-    page.context.close()

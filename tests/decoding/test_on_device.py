@@ -117,15 +117,26 @@ def decode_decisions(pair, settings: Settings, ids) -> list:
     )
 
 
-IN_FLOAT32 = ("draft", "tree-distinct", "early-exit", "medusa-tree", "eagle-chain", "ngram")  # one of each kind of source
+ONE_OF_A_KIND = (
+    "draft",
+    "tree-distinct",
+    "early-exit",
+    "medusa-tree",
+    "eagle-chain",
+    "ngram",
+)  # a proposer of each kind of source
 
 
 @pytest.mark.parametrize("rule", ("token", *(pytest.param(rule, marks=SLOW) for rule in RULES if rule != "token")))
 @pytest.mark.parametrize(
     ("name", "kind", "temperatures"),
     [
-        *((name, "float64", (1.0, 0.0)) for name in list_lines()),
-        *(pytest.param(name, "float32", (0.0,), marks=() if name in IN_FLOAT32 else SLOW) for name in list_lines()),
+        *((name, "float64", (1.0,)) for name in list_lines()),
+        *(
+            pytest.param(name, kind, (0.0,), marks=() if name in ONE_OF_A_KIND else SLOW)
+            for kind in ("float64", "float32")
+            for name in list_lines()
+        ),
     ],
 )
 def test_every_proposer_under_every_rule_decodes_alike(compare_devices, heads, name, rule, kind, temperatures):

@@ -101,11 +101,14 @@ class BudgetTree:
         for level, width in enumerate(self.widths):
             if not ends:
                 break
-            places, ends = find_places(self.draft, ends), []
-            for tree in {id(tree): tree for tree, _, _ in places}.values():
+            places_of: dict[int, list[Place]] = {}
+            for place in find_places(self.draft, ends):
+                places_of.setdefault(id(place[0]), []).append(place)
+            ends = []
+            for here in places_of.values():
+                tree = here[0][0]
                 left = self.nodes - len(tree.tokens)
                 budget = left if level == tree.levels - 1 else -(-left // 2)
-                here = [place for place in places if place[0] is tree]
                 draws = _draw_fixed_counts if self.siblings == "independent" else _draw_adaptive_counts
                 grown = draws(here, min(budget, width * len(here)), width, randomness, level)
                 if level + 1 < tree.levels and len(tree.tokens) < self.nodes:
