@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-browser test-all mutants check docs audit sbom bench walk crowd room soak servers audits train record clean gpu gpu-dry
+.PHONY: help run test test-browser test-all test-real mutants check docs audit sbom bench walk crowd room soak servers audits train record clean gpu gpu-dry
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ run: .venv/ready ## serve the app at http://localhost:8501 (PORT=8600, HOST=0.0.
 	$(if $(MODE),SPECVIZ_MODE=$(MODE) )$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST)
 
 test: .venv/ready-test ## the fast tests, without a browser
-	$(PYTEST) -m "not slow and not gpu and not browser" --ignore=tests/browser
+	$(PYTEST) -m "not slow and not gpu and not browser and not real" --ignore=tests/browser --ignore=tests/real
 
 test-browser: WORKERS = 2
 test-browser: .venv/ready-test ## the tests of the pages in a browser
@@ -29,8 +29,12 @@ test-browser: .venv/ready-test ## the tests of the pages in a browser
 
 # Then the proofs on tables whose every number is moved by one unit in the last place, as other processors round.
 test-all: .venv/ready-test ## the fast tests and those of minutes
-	$(PYTEST) -m "not gpu"
+	$(PYTEST) -m "not gpu and not real"
 	SPECVIZ_LAST_PLACE=1 $(PYTEST) -m "not slow and not gpu" tests/verification tests/evidence/test_enumerate.py
+
+# One process: two copies of the model need 3 GB each.
+test-real: .venv/ready-test ## the tests on a public model with a large vocabulary: SPECVIZ_REAL_MODEL=folder of tools/fetch_real_model.py
+	$(BIN)/python -m pytest -n 0 -s -m real tests/real
 
 # Breaks the code in one place at a time, in a copy, and says which breaks the fast tests find; about ten minutes.
 mutants: .venv/ready-test ## break the code in one place at a time, and say which breaks the fast tests find

@@ -3,7 +3,7 @@
     python tools/generated_docs.py
 
 Replaces the text between ``<!-- generated: NAME -->`` and ``<!-- end -->``: options of commands from their parsers, options of the
-server from web/hosting/options.py, settings from settings.py, terms and papers from assets/*.toml, audits from docs/audits.
+server from web/hosting/options.py, settings from settings.py, terms and papers from assets/*.toml, the gallery of pairs from assets/pairs, audits from docs/audits.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.cli.common import options  # noqa: E402
 from specviz.figures.pages_and_glossary import GLOSSARY  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
+from specviz.speed.records.pair import format_gallery, load_pair_records  # noqa: E402
 from specviz.web.hosting.options import DEFAULTS, ServerOptions  # noqa: E402
 from tools.servers import table as audits_table  # noqa: E402
 
@@ -181,6 +182,7 @@ def format_block(name: str) -> str:
         "commands": format_commands,
         "settings": format_settings,
         "glossary": format_glossary,
+        "gallery": lambda: format_gallery(load_pair_records()),
         "hosting-options": format_hosting_options,
         "audits": format_audits,
         "sources": format_sources,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DEFAULT_GAMMAS = "1-8"
 GAMMA_RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
-QUICK_CONTINUATIONS, QUICK_PROBES = 12, 9  # of the first answer
+QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 60  # of the first answer
 MAX_PROMPTS = 4096  # of a file, at most
 
 
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--costs", metavar="NAME_OR_FILE", help=costs)
     add("--quick", action="store_true", help="stop at the first answer, from few continuations; without it the plan is refined")
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
-    add_declared(add, PlanEffort, "probes", "runs")
+    add_declared(add, PlanEffort, "probes", "runs", "seconds")
     add_format_option(parser)
 
 
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_unplanned(settings)
     text = content if options.prompts is None else parse_prompts(content, MAX_PROMPTS)
     probes = 0 if options.tokens_only else options.probes
-    effort = PlanEffort(options.continuations, options.opening, probes, options.check, options.runs)
+    effort = PlanEffort(options.continuations, options.opening, probes, options.check, options.runs, seconds=options.seconds)
     first, progress = make_quick_effort(effort), Progress("plan")
     plan: SpeedPlan | None = None
     try:
@@ -121,7 +121,8 @@ def run(options: argparse.Namespace) -> int:
 def make_quick_effort(effort: PlanEffort) -> PlanEffort:
     """What a first answer takes: some seconds for a small pair."""
     continuations, probes = min(effort.continuations, QUICK_CONTINUATIONS), min(effort.probes, QUICK_PROBES)
-    return replace(effort, continuations=continuations, probes=probes, check=False)
+    seconds = min(effort.seconds, QUICK_SECONDS)
+    return replace(effort, continuations=continuations, probes=probes, check=False, seconds=seconds)
 
 
 def read_gammas(text: str) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ SETUPS_BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: h
 TIMED_TOKENS, GREEDY_TOKENS = 96, 96  # setups: tokens of a timed text and of a greedy one
 SAMPLE_TOKENS = 2  # samples: tokens of each
 TREE_CURVES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
+DIVERGENCE_TEXTS = 8  # pair: texts along which distributions are compared
 TREE_TOKENS = 96  # trees: tokens after each prompt of the bench
 COST_MODEL = ASSETS / "costs" / "this-machine.json"  # costs: the pages and ``plan --costs this-machine`` find it there
 
@@ -171,6 +172,30 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     return RecordedText(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 
 
+def record_pair(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
+    """Plan the pair on the page's text, compare the two distributions along texts that the target writes, and keep one of these."""
+    from specviz.models.pairs.fingerprint import hash_pair
+    from specviz.speed.measurement.divergences import measure_divergences
+    from specviz.speed.prediction.plan import make_plan
+    from specviz.speed.prediction.plan_effort import PlanEffort
+    from specviz.speed.prediction.study import TEXTS_FOLDER
+    from specviz.speed.records.pair import PairRecord
+    from specviz.speed.records.plan import PLAN_GAMMAS, PLAN_TEXT
+
+    pair, text = load_models(settings), (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
+    effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES)
+    name = f"{PLAN_TEXT}.txt"
+    plan = make_plan(pair, settings, text, PLAN_GAMMAS, effort, name, progress.make_part(0, 2))
+    plan = replace(plan, models={**plan.models, **hash_pair(pair)})
+    divergences, sample = measure_divergences(
+        pair, settings, text, min(options.texts, DIVERGENCE_TEXTS), OPENING_TOKENS, progress
+    )
+    title = options.title or " + ".join(place.rstrip("/").rsplit("/", 1)[-1] for place in settings.pair.split("|"))
+    title = title if settings.proposer == "draft" or options.title else f"{title.split(' + ')[0]}, {settings.proposer}"
+    found = PairRecord(title, options.license, plan, divergences, sample)
+    return RecordedText(found.to_json(), plan.in_words)
+
+
 def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Measure trees of several sizes as ``bench curves`` does."""
     from specviz.proposers.trees.node_count import NodeCountCurve, NodeCountPoint, format_curve_key
@@ -258,6 +283,13 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
         length=CONTINUATION_TOKENS,
         texts=8,
     ),
+    "pair": Recording(
+        "one pair for the gallery in docs/models.md: acceptance, divergences, costs, a sample",
+        record_pair,
+        length=CONTINUATION_TOKENS,
+        texts=32,
+        least={"texts": 2},
+    ),
     "trees": Recording("how many nodes of a tree pay, the default of --tree-budget", record_trees),
 }
 
@@ -284,7 +316,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     texts = "passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48); costs: (8)"
     add_count(add, "texts", 0, NO_LIMIT, texts)
-    add("--tokens-only", action="store_true", help="plans: leave speed out, for a machine that is busy")
+    add("--title", default="", metavar="TEXT", help="pair: what the gallery calls it (default: the names of the folders)")
+    add("--license", default="not stated", metavar="TEXT", help="pair: the license of the weights (default: not stated)")
+    add("--tokens-only", action="store_true", help="plans, pair: leave speed out, for a machine that is busy")
     add_count(add, "positions", 1, NO_LIMIT, "setups: prefixes of each check", 300)
     add("--out", type=Path, metavar="FILE", help="file to write (default: the one that the page opens with)")
 
@@ -299,10 +333,12 @@ def run(options: argparse.Namespace) -> int:
     for option, least in what.least.items():
         if (value := getattr(options, option)) < least:
             raise SettingsError(option, value, f"{least} or more")
-    if name != "opening":
+    if name not in ("opening", "pair"):
         refuse_drafting_options(options, f"record {name}")
     schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
     out = options.out or (COST_MODEL if name == "costs" else ASSETS / "traces" / f"{name}.json")
+    if name == "pair" and options.out is None:
+        raise SettingsError("out", "nothing", "a file for the record of a pair, such as assets/pairs/NAME.json for the gallery")
     schema.refuse_other(out)  # before minutes of work, not after
     text, summary, code = what.record(settings, options, Progress(name))
     print(f"{summary} -> {schema.save(out, text)}")

@@ -129,7 +129,7 @@ def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) ->
     name = resolve_name(options.decoder)
     settings = with_bug(name, settings)
     path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
-    saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds))
+    saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds, options.min_tv))
     plan = SamplingPlan(options.mode, options.samples, options.min_tv, options.seconds)
     try:
         with open_pool(options.cluster, pair.target.device.type) as executor:
@@ -194,11 +194,14 @@ def _format_distance(one: dict[str, Any]) -> list[str]:
     exercised = [f"  exercised: {describe_coverage(Coverage.from_record(one['exercised']))}"] if one.get("exercised") else []
     if not one["cells"]:
         return [f"{one['mode']}, {one['n']:,} samples", *exercised]
-    band = one["tv_null_band"]
+    band, whole = one["tv_null_band"], []
+    if (count := one.get("whole_samples")) is not None:
+        whole = [f"  {count:,} samples were drawn to their end, the others until their cell was known (the vocabulary is large)"]
     return [
         f"{one['mode']}, {one['n']:,} samples in {format_count(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells "
         "of several texts",
         f"  total variation on the cells {one['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
         f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
+        *whole,
         *exercised,
     ]

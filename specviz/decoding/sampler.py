@@ -22,7 +22,7 @@ from specviz.decoding.engine import advance_prefix, build_first_prefix
 from specviz.decoding.samples import COLUMNS, NONE, Samples, count_events, group_rows
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
-from specviz.models.continuations import iterate_distributions_after
+from specviz.models.continuations import iterate_distributions_after, limit_rows
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
@@ -34,6 +34,18 @@ from specviz.verification.token import EmptyResidualError, TokenRule, accepts, c
 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 RowRound = tuple[Prefix, Round, Prefix | None]  # a row, its round, and the row after it; None where it has ended
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTexts:
+    """How far samples are drawn on shared distributions where a distribution is expensive.
+
+    Each sample is drawn as long as its text is one of ``texts``, which contain their own beginnings; the first ``whole`` are drawn to
+    their end. Whether a sample goes on depends only on its text, so its tokens follow the decoder's conditional distributions.
+    """
+
+    whole: int
+    texts: frozenset[tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,7 @@ class Shard:
     eos_token_ids: frozenset[int] = frozenset()
     first: int = 0
     count: int = 1
+    followed: FollowedTexts | None = None  # None: each sample to its end; the engine draws all of them to their end
 
 
 @dataclass(slots=True)
@@ -87,6 +100,7 @@ def sample_with_engine(
     rows = (replace(opening, draw=number) for number in range(shard.first, shard.first + shard.count))
     decoder = (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
     columns, ended = len(shard.prompt) + opening.remaining, 0
+    batch = limit_rows(batch, shard.target.vocabulary)
     choice = choose_engine(engine or shard.settings.engine, *decoder, rows=min(batch, shard.count), columns=columns)
     for results in iterate_rounds(rows, choice.steps, shard.eos_token_ids, batch):
         for row, round_, after in results:
@@ -224,6 +238,16 @@ class SharedSampler:
             yield self.state.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
         self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
+        if self.shard.followed is not None:
+            self._stop_unfollowed(self.shard.followed, place + 1)
+
+    def _stop_unfollowed(self, followed: FollowedTexts, length: int) -> None:
+        """Stop samples that are not drawn to their end and whose first ``length`` tokens are none of the followed texts."""
+        which = np.flatnonzero(self.open)
+        which = which[which + self.shard.first >= followed.whole]
+        texts, order, ends = group_rows(self.tokens[which, :length])
+        goes_on = np.array([text in followed.texts for text in map(tuple, texts.tolist())], dtype=bool)
+        self.open[which[order]] = np.repeat(goes_on, np.diff(ends))
 
     def _iterate_drafts(self, paths: np.ndarray) -> tuple[Iterator[Any], Iterator[Any] | None]:
         """The distributions that draft tokens are drawn from, and those that a mutant claims for them; None if the same."""

@@ -31,7 +31,7 @@ from specviz.evidence.report import (
     split_fields,
 )
 from specviz.evidence.sample_file_reports import build_comparison
-from specviz.evidence.session import Session
+from specviz.evidence.session import Session, follow_cells
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after
 from specviz.models.pairs.catalog import PAIRS
@@ -217,7 +217,9 @@ def read_test_report(one: dict[str, Any], decoder: str = "") -> TestReport | Non
     _ = NullBand(**one["tv_null_band"]), [float(one[key]) for key in ("tv", "detectable_tv", "pooled_mass")]
     coverage = Coverage.from_record(one["exercised"]) if one.get("exercised") is not None else None
     borderline = int(near["draws"]) if near["counted"] else None
-    return TestReport(one["mode"], TestPlan(**one["plan"]), tests, partition, counts, coverage, decoder == TARGET, borderline)
+    whole = None if one.get("whole_samples") is None else int(one["whole_samples"])
+    plan = TestPlan(**one["plan"])
+    return TestReport(one["mode"], plan, tests, partition, counts, coverage, decoder == TARGET, borderline, whole)
 
 
 def _read_findings(one: dict[str, Any]) -> tuple[Finding, ...]:
@@ -393,13 +395,13 @@ def redraw_report(
         raise ModelsUnavailableError(f"the statistic {min(missing)!r} is not installed here")
     if made is None or not n <= LARGEST or (blocks and mode != SHARED):
         raise ModelsUnavailableError(f"{n:,} samples of '{decoder}' in mode '{mode}' cannot be drawn here")
-    session = Session(made)
     target, _ = made.open_models()
     if build_first_prefix(made.prompt, settings, target.context).remaining != stored_report.plan.length:
         return f"the settings give texts of {settings.max_new_tokens} tokens, but the cells are for {stored_report.plan.length}"
     partition = recompute_masses(target, made.prompt, stored_report.partition, pair.eos_token_ids)
     if wrong := explain_other_cells(stored_report.partition, partition):
         return wrong
+    session = Session(follow_cells(made, partition, stored_report.whole))
     session.redraw(mode, n, on_progress(f"{mode}: drawing again"), blocks)
     return session.test(mode, on_progress(f"{mode}: testing"), stored_report.plan, partition, blocks, extra)
 

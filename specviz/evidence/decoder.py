@@ -10,7 +10,14 @@ from specviz.decoding.device.choice import COMPILED, DEVICE
 from specviz.decoding.device.choice import REFERENCE as BY_REFERENCE
 from specviz.decoding.engine import TargetOnlyRandomness, build_first_prefix, sample_target_only, step
 from specviz.decoding.method_checks import build_rule
-from specviz.decoding.sampler import Shard, ShardState, iterate_rounds, sample_with_engine, sample_with_shared_distributions
+from specviz.decoding.sampler import (
+    FollowedTexts,
+    Shard,
+    ShardState,
+    iterate_rounds,
+    sample_with_engine,
+    sample_with_shared_distributions,
+)
 from specviz.decoding.samples import Samples
 from specviz.errors import SettingsError
 from specviz.evidence import assisted, results
@@ -35,9 +42,16 @@ from specviz.verification.token import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
 SPECULATIVE, TARGET, ASSISTED = "speculative", "target", assisted.NAME
+LARGE_VOCABULARY = 2**14  # above it a distribution takes so long that only some samples are drawn to their end
+WHOLE = 2**28  # their number times the vocabulary: 8,192 samples at 32,768 tokens, 1,024 at 262,144
 AT_ONCE = 2_000_000  # samples whose random numbers are checked together
 
 Blocks = Sequence[tuple[int, int]]  # (first, count) of samples, by their numbers
+
+
+def count_whole_samples(samples: int, vocabulary: int) -> int:
+    """How many of so many samples on shared distributions are drawn to their end; the others until their cell is known."""
+    return samples if vocabulary <= LARGE_VOCABULARY else min(samples, WHOLE // vocabulary)
 
 
 def resolve_name(name: str) -> str:
@@ -97,6 +111,7 @@ class Decoder:
     reopen: Callable[[], Components]
     without_bug: bool = False  # for the id of a bug: the nearest decoder without it
     engine_only: str = ""  # why it cannot be sampled on shared distributions; '' if it can
+    followed: FollowedTexts | None = None  # how far samples are drawn on shared distributions; None: to their end
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
@@ -123,7 +138,7 @@ class Decoder:
         if blocks:
             randomness = _gather_blocks(randomness, blocks)
         decoder = made.target, made.proposer, made.rule, randomness
-        return Shard(*decoder, self.settings, self.prompt, self.eos_token_ids, first, count)
+        return Shard(*decoder, self.settings, self.prompt, self.eos_token_ids, first, count, self.followed)
 
     def sample(
         self,
@@ -170,7 +185,8 @@ class Decoder:
 
     def sample_target(self, count: int | None = None, on_progress: ProgressCallback = ignore_progress) -> Samples:
         """Target-only samples under the next seed, for the test that needs no distribution. count: None: as usual."""
-        count = results.REFERENCE_SAMPLES if count is None else count
+        if count is None:
+            count = count_whole_samples(results.REFERENCE_SAMPLES, self.pair.vocabulary)
         other = replace(self.settings, seed=(self.settings.seed + 1) % 2**63)
         return build_decoder(TARGET, self.pair, other, self.prompt).sample(SHARED, 0, count, on_progress)
 
@@ -216,6 +232,7 @@ def build_decoder(
     *,
     without_bug: bool = False,
     label: str = "",
+    followed: FollowedTexts | None = None,
 ) -> Decoder:
     """Open a decoder.
 
@@ -226,6 +243,7 @@ def build_decoder(
         prompt: Token ids; None: those of the settings' prompt.
         without_bug: For the id of a bug: the nearest decoder without it.
         label: Name of the samples' source, if it is another one.
+        followed: How far samples are drawn on shared distributions; None: to their end.
 
     Raises:
         SettingsError: For random numbers chosen by hand, an unknown method or rule, and what these refuse.
@@ -247,7 +265,7 @@ def build_decoder(
     if name != ASSISTED:
         reopen()  # raises what they refuse
     ids = tuple(pair.encode(settings.prompt) if prompt is None else prompt)
-    return Decoder(name, pair, settings, ids, label or name, reopen, without_bug, explain_engine_only(name, settings))
+    return Decoder(name, pair, settings, ids, label or name, reopen, without_bug, explain_engine_only(name, settings), followed)
 
 
 def sample_together(

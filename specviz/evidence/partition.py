@@ -17,6 +17,7 @@ from specviz.models.continuations import iterate_distributions_after
 
 Beginning = tuple[int, ...]
 NextTokens = dict[Beginning, tuple[torch.Tensor, torch.Tensor]]  # probabilities of the next token, largest first, and their ids
+HEAVIEST = 4096  # next tokens that are kept of a distribution; a cell never splits off as many
 EMPTY = 1e-12  # mass of a cell that rounding explains, after all of its continuations were split off
 
 
@@ -34,6 +35,11 @@ class Partition:
     def pooled_mass(self) -> float:
         """Mass of the cells that hold more than one continuation. Differences inside them are not seen."""
         return float(self.masses[~self.whole].sum())
+
+    @property
+    def inner_names(self) -> frozenset[Beginning]:
+        """Proper beginnings of the names: a text that is none of them stays in its cell, whatever follows."""
+        return frozenset(name[:length] for name in self.names for length in range(len(name)))
 
     @property
     def can_show_difference(self) -> bool:
@@ -106,6 +112,15 @@ def build_partition(
     return Partition(tuple(cell.name for cell in made), masses, length, np.array([cell.closed for cell in made]))
 
 
+def sort_heaviest(probs: torch.Tensor, count: int = HEAVIEST) -> tuple[torch.Tensor, torch.Tensor]:
+    """The ``count`` largest probabilities of (V,), largest first, and their ids; among equals the smaller id comes first."""
+    if count >= len(probs):
+        return torch.sort(probs, descending=True, stable=True)
+    ids = torch.nonzero(probs >= probs.topk(count).values[-1])[:, 0]
+    masses, order = torch.sort(probs[ids], descending=True, stable=True)
+    return masses[:count].clone(), ids[order[:count]]
+
+
 class _GrowingCell:
     """A cell while the partition grows: its remaining mass, and its next tokens once they were computed."""
 
@@ -122,7 +137,7 @@ class _GrowingCell:
         if self.queue is None:
             if self.name not in known:
                 (_, probs), *_ = iterate_distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
-                known[self.name] = torch.sort(probs[0], descending=True, stable=True)
+                known[self.name] = sort_heaviest(probs[0])
             masses, ids = known[self.name]
             enough = int((masses * self.own >= least).sum())
             self.queue = list(zip(masses[:enough].tolist(), ids[:enough].tolist(), strict=True))[::-1]

@@ -84,6 +84,7 @@ def build_answer(answer: TestReport) -> dict[str, Any]:
         "redraw_tolerance": build_redraw_tolerance(answer),
         "cells": [{"begins": list(name), "mass": mass, "count": count, "whole": whole} for name, mass, count, whole in cells],
         **({} if answer.coverage is None else {"exercised": answer.coverage.to_record()}),
+        **({} if answer.whole is None else {"whole_samples": answer.whole}),
     }
 
 

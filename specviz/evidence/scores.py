@@ -107,9 +107,13 @@ def _score_position(
     scores.mass[index], scores.below[index], scores.ending[index] = parts[:3]
     if q is not None:
         scores.favored[index], scores.favored_mass[index] = parts[3].astype(bool), parts[4]
-    counts = torch.zeros_like(p)
-    counts.view(-1).scatter_add_(0, group * p.shape[-1] + tokens, torch.ones_like(mass))
-    scores.groups[index[1]].extend(group_by_prefix(counts, p))
+    sizes = torch.bincount(group, minlength=len(p))
+    if bool((often := sizes >= 2 * LEAST).any()):  # the others have fewer than two cells
+        line, here = often.cumsum(0) - 1, often[group]
+        p = p[often]
+        counts = torch.zeros_like(p)
+        counts.view(-1).scatter_add_(0, line[group[here]] * p.shape[-1] + tokens[here], torch.ones_like(mass[here]))
+        scores.groups[index[1]].extend(group_by_prefix(counts, p))
 
 
 def group_by_prefix(counts: Tensor, p: Tensor) -> Iterator[Group]:

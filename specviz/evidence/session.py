@@ -14,11 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from specviz.decoding.sampler import ShardState
+from specviz.decoding.engine import build_first_prefix
+from specviz.decoding.sampler import FollowedTexts, ShardState
 from specviz.decoding.samples import Coverage, Samples, join_samples
 from specviz.errors import SpecvizError
 from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
-from specviz.evidence.decoder import ENGINE, SHARED, TARGET, Blocks, Decoder, build_decoder, list_sampling_modes, sample_together
+from specviz.evidence.decoder import (
+    ENGINE,
+    SHARED,
+    TARGET,
+    Blocks,
+    Decoder,
+    build_decoder,
+    count_whole_samples,
+    list_sampling_modes,
+    sample_together,
+)
 from specviz.evidence.hypothesis_tests import TestPlan, TestReport, run_count_tests, run_tests
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
@@ -58,9 +69,11 @@ class SamplingSpec:
     ids: tuple[int, ...]
     without_bug: bool = False
     label: str = ""
+    followed: FollowedTexts | None = None
 
     def build(self, pair: LoadedPair) -> Decoder:
-        return build_decoder(self.name, pair, self.settings, self.ids, without_bug=self.without_bug, label=self.label)
+        more = {"without_bug": self.without_bug, "label": self.label, "followed": self.followed}
+        return build_decoder(self.name, pair, self.settings, self.ids, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +118,15 @@ def write_texts(
     return written, DraftingCounts.from_rounds(spec.label or spec.name, texts)
 
 
-def describe_run(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
+def describe_run(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float, tv: float) -> dict[str, Any]:
     """Everything that determines the samples, including the models and versions of this machine."""
+    is_followed = count_whole_samples(draws, pair.vocabulary) < draws  # the cells then decide how far samples are drawn
     return {
         "decoder": name,
         "settings": settings.to_record(),
         "draws": draws,
         "seconds": seconds,
+        **({"min_tv": tv} if is_followed else {}),
         **describe_models(pair),
     }
 
@@ -151,6 +166,7 @@ class Session:
         self.counted: Coverage | None = Coverage()  # what they exercised
         self.shown = np.zeros(0, dtype=np.int64)  # (C,) in the cells of the picture
         self.look_counts: list[np.ndarray] = []  # (C,) for each look, in its own cells
+        self._planned: dict[str, tuple[TestPlan, Partition]] = {}  # what was fixed before a mode's samples were drawn
         self._cells: SequentialCells | None = None
         if cells is not None:
             self._set_cells(cells)
@@ -178,13 +194,15 @@ class Session:
 
         At least a pilot is drawn. Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
         """
+        if mode == SHARED and self.plan.looks is None:
+            self._plan_followed(mode)
         decoder, saved = self.decoder, self.saved
         if mode not in saved.parts:
             saved.parts[mode] = self._begin(mode)
         part, size = saved.parts[mode], SHARD_SIZES.get(mode, ONE_BY_ONE)
         if self.executor is not None and part.n - len(part.tokens) > size:
             left = [ShardRange(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
-            spec = SamplingSpec(decoder.name, mode, decoder.settings, decoder.prompt)
+            spec = SamplingSpec(decoder.name, mode, decoder.settings, decoder.prompt, followed=decoder.followed)
             drawn = self.executor.run_all(SamplingTask(PairRef.from_pair(decoder.pair, decoder.settings), spec), left)
             _add_in_order(drawn, part, saved, on_progress)
 
@@ -291,12 +309,15 @@ class Session:
         """
         decoder, samples = self.decoder, self.samples[mode]
         (target, draft), reference = self._open()
+        if plan is None and partition is None and mode in self._planned:
+            plan, partition = self._planned[mode]
         if plan is None:
             make_plan = TestPlan.for_samples if self.reports else TestPlan.for_distance
             plan = make_plan(len(samples), samples.tokens.shape[1], self.plan.min_tv)
+        whole = decoder.followed.whole if mode == SHARED and decoder.followed is not None else None
         report = run_tests(
             plan, target, draft, decoder.prompt, samples, mode, decoder.eos_token_ids, reference, on_progress, partition,
-            self.coverage[mode], decoder.is_control, extra,
+            self.coverage[mode], decoder.is_control, extra, whole,
         )  # fmt: skip
         borderline = decoder.count_borderline(report.partition, len(samples), blocks)
         self.reports[mode] = replace(report, borderline=borderline)
@@ -324,6 +345,18 @@ class Session:
             self._reference = self.decoder.sample_target(self.plan.reference)
         return self._models, self._reference
 
+    def _plan_followed(self, mode: str) -> None:
+        """Fix plan and cells of samples that are drawn until their cell is known, where drawing all of them to their end takes too long."""
+        decoder, n = self.decoder, self.plan.samples
+        if count_whole_samples(n, decoder.pair.vocabulary) >= n:
+            return
+        (target, _), _ = self._open()
+        length = build_first_prefix(decoder.prompt, decoder.settings, target.context).remaining
+        plan = TestPlan.for_distance(n, length, self.plan.min_tv)
+        partition = build_partition(target, decoder.prompt, length, plan.max_cells, plan.min_mass, decoder.eos_token_ids)
+        self._planned[mode] = plan, partition
+        self.decoder = follow_cells(decoder, partition, count_whole_samples(n, decoder.pair.vocabulary))
+
     def _begin(self, mode: str) -> ModeSamples:
         most = self.plan.samples
         if mode == SHARED:
@@ -334,6 +367,11 @@ class Session:
         each = (time.perf_counter() - began) / len(pilot)
         n = max(len(pilot), min(most, int(seconds / each)))
         return ModeSamples(n, pilot.source, pilot.tokens, coverage=pilot.coverage)
+
+
+def follow_cells(decoder: Decoder, partition: Partition, whole: int | None) -> Decoder:
+    """The decoder with samples drawn until their cell is known, and the first ``whole`` to their end; None: all to their end."""
+    return replace(decoder, followed=None if whole is None else FollowedTexts(whole, partition.inner_names))
 
 
 def _add_in_order(

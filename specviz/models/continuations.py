@@ -12,9 +12,15 @@ from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
 from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, build_token_tree
 
-KEPT = 1024  # distributions that ``MemoizedPaths`` keeps: 32 MB at a vocabulary of 4096
+KEPT = 1024  # most distributions that ``MemoizedPaths`` keeps: 32 MB at a vocabulary of 4096
 NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
+LARGEST = 2**23  # numbers in the distributions of a pass, 64 MB: 256 nodes up to a vocabulary of 32,768, 32 at one of 262,144
 GPU_NODES = 8  # times as many nodes in one pass on a GPU, where the number of passes decides
+
+
+def limit_rows(rows: int, vocabulary: int) -> int:
+    """At most ``rows``, and as many as keep their distributions below ``LARGEST`` numbers; at least one."""
+    return max(1, min(rows, LARGEST // vocabulary))
 
 
 def iterate_distributions_after(
@@ -22,7 +28,7 @@ def iterate_distributions_after(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the distributions of the token after ``prompt + path``, one pass of at most ``nodes`` nodes at a time.
 
-    On a GPU a pass has ``GPU_NODES`` times as many nodes.
+    At a large vocabulary a pass has fewer nodes (``limit_rows``). On a GPU a pass has ``GPU_NODES`` times as many nodes.
 
     ``paths`` (G, m) int are distinct rows in lexicographic order, so that neighbors share nodes of a tree under the prompt (Miao
     et al. 2024, SpecInfer, tree attention). Yields (slice of the paths, (g, V) float64), in order; on the CPU unless the
@@ -36,7 +42,7 @@ def iterate_distributions_after(
         found = source.distributions([row], build_empty_tree(1))[:, 0]
         yield slice(0, 1), found if stays else found.cpu()
         return
-    size = nodes * GPU_NODES if _is_on_gpu(source) else nodes
+    size = _count_nodes(source, nodes, paths)
     while begin < len(paths):
         tokens, parents, leaves = _build_tree(paths, begin, size)
         distributions = source.distributions([row], build_token_tree([tokens], [parents]))[0]
@@ -46,13 +52,19 @@ def iterate_distributions_after(
         begin += len(leaves)
 
 
+def _count_nodes(source: LanguageModel, nodes: int, paths: np.ndarray) -> int:
+    """Most nodes of a pass over these paths, and at least those of one path."""
+    size = limit_rows(nodes, source.vocabulary)
+    return max(size * GPU_NODES if _is_on_gpu(source) else size, paths.shape[1])
+
+
 def _is_on_gpu(source: LanguageModel) -> bool:
     device = getattr(source, "device", None)
     return device is not None and device.type == "cuda"
 
 
 class MemoizedPaths:
-    """A model of which several ask for the distributions after the same short continuations of one prompt: the first KEPT are read once.
+    """A model of which several ask for the distributions after the same short continuations of one prompt: the first ones are read once.
 
     A distribution comes from the pass that first computed it; in another one it may differ in its last digits.
     """
@@ -68,7 +80,7 @@ class MemoizedPaths:
         self, prompt: Sequence[int], paths: np.ndarray, nodes: int, stays: bool = False
     ) -> Iterator[tuple[slice, Tensor]]:
         """As ``iterate_distributions_after``, in the same slices: two models read side by side give the same paths."""
-        begin, size = 0, nodes * GPU_NODES if _is_on_gpu(self.source) else nodes
+        begin, size = 0, _count_nodes(self.source, nodes, paths)
         while begin < len(paths):
             end = begin + (len(_build_tree(paths, begin, size)[2]) if paths.shape[1] else 1)
             asked = list(map(tuple, paths[begin:end].tolist()))
@@ -79,7 +91,7 @@ class MemoizedPaths:
             ):
                 found |= {asked[place]: one for place, one in zip(fresh[where], read, strict=True)}
             yield slice(begin, end), torch.stack([found[path] for path in asked])
-            for path in asked[: KEPT - len(self.known)]:
+            for path in asked[: max(0, limit_rows(KEPT, self.vocabulary) - len(self.known))]:
                 self.known.setdefault(path, found[path])
             begin = end
 

@@ -17,6 +17,8 @@ from specviz.errors import ModelError
 from specviz.settings import Settings
 from specviz.verification.warpers import find_warpers, register_warper
 
+NUCLEUS = 4096  # tokens that are sorted at first for top-p
+
 
 def warp(logits: Tensor, settings: Settings) -> Tensor:
     """The distribution of the next token, (..., V) float64, rows sum to 1 up to rounding; for mps on the CPU.
@@ -73,7 +75,7 @@ def warp_tensors(logits: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
 @register_warper("top-k", title="the k most probable tokens", setting="top_k")
 def keep_top_k(probs: Tensor, k: float) -> Tensor:
     """The k most probable tokens, rescaled; smaller ids first among equals."""
-    return _keep_only(probs, _mask_top_k(probs, int(k))) if k < probs.shape[-1] else probs
+    return _keep_only(probs, _mask_heaviest(probs, int(k))) if k < probs.shape[-1] else probs
 
 
 @register_warper("top-p", title="the fewest tokens that reach a total probability", setting="top_p")
@@ -110,17 +112,29 @@ def _keep_only(probs: Tensor, mask: Tensor) -> Tensor:
     return probs / probs.sum(-1, keepdim=True)
 
 
-def _mask_top_k(probs: Tensor, k: int) -> Tensor:
+def _mask_heaviest(probs: Tensor, k: int) -> Tensor:
     """Mask of the k most probable tokens, smaller ids first among equals."""
-    edge = probs.topk(k, -1).values[..., -1:]
+    return _mask_down_to(probs, probs.topk(k, -1).values[..., -1:], k)
+
+
+def _mask_down_to(probs: Tensor, edge: Tensor, k: Tensor | int) -> Tensor:
+    """Mask of k tokens (..., 1): those above ``edge`` (..., 1), and of those at it the smaller ids."""
     above, at = probs > edge, probs == edge
     return above | (at & (at.cumsum(-1) <= k - above.sum(-1, keepdim=True)))
 
 
 def _mask_nucleus(probs: Tensor, mass: float) -> Tensor:
-    """Mask of the fewest tokens, most probable first, whose probabilities reach ``mass``; never empty."""
-    ordered, ids = torch.sort(probs, dim=-1, descending=True, stable=True)
-    before = ordered.cumsum(-1) - ordered
-    mask = before < mass
-    mask[..., 0] = True
-    return torch.zeros_like(mask).scatter_(-1, ids, mask)
+    """Mask of the fewest tokens, most probable first, whose probabilities reach ``mass``; never empty.
+
+    On a CPU only the heaviest tokens are sorted, as many as reach the mass: sorting a large vocabulary takes longer than a pass.
+    """
+    vocabulary = probs.shape[-1]
+    count = min(vocabulary, NUCLEUS) if probs.is_cpu else vocabulary  # a recorded graph cannot ask how many are enough
+    while True:
+        ordered = probs.topk(count, -1).values if count < vocabulary else probs.sort(-1, descending=True).values
+        before = ordered.cumsum(-1) - ordered
+        if count == vocabulary or bool((before[..., -1] >= mass).all()):
+            break
+        count = min(vocabulary, 8 * count)
+    sizes = (before < mass).sum(-1, keepdim=True).clamp_(min=1)
+    return _mask_down_to(probs, ordered.gather(-1, sizes - 1), sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from specviz.speed.benchmarks.drafting_methods import estimate_stage_seconds as 
 from specviz.speed.benchmarks.passage import estimate_stage_seconds as of_passage
 from specviz.speed.measurement import timed_decoding as duration
 from specviz.speed.measurement.timed_decoding import DecodingPace, measure_pace
-from specviz.speed.prediction.plan import COSTS, COUNTING
+from specviz.speed.prediction.plan import COSTS, COUNTING, choose_sizes, fit_effort
 from specviz.speed.prediction.plan import TIMING as PLAN_TIMING
 from specviz.speed.prediction.plan import estimate_stage_seconds as of_plan
 from specviz.speed.prediction.plan_effort import PlanEffort
@@ -101,3 +102,21 @@ def test_a_setup_that_cannot_be_served_costs_nothing_and_a_mistake_is_not_read()
     assert found[comparison.READING] == pytest.approx(2 * 0.1)
     assert found[comparison.CHECKING] == pytest.approx(10 * (0.3 + 3 * 0.1))
     assert found[comparison.GREEDY] == pytest.approx(0.2 + 3 * 0.1)
+
+
+def test_a_plan_that_would_take_too_long_has_fewer_texts_and_probes_and_takes_about_its_seconds():
+    target, drafted, gammas, sizes = DecodingPace(0.4, 0.07), DecodingPace(0.8, 0.5, 2.0), range(1, 9), choose_sizes(8)
+    assert sizes == (0, 1, 4, 8)
+    effort = PlanEffort(64, 64, 45, seconds=300)
+
+    def weigh(texts: int, effort: PlanEffort) -> dict[str, float]:
+        return of_plan(target, drafted, 96, texts, gammas, effort, 4.0, sizes, 1)
+
+    assert sum(of_plan(target, drafted, 96, 64, gammas, effort, 4.0).values()) > 1000
+    texts, probes = fit_effort(effort, 64, weigh(64, effort), 1)
+    assert 8 < texts < 64 and 2 < probes < 45
+    assert sum(weigh(texts, replace(effort, probes=probes)).values()) - texts * 4.0 <= 300, "the user's texts are left out"
+    assert fit_effort(replace(effort, seconds=10), 64, weigh(64, effort), 1) == (8, 2), "the fewest that say how sure they are"
+    assert fit_effort(replace(effort, seconds=10), 3, weigh(3, effort), 1)[0] == 3
+    without = replace(effort, probes=0)
+    assert fit_effort(without, 64, weigh(64, without), 1)[1] == 0

@@ -2,7 +2,8 @@
 
 Most of the time of a small model's pass goes into the library's bookkeeping around its layers. For Llama decoders the outer
 wrappers are skipped: a loop calls the layers with the same arguments, and the rotary angles come from a table. In float32 the
-layers themselves are replaced too (layers.py). Every other family runs through the model.
+layers themselves are replaced too (layers.py). Every other family runs through the library, with its products for a few tokens
+replaced (few_tokens.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from transformers.cache_utils import Cache
 from specviz.models.cache.masks import build_causal_mask, count_self_seen
 from specviz.models.fast_llama.layers import FastLayer, apply_rms_norm, find_fast_weights
 from specviz.models.fast_llama.products import multiply
+from specviz.models.few_tokens import copy_for_few_tokens
 
 SPLIT_MIN = 96  # tokens that only they themselves see, from which on attention to themselves is computed apart
 _GROW = 512  # positions by which a table of angles grows
@@ -39,10 +41,10 @@ def open_pass(model: PreTrainedModel) -> LibraryPass | LlamaPass:
 
 
 class LibraryPass:
-    """A pass through the model's own ``forward``."""
+    """A pass through the library's ``forward``."""
 
     def __init__(self, model: PreTrainedModel):
-        self.model = model
+        self.model = copy_for_few_tokens(model)
         self.keeps_features, self.features = False, torch.empty(0)
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, cache: Cache, width: int, keep: int) -> Tensor:

@@ -20,7 +20,7 @@ def share_weights(model: PreTrainedModel) -> PreTrainedModel:
     The given one must not be trained while the copy is in use: some values are computed once from the weights. Raises ModelError for
     a model with hooks, such as those that spread one over devices: a fast pass does not call them.
     """
-    if any(module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook") for module in model.modules()):
+    if has_hooks(model):
         raise ModelError(
             f"The {model.config.model_type} model has hooks on its modules, which not every pass would call. Remove them, and load it "
             "on one device."
@@ -28,6 +28,11 @@ def share_weights(model: PreTrainedModel) -> PreTrainedModel:
     shared: dict[int, object] = {id(one): nn.Parameter(one.data, requires_grad=False) for one in model.parameters()}
     shared |= {id(one): one for one in chain(model.buffers(), _list_plain_tensors(model)) if id(one) not in shared}
     return deepcopy(model, shared).eval()
+
+
+def has_hooks(model: PreTrainedModel) -> bool:
+    """Whether something is called before or after one of its modules."""
+    return any(module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook") for module in model.modules())
 
 
 def _list_plain_tensors(model: PreTrainedModel) -> Iterator[object]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -327,14 +328,23 @@ class RoundProbes:
     """Runs of probes for 0 to ``most`` draft tokens on texts (prompt, tokens), one text after the other, and the costs that they show.
 
     Each run has every probe once, all from one place of one text. It may be made at any moment, between other work of the process.
+    ``sizes``: numbers of draft tokens that are timed, ascending, from 0 to ``most``; the others lie on lines between them. None: all.
     """
 
-    def __init__(self, pair: LoadedPair, settings: Settings, texts: Texts, most: int):
-        self.pair, self.settings, self.texts = pair, settings, texts
-        self.kinds = range(TARGET_ONLY, most + 1)
+    def __init__(
+        self,
+        pair: LoadedPair,
+        settings: Settings,
+        texts: Texts,
+        most: int,
+        sizes: Sequence[int] | None = None,
+        warm_runs: int = WARM_RUNS,
+    ):
+        self.pair, self.settings, self.texts, self.most, self.warm_runs = pair, settings, texts, most, warm_runs
+        self.kinds = (TARGET_ONLY, *(range(most + 1) if sizes is None else sizes))
         self.randomness = PhiloxRandomness(settings.seed)
         self.clock: Clock[int] = Clock(
-            {n: partial(self._run_stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._locate_run(run),)
+            {n: partial(self._run_stretch, n) for n in self.kinds}, warm_runs, lambda run: (self._locate_run(run),)
         )
 
     def run_until(self, runs: int, on_progress: ProgressCallback = ignore_progress) -> RoundProbes:
@@ -344,20 +354,34 @@ class RoundProbes:
 
     def build_curve(self) -> RoundCostCurve:
         """What was timed so far, at least one run."""
-        rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.get_splits(n, "rounds")] for n in self.kinds]
-        first = [self.clock.get_splits(n, "first") for n in self.kinds]
+        alone, *rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.get_splits(n, "rounds")] for n in self.kinds]
+        first_alone, *first = [self.clock.get_splits(n, "first") for n in self.kinds]
+        rounds, first = self._fill_sizes(rounds), [first_alone, *self._fill_sizes(first)]
         parts = {
-            part: tuple(statistics.median(one[part] for one in self.clock.get_kept(n)) for n in self.kinds[1:])
+            part: tuple(
+                one[0]
+                for one in self._fill_sizes(
+                    [[statistics.median(kept[part] for kept in self.clock.get_kept(n))] for n in self.kinds[1:]]
+                )
+            )
             for part in TIMING_PARTS
         }
-        medians = [statistics.median(one) for one in rounds[1:]]
+        medians = [statistics.median(one) for one in rounds]
         rest = tuple(max(0.0, whole - sum(parts[part][n] for part in TIMING_PARTS)) for n, whole in enumerate(medians))
-        by_run = tuple(zip(*rounds[1:], strict=True))
-        return RoundCostCurve(tuple(rounds[0]), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
+        by_run = tuple(zip(*rounds, strict=True))
+        return RoundCostCurve(tuple(alone), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
+
+    def _fill_sizes(self, timed: Sequence[Sequence[float]]) -> list[list[float]]:
+        """For each number of draft tokens, run by run: as timed, and in between on a straight line."""
+        sizes = self.kinds[1:]
+        if len(sizes) == self.most + 1:
+            return [list(one) for one in timed]
+        by_run = [np.interp(range(self.most + 1), sizes, run).tolist() for run in zip(*timed, strict=True)]
+        return [list(one) for one in zip(*by_run, strict=True)]
 
     def _locate_run(self, run: int) -> tuple[tuple[Ids, Sequence[int]], float]:
         """The text of a run, and the share of it that lies before its place."""
-        number = run - 1 + WARM_RUNS
+        number = run - 1 + self.warm_runs
         return self.texts[number % len(self.texts)], (0.5 + number * PLACE_STEP) % 1.0
 
     def _run_stretch(self, n: int, lap: Lap) -> None:

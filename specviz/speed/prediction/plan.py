@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -54,6 +55,8 @@ from specviz.theory import (
 )
 
 RESAMPLES = 400
+LEAST_TEXTS, LEAST_PROBES = 8, 2  # of a plan that is cut
+TEXTS_SHARE = 0.4  # of its seconds, for the texts
 TOKENS_PER_PASS, TIMES = "tokens/pass", "times"  # units
 
 
@@ -237,8 +240,17 @@ def make_plan(
     target_pace, drafted_pace = (
         measure_pace(decode(pair, longest, prompts[0])) for decode in (decode_target_only, decode_speculatively)
     )
-    weights = estimate_stage_seconds(target_pace, drafted_pace, settings.max_new_tokens, len(prompts), gammas, effort)
+    scoring = None if effort.check else _time_scoring(pair, longest, prompts[0])
+    paces, length = (target_pace, drafted_pace), settings.max_new_tokens
+    weights = estimate_stage_seconds(*paces, length, len(prompts), gammas, effort, scoring)
     weights |= {} if user_texts else {OVER_YOURS: 0.0}
+    sizes, warm_runs = range(gammas[-1] + 1), WARM_RUNS
+    if sum(weights.values()) > effort.seconds and not effort.check:
+        sizes, warm_runs = choose_sizes(gammas[-1]), 1
+        each = estimate_stage_seconds(*paces, length, len(prompts), gammas, effort, scoring, sizes, warm_runs)
+        count, probes = fit_effort(effort, len(prompts), each, warm_runs)
+        prompts, user_texts, effort = thin_out(prompts, count), [], replace(effort, probes=probes)
+        weights = estimate_stage_seconds(*paces, length, count, gammas, effort, scoring, sizes, warm_runs) | {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
     target_texts = list(zip(prompts, decode_texts(pair, settings, prompts, on_progress=tell[WRITING])[0], strict=True))
@@ -263,7 +275,7 @@ def make_plan(
         settings=settings,
         text={"name": name, "tokens": size} | _identify_text(text),
         openings=len(prompts),
-        opening=effort.opening if user_texts else 0,
+        opening=effort.opening if isinstance(text, str) else 0,
         length=settings.max_new_tokens,
         rows=tuple(rows),
         positions=forecast.estimate_positions(),
@@ -276,9 +288,45 @@ def make_plan(
         return plan
     show(plan)
     plan = replace(plan, baseline=find_baseline(pair, settings, prompts[0]))
-    return _add_costs(
-        plan, forecast, RoundProbes(pair, settings, target_texts, gammas[-1]).run_until(effort.probes, tell[COSTS]).build_curve()
-    )
+    probes = RoundProbes(pair, settings, target_texts, gammas[-1], sizes, warm_runs)
+    return _add_costs(plan, forecast, probes.run_until(effort.probes, tell[COSTS]).build_curve())
+
+
+def _time_scoring(pair: LoadedPair, settings: Settings, prompt: Ids) -> float:
+    """Seconds in which both models read a text and its distributions are compared."""
+    began = time.perf_counter()
+    tokens = np.resize(np.array(prompt), settings.max_new_tokens)
+    measure_acceptance(pair, settings, [(prompt, tokens)], settings.gamma)
+    return time.perf_counter() - began
+
+
+def choose_sizes(most: int) -> tuple[int, ...]:
+    """Numbers of draft tokens that are timed where time is short: 0, 1, 4, 16, .. and ``most``."""
+    return tuple(sorted({0, *(4**k for k in range(4) if 4**k < most), most}))
+
+
+def fit_effort(effort: PlanEffort, texts: int, weights: dict[str, float], warm_runs: int) -> tuple[int, int]:
+    """Continuations and probes that fit into the effort's seconds, with their fewest where not even these fit.
+
+    Args:
+        effort: What is wanted.
+        texts: Number of continuations that are wanted.
+        weights: Seconds of each stage, as ``estimate_stage_seconds`` gives them for all that is wanted.
+        warm_runs: Runs of the probes that are not counted.
+    """
+    writing = weights[WRITING] / -(-texts // TEXTS_PER_BATCH)
+    of_texts = effort.seconds * (TEXTS_SHARE if effort.probes else 1.0)
+    count = int((of_texts - writing) / (weights[OVER_ITS] / texts))
+    count = max(min(LEAST_TEXTS, texts), min(texts, count))
+    if not effort.probes:
+        return count, 0
+    probes = int((1.0 - TEXTS_SHARE) * effort.seconds / (weights[COSTS] / (effort.probes + warm_runs))) - warm_runs
+    return count, max(LEAST_PROBES, min(effort.probes, probes))
+
+
+def thin_out(items: Sequence[Ids], count: int) -> list[Ids]:
+    """``count`` of them, evenly spread."""
+    return [items[round(place)] for place in np.linspace(0, len(items) - 1, min(count, len(items)))]
 
 
 def _identify_text(text: str | Sequence[str]) -> dict[str, object]:
@@ -299,10 +347,22 @@ def _add_costs(plan: SpeedPlan, forecast: PlanForecast, costs: RoundCostCurve) -
 
 
 def estimate_stage_seconds(
-    target: DecodingPace, drafted: DecodingPace, length: int, texts: int, gammas: Sequence[int], effort: PlanEffort
+    target: DecodingPace,
+    drafted: DecodingPace,
+    length: int,
+    texts: int,
+    gammas: Sequence[int],
+    effort: PlanEffort,
+    scoring: float | None = None,
+    sizes: Sequence[int] | None = None,
+    warm_runs: int = WARM_RUNS,
 ) -> dict[str, float]:
-    """Seconds that each stage of a plan will take, by the pace of the target alone and that of rounds with the largest gamma."""
+    """Seconds that each stage of a plan will take, by the pace of the target alone and that of rounds with the largest gamma.
+
+    ``scoring``: seconds in which both models read one text; None: not timed. ``sizes``, ``warm_runs``: as of ``RoundProbes``.
+    """
     many, most = BATCH_PASS_ROUNDS * target.each, gammas[-1]
+    reading = 2 * many if scoring is None else scoring
 
     def interpolate_pace(gamma: int) -> DecodingPace:
         """Between the two paces, as far as the number of draft tokens lies between theirs; they count for the expected tokens too."""
@@ -313,10 +373,10 @@ def estimate_stage_seconds(
         )
         return DecodingPace(first, each, tokens)
 
-    weights = {WRITING: -(-texts // TEXTS_PER_BATCH) * length * many, OVER_ITS: 2 * texts * many, OVER_YOURS: 2 * texts * many}
-    kinds = [target, *(interpolate_pace(gamma) for gamma in range(most + 1))]
+    weights = {WRITING: -(-texts // TEXTS_PER_BATCH) * length * many, OVER_ITS: texts * reading, OVER_YOURS: texts * reading}
+    kinds = [target, *(interpolate_pace(gamma) for gamma in sizes or range(most + 1))]
     costs = (
-        (effort.probes + WARM_RUNS) * sum(one.first + (WARM_ROUNDS + TIMED_ROUNDS) * one.each for one in kinds)
+        (effort.probes + warm_runs) * sum(one.first + (WARM_ROUNDS + TIMED_ROUNDS) * one.each for one in kinds)
         if effort.probes
         else 0.0
     )

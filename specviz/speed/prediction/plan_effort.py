@@ -14,6 +14,8 @@ class PlanEffort:
     Attributes:
         check: Whether rounds are measured as well, with other seeds.
         timed: Texts that are timed, at most.
+        seconds: Where continuations and probes would take longer, there are fewer of both, and not every draft length is timed. The
+            plan says how many there were, and its intervals are wider. A plan with ``check`` is never cut.
     """
 
     continuations: int = declare_count(64, 2, 4096, "continuations, from as many places of the text", option="texts")
@@ -24,6 +26,7 @@ class PlanEffort:
         6, 2, 100, "runs of the clock of --check, each over texts of its own, of which fewer than 6 give no verdict"
     )
     timed: int = 64
+    seconds: int = declare_count(300, 10, 86_400, "seconds that a plan may take; where it would take longer, less is done")
 
     def __post_init__(self) -> None:
         check_declared(self)

@@ -83,6 +83,15 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
         assert gaps.max() < 0.25, "ten places, or twenty of rounds without draft tokens"
 
 
+def test_sizes_that_are_not_timed_lie_on_lines_between_those_that_are(pair):
+    probes = costs.RoundProbes(pair, Settings(seed=3), [(tuple(range(10, 18)), list(range(20, 60)))], 4, (0, 1, 4), warm_runs=1)
+    curve = probes.run_until(2).build_curve()
+    assert set(probes.clock.contestants) == {costs.TARGET_ONLY, 0, 1, 4} and len(curve.rounds) == len(curve.first) == 2
+    for run in curve.rounds:
+        assert len(run) == 5 and run[2] == pytest.approx(run[1] + (run[4] - run[1]) / 3)
+    assert [len(one) for one in curve.first] == [6, 6] and {len(one) for one in curve.parts.values()} == {5}
+
+
 def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(command_options, capsys, monkeypatch):  # noqa: F811
     """What slows the machine down for a minute then affects both the prediction and the measurement."""
     seen = []

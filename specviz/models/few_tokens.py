@@ -1,0 +1,53 @@
+"""A model's linear layers, computed in the fastest known way for a few tokens, for families whose layers run in the library's code.
+
+A pass over two to eight tokens reads every weight and does little with it. The library's product then takes about twice as long as the
+others in fast_llama/products.py, and most of it is the output layer where the vocabulary is large. Which one is taken depends on the layer's
+shape and on the number of tokens alone, so target-only sampling and speculative decoding use the same ones.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from specviz.models.fast_llama.products import SOME, Weights, multiply
+from specviz.models.pairs.shared_weights import has_hooks, share_weights
+
+_copies: WeakKeyDictionary = WeakKeyDictionary()  # model -> its copy; read-only once made
+_copies_lock = Lock()
+
+
+class FewTokensLinear(nn.Linear):
+    """A linear layer with ``multiply`` for a few tokens and the library's product for more."""
+
+    weights: Weights
+
+    def forward(self, entering: Tensor) -> Tensor:
+        tokens = entering.numel() // entering.shape[-1]
+        if not 0 < tokens <= SOME:
+            return F.linear(entering, self.weight, self.bias)
+        found = multiply(entering.reshape(1, tokens, -1), self.weights).view(*entering.shape[:-1], -1)
+        return found if self.bias is None else found + self.bias
+
+
+def copy_for_few_tokens(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy on the model's own weights with such layers, made once and shared by all requests.
+
+    On a GPU, in other dtypes, and where something is attached to the model that a copy would lack, it is the model itself.
+    """
+    if model.device.type != "cpu" or model.dtype is not torch.float32 or has_hooks(model) or "forward" in vars(model):
+        return model
+    with _copies_lock:
+        if model not in _copies:
+            copy = share_weights(model)
+            for module in copy.modules():
+                if type(module) is nn.Linear and type(module.weight) is nn.Parameter and module.weight.dtype is torch.float32:
+                    module.__class__ = FewTokensLinear
+                    module.weights = Weights(module.weight)
+            _copies[model] = copy
+        return _copies[model]
