@@ -133,7 +133,7 @@ def declare_count(default: int, low: int, high: int, help: str, option: str = ""
 
 def declare_number(default: float | None, high: float, help: str, metavar: str, unit: str = "", shown: str | None = None) -> Any:
     """A field of a dataclass: a number above 0 and at most ``high``. unit: what follows the bound, such as " seconds"."""
-    allowed = f"above 0 and at most {high:g}{unit}" if high < math.inf else f"above 0{unit}"
+    allowed = f"above 0 and at most {high:,.10g}{unit}" if high < math.inf else f"above 0{unit}"
     shown = f"{default:g}" if shown is None else shown
     declared = Setting(
         "", float, default is None, default, help, "effort", 0.0, high, above=True, allowed=allowed, shown=shown, metavar=metavar

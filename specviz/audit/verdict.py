@@ -261,7 +261,7 @@ def format_verdict(report: Mapping[str, Any]) -> str:
     if one["tv"] is not None:
         band = one["tv_null_band"]
         lines.append(
-            f"Total variation on {len(one['cells']):,} cells: {one['tv']:.4f}; sampling noise of an exact server: median {band['median']:.4f}, "
+            f"Total variation on {len(one['cells']):,} cells, which pool {one['pooled_mass'] or 0.0:.0%} of the mass: {one['tv']:.4f}; sampling noise of an exact server: median {band['median']:.4f}, "
             f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}."
         )
     lines += [audit["precision"]["sentence"]] if audit["precision"] else []

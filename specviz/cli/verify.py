@@ -88,6 +88,8 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
     """Settings of the options. Options that do not go together raise SettingsError before anything is loaded."""
     if options.decoder.lower() != "speculative":
         refuse_drafting_options(options, f"--decoder {options.decoder}")
+    if options.decoder.lower() == "assisted" and options.mode != "both":
+        raise SettingsError("mode", options.mode, "left out with --decoder assisted, which draws one text at a time")
     if options.sample_file:
         usual = {"resume": None, "cluster": None, "decoder": "speculative", "samples": DEFAULT_SAMPLING.samples, "mode": "both"}
         for name, default in usual.items():

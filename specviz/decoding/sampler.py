@@ -30,7 +30,7 @@ from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draw import draw_in_rows, draw_many
 from specviz.verification.rule import Rule
-from specviz.verification.token import EmptyResidualError, TokenRule, accepts, compute_unscaled_residual
+from specviz.verification.token import EmptyResidualError, TokenRule, compute_unscaled_residual, judge_tokens
 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 RowRound = tuple[Prefix, Round, Prefix | None]  # a row, its round, and the row after it; None where it has ended
@@ -365,15 +365,14 @@ def _apply_token_rule(
         assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
         index = torch.from_numpy(np.flatnonzero(drafting)).to(p.device)
         draft_tokens = fill(index, drawn, Purpose.DRAFT)
+        texts, line = find_texts(index)
+        left, total = compute_unscaled_residual(p[texts], q[texts])
         here = where[index]
-        rejected = index[~accepts(u[Purpose.ACCEPT][index], p[here, draft_tokens], q[here, draft_tokens])]
+        accepted = judge_tokens(u[Purpose.ACCEPT][index], p[here, draft_tokens], q[here, draft_tokens], total[line, 0])
+        rejected = index[~accepted]
         if len(rejected):
-            texts, line = find_texts(rejected)
-            left, total = compute_unscaled_residual(p[texts], q[texts])
-            is_replaced = (total[:, 0] > 0.0)[line]  # else p equals q up to rounding: the draft token is accepted
-            replacements = draw_in_rows(left.div_(total), line, u[Purpose.RESIDUAL][rejected])
-            tokens[rejected] = torch.where(is_replaced, replacements, tokens[rejected])
-            closed[rejected] = is_replaced
+            tokens[rejected] = draw_in_rows(left.div_(total), line[~accepted], u[Purpose.RESIDUAL][rejected])
+            closed[rejected] = True
     found = (2 * tokens + closed).cpu().numpy()
     return found >> 1, (found & 1).astype(bool)
 

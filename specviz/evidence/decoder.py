@@ -36,7 +36,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.proposers.registry import find_form
 from specviz.proposers.request import open_proposer
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Prefix, Randomness, StreamRandomness
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.trace import Round
 from specviz.verification.token import TokenRule
 
@@ -63,8 +63,18 @@ def resolve_name(name: str) -> str:
 
 
 def with_bug(name: str, settings: Settings) -> Settings:
-    """The settings under which a decoder is tested. A bug brings the temperature, truncation, gamma and length that show it."""
-    return BUGS[name].apply_settings(settings) if name in BUGS else settings
+    """The settings under which a decoder is tested. A bug brings the temperature, truncation, gamma and length that show it.
+
+    Raises SettingsError for a chosen temperature, truncation or gamma that the bug replaces.
+    """
+    if name not in BUGS:
+        return settings
+    own = BUGS[name].apply_settings(settings)
+    for one in (*SAMPLING_FIELDS, "gamma"):
+        value, needed = getattr(settings, one), getattr(own, one)
+        if value not in (SETTINGS[one].default, needed):
+            raise SettingsError(SETTINGS[one].label, value, f"left out with the decoder {name}, which needs {needed}")
+    return own
 
 
 def explain_engine_only(name: str, settings: Settings) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from html import unescape
+from itertools import pairwise
 from math import ceil, floor, log10, nan
 from threading import Lock
 from typing import Any
@@ -450,6 +451,7 @@ class _PrintFigure:
         self.figure.set_layout_engine("none")
         for where in self.axes.values():
             where.set_position(np.round(where.get_position().bounds, 9))
+            _thin_numbers(where)
 
 
 TRACES: Mapping[str, Callable[[_PrintFigure, Any, Mapping[str, Any], float], Any]] = {
@@ -457,6 +459,20 @@ TRACES: Mapping[str, Callable[[_PrintFigure, Any, Mapping[str, Any], float], Any
     "bar": _PrintFigure._draw_bars,
     "heatmap": _PrintFigure._draw_heatmap,
 }
+
+
+def _thin_numbers(where: Any) -> None:
+    """Fewer numbers below axes that are too narrow for them, as beside long names of rows."""
+    locator = where.xaxis.get_major_locator()
+    if not isinstance(locator, ticker.MaxNLocator):
+        return
+    for bins in (4, 3, 2, 1):
+        low, high = sorted(where.get_xlim())
+        labels = [one for one in where.get_xticklabels() if low - 1e-9 <= one.get_position()[0] <= high + 1e-9]
+        boxes = [one.get_window_extent().shrunk(0.95, 1.0) for one in labels]
+        if not any(one.overlaps(other) for one, other in pairwise(boxes)):
+            break
+        locator.set_params(nbins=bins, steps=[1, 2, 4, 5, 10], min_n_ticks=1)
 
 
 def _wrap_text(text: Any, most: float) -> bool:

@@ -27,7 +27,6 @@ from specviz.web.drafting_methods.overview import TEXTS as METHOD_TEXTS
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.tree import build_tree
 from specviz.web.front.payload import build_front_payload
-from specviz.web.front.state import load_recorded_race
 from specviz.web.one_round.payload import build_round_payload, select_texts
 from specviz.web.one_token.payload import build_token_payload
 from specviz.web.questions import questions as asked
@@ -63,7 +62,8 @@ def build_front(live: str | None) -> PageContent:
     doors = {page: f"{page}.html" for page in PAGES}
     if live is not None:
         doors = {page: f"{live}{page}" for page in APP_PAGES} | doors
-    data = build_front_payload(load_recorded_race(), recorded=True, doors=doors)
+    passages = read_file(TRACES / "passage.json", passage.load_passages)
+    data = build_front_payload(next(iter(passages.values())), recorded=True, doors=doors)
     return _fill_page("front", _build_data("front", data=data))
 
 

@@ -52,6 +52,15 @@ def accepts(u: Number, p: Number, q: Number) -> Number:
     return report_comparison(u * q < p, u, p, q)
 
 
+def judge_tokens(u: Tensor, p: Tensor, q: Tensor, mass: Tensor) -> Tensor:
+    """Which of many draft tokens are accepted: those with u * q < p, and where p equals q up to rounding all of them.
+
+    u, p and q as for ``accepts``; mass, of the same shape, is that of the residual that a rejection leaves: 0 means that there is
+    none, and a rejection has probability 0. Tensor operations alone, which can be compiled: nothing is reported to a listener.
+    """
+    return (u * q < p) | ~(mass > 0.0)
+
+
 def compute_residual(p: Tensor, q: Tensor) -> Tensor:
     """Distribution of the replacement after a rejection: max(0, p - q), rescaled to sum to 1.
 

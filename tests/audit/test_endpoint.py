@@ -130,5 +130,5 @@ def test_what_a_server_writes_into_an_error_cannot_reach_the_terminal():
 
 
 def test_a_rate_that_is_none_is_refused():
-    with pytest.raises(SettingsError, match="rate must be above 0 requests per second"):
+    with pytest.raises(SettingsError, match="rate must be above 0 and at most 1,000,000 requests per second"):
         Endpoint("http://127.0.0.1:1", rate=0.0)

@@ -63,6 +63,8 @@ def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open
         page.keyboard.press("Home")
         assert [*step_through(page, len(told) - 1), sentence(page)] == told
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        chain = page.locator(".chain")
+        assert chain.evaluate("node => node.scrollWidth <= node.clientWidth"), "the end of a round fits a phone"
         numbers = page.locator(".scene").evaluate("scene => scene.outerHTML")
         assert "NaN" not in numbers and "undefined" not in numbers
 

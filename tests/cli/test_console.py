@@ -86,6 +86,11 @@ def test_a_misspelled_option_or_value_gets_a_sentence_that_names_the_right_one(c
     assert out == "" and said in err and err.count("\n") == 1
 
 
+def test_a_mode_of_assisted_generation_is_refused(capsys):
+    assert main(["verify", "--decoder", "assisted", "--mode", "engine"]) == 2
+    assert "mode must be left out with --decoder assisted" in capsys.readouterr().err
+
+
 def test_a_byte_order_mark_is_no_part_of_a_prompt_or_a_text(capsys, pair_words, tmp_path):
     words = ["decode", *pair_words, "--max-new-tokens", "6", "--temperature", "0"]
     file = tmp_path / "book.txt"

@@ -1,6 +1,7 @@
 """The sampler draws nothing of its own: continuation i is, token by token, the one that ``decode`` writes for draw i.
 
 On table models distributions are the same numbers for both, so equality is without exception. What is shared is work, not random numbers.
+With 60 samples a fault in a share of 0.05 of them is found 95 times in 100; with 120, the slow variant, from 0.025 on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from specviz.verification.token import TokenRule
 from tests.models.test_cache import build_network
 from tests.tables import DRAFTS, model, pair
 
-V, N = 5, 60
+V = 5
+SAMPLES = pytest.mark.parametrize("count", [60, pytest.param(120, marks=pytest.mark.slow)], ids="{} samples".format)
 WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.3})
 
 
@@ -37,6 +39,7 @@ def pad_tokens(rounds, remaining: int) -> list[int]:
     return tokens + [NONE] * (remaining - len(tokens))
 
 
+@SAMPLES
 @pytest.mark.parametrize(
     ("gamma", "kind"),
     [
@@ -45,61 +48,69 @@ def pad_tokens(rounds, remaining: int) -> list[int]:
         for kind in DRAFTS
     ],
 )
-def test_every_draw_is_the_engines_own(kind, gamma):
+def test_every_draw_is_the_engines_own(kind, gamma, count):
     settings = Settings(gamma=gamma, max_new_tokens=4, seed=gamma)
     target, proposer = build_world(kind, settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
     drawn = sample_with_shared_distributions(
-        Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N)
+        Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=count)
     )
-    for number in range(N):
+    for number in range(count):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn.tokens[number].tolist() == pad_tokens(rounds, 4)
 
 
-def test_rows_of_a_batch_end_at_their_eos_token():
+@SAMPLES
+def test_rows_of_a_batch_end_at_their_eos_token(count):
     """Seven rows at a time, each at its own pace: every draw is the engine's own, and nothing comes after a stop token."""
     settings = Settings(gamma=3, max_new_tokens=8)
     target, proposer = build_world("random", settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
     drawn = sample_with_engine(
-        Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N), batch=7
+        Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=count), batch=7
     ).tokens
-    for number in range(N):
+    for number in range(count):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn[number].tolist() == pad_tokens(rounds, 8)
-    assert 0 < sum(NONE in row for row in drawn.tolist()) < N, "some end early, some do not"
+    assert 0 < sum(NONE in row for row in drawn.tolist()) < count, "some end early, some do not"
 
 
+@SAMPLES
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
-def test_every_warper_reaches_the_sampler(warper):
+def test_every_warper_reaches_the_sampler(warper, count):
     settings = Settings(gamma=2, max_new_tokens=3, **warper)
     target, proposer = build_world("random", settings)
-    drawn = sample_with_shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N))
-    for number in range(N):
+    drawn = sample_with_shared_distributions(
+        Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=count)
+    )
+    for number in range(count):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), draw=number)
         assert drawn.tokens[number].tolist() == pad_tokens(rounds, 3)
 
 
-def test_target_only_samples_are_those_of_the_engine_too():
+@SAMPLES
+def test_target_only_samples_are_those_of_the_engine_too(count):
     settings = Settings(max_new_tokens=3)
     target, _ = build_world("random", settings)
     drawn = sample_with_shared_distributions(
-        Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
+        Shard(target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=count)
     )
-    for number in range(N):
+    for number in range(count):
         assert drawn.tokens[number].tolist() == pad_tokens(
             sample_target_only(target, PhiloxRandomness(7), settings, (0,), draw=number), 3
         )
 
 
+@SAMPLES
 @pytest.mark.parametrize("context", [3, 4, 5])
-def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
+def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context, count):
     settings = Settings(gamma=4, max_new_tokens=9)
     target, proposer = build_world("random", settings, context=context)
-    drawn = sample_with_shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N))
+    drawn = sample_with_shared_distributions(
+        Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=count)
+    )
     assert drawn.tokens.shape[1] == context + 1 - 2
-    for number in range(N):
+    for number in range(count):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), draw=number)
         assert drawn.tokens[number].tolist() == pad_tokens(rounds, context - 1)
 
@@ -169,7 +180,7 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
     target, proposer = build_world("random", settings)
     shares: list[float] = []
     sample_with_shared_distributions(
-        Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=shares.append
+        Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=60), on_progress=shares.append
     )
     assert shares == sorted(shares) and shares[-1] == 1.0
 
@@ -181,15 +192,18 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
 
     with pytest.raises(EnoughError):
         sample_with_shared_distributions(
-            Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), on_progress=stop
+            Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=60), on_progress=stop
         )
 
 
-def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge():
-    """The shipped pair, 64 draws of three tokens, one by one and in batches of 32 with rows that come and go.
+@pytest.mark.parametrize(
+    ("count", "most"), [(64, 1), pytest.param(128, 2, marks=pytest.mark.slow)], ids=("64 samples", "128 samples")
+)
+def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge(count, most):
+    """The shipped pair, samples of three tokens, one by one and in batches of half of them with rows that come and go.
 
-    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; one at
-    most here.
+    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; one of
+    64 at most. A fault in a share of 0.08 of the samples moves two or more 95 times in 100, in 0.05 with 128 three or more.
     """
     shipped = load_pair("storybook", device="cpu", dtype="float32")
     settings = Settings(prompt="The old man said", max_new_tokens=3, gamma=2)
@@ -198,9 +212,11 @@ def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_
     def drawn(batch: int):
         target, draft = shipped.open(settings)
         return sample_with_engine(
-            Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(5), settings, ids, shipped.eos_token_ids, count=64),
+            Shard(
+                target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(5), settings, ids, shipped.eos_token_ids, count=count
+            ),
             batch=batch,
         )
 
-    alone, together = drawn(1).tokens, drawn(32).tokens
-    assert (alone != together).any(1).sum() <= 1
+    alone, together = drawn(1).tokens, drawn(count // 2).tokens
+    assert (alone != together).any(1).sum() <= most

@@ -86,23 +86,29 @@ def decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
     return Decoder(Settings(gamma=3, **(warper or {})), (build_network("Llama", dtype), build_network("GPT2", dtype)))
 
 
+@pytest.mark.parametrize("positions", [20, pytest.param(40, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", FEW_WARPERS, ids=str)
-def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_histories(warper):
-    found = decoder(warper).checked(12)
-    assert found.prefixes >= 12 and found.is_within(), found.worst
+def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_histories(warper, positions):
+    """A fault at a share of 0.14 of the prefixes is found 95 times in 100, from 0.07 on with 40.
+
+    Each mistake of test_analytic_mistakes.py is found with 6.
+    """
+    found = decoder(warper).checked(positions)
+    assert found.prefixes >= positions and found.is_within(), found.worst
     assert f"{found.prefixes} prefixes" in found.sentence
     assert len(found.near_ties) <= len(found.places) / 10
 
 
+@pytest.mark.parametrize("positions", [20, pytest.param(40, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", (FEW_WARPERS[0], FEW_WARPERS[-1]), ids=str)
-def test_in_float64_nothing_is_left_of_the_difference(warper):
+def test_in_float64_nothing_is_left_of_the_difference(warper, positions):
     """This shows that the float32 differences are rounding, not a small mistake."""
-    assert decoder(warper, dtype=torch.float64).checked(20).is_within(1e-12)
+    assert decoder(warper, dtype=torch.float64).checked(positions).is_within(1e-12)
 
 
 @pytest.mark.parametrize("warper", ({}, EVERY_WARPER[-3]), ids=str)
 def test_the_shipped_pair_keeps_the_distribution_of_its_target(storybook, warper):
-    """A short run; the long one is below."""
+    """A short run: a fault at a share of 0.17 of the prefixes is found 95 times in 100. The long one is below: 0.01."""
     found = check_pair_along_text(storybook, Settings(gamma=3, **warper), storybook.encode(HELD_OUT), 16)
     assert found.prefixes >= 16 and found.is_within(), found.worst
 

@@ -42,7 +42,11 @@ def generate(pair, prompt: str, length: int, **more) -> list[int]:
 @pytest.mark.parametrize("count", [9, pytest.param(15, marks=pytest.mark.slow)], ids="{} prompts".format)
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_is_token_identical_to_generate(encoder_decoders, kind, count):
-    """Each kind with every draft length up to 5, in float64, where random weights have no ties: identity without exception."""
+    """Each kind with every draft length up to 5, in float64, where random weights have no ties: identity without exception.
+
+    With 9 prompts each kind rejects at least 41 draft tokens and accepts 18: a fault that changes the text after a share of 0.07 of
+    the rejections, or 0.15 of the accepted tokens, is found 95 times in 100. 15 other prompts: 27 and 36, 0.11 and 0.08.
+    """
     pair, written, fates = encoder_decoders[kind], set(), set()
     for number, prompt in enumerate(draw_prompts(count)):
         settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, max_new_tokens=16)
@@ -53,18 +57,25 @@ def test_greedy_is_token_identical_to_generate(encoder_decoders, kind, count):
     assert len(written) > count // 3 and {True, False} <= fates, "prompts matter, and draft tokens were accepted and rejected"
 
 
+@pytest.mark.parametrize("positions", [15, pytest.param(25, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize(
     ("kind", "warper"),
     (("t5", {}), ("t5", {"temperature": 0.0}), ("t5 v1.1", {"temperature": 0.7, "top_p": 0.9}), ("mt5", {})),
     ids=str,
 )
-def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder_folders, kind, warper):
-    """At each prefix, without samples, in float32, with caches rolled back at every depth."""
+def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder_folders, kind, warper, positions):
+    """At each prefix, without samples, in float32, with caches rolled back at every depth.
+
+    A fault at a share of 0.18 of the prefixes is found 95 times in 100, from 0.11 on with 25.
+    """
     pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
     settings = Settings(prompt="the old bear", gamma=3, **warper)
     alone = record_run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, max_new_tokens=40), bars=0)
-    found = check_pair_along_text(pair, settings, [*alone.prompt_ids, *alone.output_ids], 15)
-    assert found.prefixes >= 15 and max(found.accepted) >= 2 and found.is_within(TOLERANCE), (found.sentence, found.accepted)
+    found = check_pair_along_text(pair, settings, [*alone.prompt_ids, *alone.output_ids], positions)
+    assert found.prefixes >= positions and max(found.accepted) >= 2 and found.is_within(TOLERANCE), (
+        found.sentence,
+        found.accepted,
+    )
 
 
 def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):

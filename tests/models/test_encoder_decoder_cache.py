@@ -60,7 +60,10 @@ def compare_histories(network, shape: str, rows: int, rounds: int) -> float:
 @pytest.mark.parametrize("rounds", [16, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, rounds):
-    """Four times as many rounds per family: chains and trees, one row and three ragged ones, far beyond the nearest distances."""
+    """Four times as many rounds per family: chains and trees, one row and three ragged ones, far beyond the nearest distances.
+
+    A fault in one round of 20 is found 96 times in 100 (64 rounds), in one of 50 with 160.
+    """
     network = build_tiny_encoder_decoder(kind, V)
     spread = float(compute_fresh_logits(network, (0, 4, 5)).std())
     assert 0.3 < spread < 10, "a wrong row would be seen"
@@ -68,11 +71,13 @@ def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, ro
         assert compare_histories(network, shape, rows, rounds) < 2e-5 * max(1.0, spread), (shape, rows)
 
 
+@pytest.mark.parametrize("rounds", [8, pytest.param(15, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind):
+def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind, rounds):
+    """A fault in one round of ten is found 97 times in 100 (32 rounds of four shapes), 998 times in 1,000 with 60."""
     network = build_tiny_encoder_decoder(kind, V).double()
     for shape, rows in SHAPES:
-        assert compare_histories(network, shape, rows, 8) < 1e-10
+        assert compare_histories(network, shape, rows, rounds) < 1e-10
 
 
 @pytest.mark.parametrize(("shape", "rows"), (("tree", 1), ("chain", 3)))

@@ -17,7 +17,7 @@ from specviz.settings import Settings
 from specviz.speed.benchmarks.target_only import generate_text
 
 V = 300
-PLAIN = Settings(max_new_tokens=24, temperature=0.0, prompt="Once upon a time")
+PLAIN = Settings(max_new_tokens=12, temperature=0.0, prompt="Once upon a time")
 VALUES = {  # of every field that is applied
     "sequence_bias": [[[65], 9.0], [[65, 65], -90.0]],
     "repetition_penalty": 1.8,
@@ -70,7 +70,7 @@ def test_an_applied_field_gives_the_text_of_generate_with_every_opponent(pair, n
     """Speculative decoding, generate() as a user calls it, and both opponents write one text, which is not the plain one."""
     if name == "min_length":  # a target that would end at once
         pair.target.generation_config = GenerationConfig()
-    settings = Settings(max_new_tokens=24, temperature=0.0) if name == "forced_bos_token_id" else PLAIN
+    settings = Settings(max_new_tokens=12, temperature=0.0) if name == "forced_bos_token_id" else PLAIN
     own = with_config(pair, **{name: VALUES[name]})
     trace = record_run(own, settings, bars=0)
     assert trace.output_ids == generate(pair, settings, **{name: VALUES[name]})

@@ -57,13 +57,17 @@ def allowed_folder(tmp_path, monkeypatch):
 # The distribution -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("positions", [24, pytest.param(50, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
-def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, allowed_folder, warper):
-    """After random histories of accepted and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
+def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, allowed_folder, warper, positions):
+    """After random histories of accepted and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution.
+
+    A fault at a share of 0.12 of the prefixes is found 95 times in 100, from 0.06 on with 50.
+    """
     settings = replace(EARLY, early_exit=allowed_folder, **warper)
-    found = check_pair_along_text(pair, settings, pair.encode(TEXT * 3), 24)
-    assert found.is_within() and len({*found.accepted}) > 2 and found.prefixes >= 24
-    assert sum(place.is_redrawn for place in found.places) > 16
+    found = check_pair_along_text(pair, settings, pair.encode(TEXT * 3), positions)
+    assert found.is_within() and len({*found.accepted}) > 2 and found.prefixes >= positions
+    assert sum(place.is_redrawn for place in found.places) > positions * 2 // 3
 
 
 def test_rejected_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
@@ -209,11 +213,15 @@ def test_decode_and_verify_take_it_by_name(pair_folders, allowed_folder, tmp_pat
 # The exit that ships --------------------------------------------------------------------------------------------------
 
 
-def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes():
-    """At its held-out acceptance of 0.46 a pass writes 1.67 tokens, give or take 0.8; below 1.2 in the mean of 36 comes once in 4,000 seeds."""
+@pytest.mark.parametrize("positions", [10, pytest.param(20, marks=pytest.mark.slow)], ids="{} positions".format)
+def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes(positions):
+    """A fault at a share of 0.26 of the prefixes is found 95 times in 100, from 0.14 on with 20.
+
+    At its held-out acceptance of 0.46 a pass writes 1.67 tokens, give or take 0.8; below 1.2 in the mean of 36 comes once in 4,000 seeds.
+    """
     pair = load_pair("storybook", device="cpu")
     settings = Settings(proposer="early-exit", gamma=2, max_new_tokens=60)
-    found = check_pair_along_text(pair, settings, pair.encode(HELD_OUT), 10)
+    found = check_pair_along_text(pair, settings, pair.encode(HELD_OUT), positions)
     assert found.is_within() and len({*found.accepted}) > 1
     target, proposer = open_proposer(pair, settings)
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, pair.encode("Once upon a time")))

@@ -32,6 +32,7 @@ LARGER = {
 }
 ALL = CASES | LARGER
 PROMPT = "Once upon a time there was a"
+TOKENS = pytest.mark.parametrize("tokens", [12, pytest.param(20, marks=pytest.mark.slow)], ids="{} tokens".format)
 FROM_DRAFT = ("draft", "heuristic", "entropy", "gain", "ceiling", "several", "three drafts", "tree, independent")
 
 
@@ -42,24 +43,24 @@ def double_pair(pair_folders):
 
 @pytest.fixture(scope="module")
 def runs(double_pair):
-    """name -> what a run of 12 tokens recorded, and its random numbers; each made once."""
-    made: dict[str, tuple] = {}
+    """(name, tokens) -> what a run of so many tokens recorded, and its random numbers; each made once."""
+    made: dict[tuple[str, int], tuple] = {}
 
-    def one(name: str):
-        if name not in made:
-            settings = Settings(**{"gamma": 3, "max_new_tokens": 12, **ALL[name]})
+    def one(name: str, tokens: int):
+        if (name, tokens) not in made:
+            settings = Settings(**{"gamma": 3, "max_new_tokens": tokens, **ALL[name]})
             target, proposer = open_proposer(double_pair, settings)
             randomness, ids = RecordingRandomness(PhiloxRandomness(5)), double_pair.encode(PROMPT)
-            made[name] = list(decode(target, proposer, TokenRule(), randomness, settings, ids)), randomness
-        return made[name]
+            made[name, tokens] = list(decode(target, proposer, TokenRule(), randomness, settings, ids)), randomness
+        return made[name, tokens]
 
     return one
 
 
 @pytest.fixture(scope="module")
 def greedy_text(double_pair) -> tuple[int, ...]:
-    """What the target writes alone at temperature 0."""
-    settings = Settings(max_new_tokens=12, temperature=0.0)
+    """What the target writes alone at temperature 0: 16 tokens."""
+    settings = Settings(max_new_tokens=16, temperature=0.0)
     return join_text(sample_target_only(double_pair.open(settings)[0], PhiloxRandomness(0), settings, double_pair.encode(PROMPT)))
 
 
@@ -87,28 +88,35 @@ def test_every_name_of_the_gallery_and_every_kind_of_sibling_is_tested_here():
     assert {case.get("siblings", "distinct") for case in ALL.values() if case["proposer"] == "tree"} == {*SIBLINGS}
 
 
+@TOKENS
 @pytest.mark.parametrize("name", ALL)
-def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
-    rounds, randomness = runs(name)
-    assert len(join_text(rounds)) == 12 and not randomness.reused
+def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs, tokens):
+    rounds, randomness = runs(name, tokens)
+    assert len(join_text(rounds)) == tokens and not randomness.reused
     draft_tokens = [one for round_ in rounds for one in round_.proposals]
     assert name in ("none", "n-gram", "retrieval", "lookahead", "lookahead, two n-grams") or len(draft_tokens) >= len(rounds) - 1
     drawn = sum(one.u_draft is not None for one in draft_tokens)
     assert sum(address[0] is Purpose.DRAFT for address in randomness.addresses) == drawn, "what is drawn is handed over"
 
 
+@TOKENS
 @pytest.mark.parametrize("name", ALL)
-def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double_pair):
-    """Every node of every round against the library's own pass over its own path, without a cache."""
+def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double_pair, tokens):
+    """Every node of every round against the library's own pass over its own path, without a cache.
+
+    At least 12 distributions for each method: a fault in a share of 0.22 of them is found 95 times in 100, from 0.14 on with 20
+    tokens. Methods that copy propose 3 draft tokens in 12, and none is accepted: that is enumerated in test_fixed_counts.py.
+    """
     fresh = UncachedModel(double_pair.target, Settings(), double_pair.vocabulary)
-    for round_, before in walk_rounds(runs(name)[0], double_pair.encode(PROMPT)):
+    for round_, before in walk_rounds(runs(name, tokens)[0], double_pair.encode(PROMPT)):
         for probs, ids in zip(round_.full.p, list_paths(round_, before), strict=True):
             assert float((probs - fresh.distributions(ids, 1)[0][0]).abs().max()) < 1e-12
 
 
+@TOKENS
 @pytest.mark.parametrize("name", ALL)
-def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, runs):
-    for round_ in runs(name)[0]:
+def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, runs, tokens):
+    for round_ in runs(name, tokens)[0]:
         for node, one in enumerate(round_.proposals):
             probs = round_.full.q[node]
             if one.u_draft is None:
@@ -117,11 +125,16 @@ def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, ru
                 assert int(draw_tokens(probs, torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
 
 
+@TOKENS
 @pytest.mark.parametrize("name", [*FROM_DRAFT, "tree, distinct", "tree, its own shape", "budget, distinct"])
-def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_path(name, runs, double_pair):
-    """Siblings without replacement: from that distribution without the siblings before them."""
+def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_path(name, runs, double_pair, tokens):
+    """Siblings without replacement: from that distribution without the siblings before them.
+
+    Fewest are 6 draft tokens, of the policies that stop early: a fault in a share of 0.39 of them is found 95 times in 100, from
+    0.21 on with 20 tokens (13).
+    """
     fresh = UncachedModel(double_pair.draft, Settings(), double_pair.vocabulary)
-    for round_, before in walk_rounds(runs(name)[0], double_pair.encode(PROMPT)):
+    for round_, before in walk_rounds(runs(name, tokens)[0], double_pair.encode(PROMPT)):
         ids = list_paths(round_, before)
         for node, one in enumerate(round_.proposals):
             probs = fresh.distributions(ids[one.parent + 1], 1)[0][0].clone()
@@ -142,11 +155,15 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double_pair):
         assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double_pair, settings, [row])]
 
 
+@pytest.mark.parametrize("tokens", [12, pytest.param(16, marks=pytest.mark.slow)], ids="{} tokens".format)
 @pytest.mark.parametrize("name", ALL)
-def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double_pair, greedy_text):
-    settings, ids = Settings(**{"gamma": 3, "max_new_tokens": 12, "temperature": 0.0, **ALL[name]}), double_pair.encode(PROMPT)
+def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double_pair, greedy_text, tokens):
+    settings, ids = (
+        Settings(**{"gamma": 3, "max_new_tokens": tokens, "temperature": 0.0, **ALL[name]}),
+        double_pair.encode(PROMPT),
+    )
     target, proposer = open_proposer(double_pair, settings)
-    assert join_text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == greedy_text
+    assert join_text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == greedy_text[:tokens]
 
 
 @pytest.mark.parametrize("siblings", SIBLINGS)
@@ -167,7 +184,7 @@ def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(do
 
 
 def test_an_oracle_is_never_rejected(runs):
-    rounds, _ = runs("oracle")
+    rounds, _ = runs("oracle", 12)
     assert all(one.accepted for round_ in rounds for one in round_.proposals)
 
 

@@ -32,7 +32,7 @@ export function drawMask(mask, plan, chips, texts) {
   say(mask.foot, plan.narrow ? "" : w < FOOT ? texts.foot[0] : texts.foot.join(" "));
   const rows = listSeenCells(chips.length), left = x + pad + (named ? LABEL : 0), top = y + (plan.narrow ? 76 : 88), below = plan.narrow ? 12 : 42;
   const step = Math.min(34, (y + high - below - top) / rows.length), wide = Math.min(named ? 92 : 40, (x + w - pad - left) / rows.length);
-  const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 8))));
+  const names = chips.map(({ glyphs }) => glyphLine(glyphs, Math.max(3, Math.floor(wide / 7))));
   const nodes = rows.flatMap((row, r) => row.map((seen, c) => {
     const cell = s("rect", { class: seen ? "cell seen" : "cell", rx: 3 });
     place(cell, { x: left + c * wide + 1.5, y: top + r * step + 1.5, width: wide - 3, height: step - 3 });
@@ -40,7 +40,7 @@ export function drawMask(mask, plan, chips, texts) {
     return cell;
   }));
   if (named) {
-    nodes.push(...["text so far", ...names].map((name, c) => s("text", { class: "name", x: left + (c + 0.5) * wide, y: top - 6 }, name)));
+    nodes.push(...[plan.narrow ? "text" : "text so far", ...names].map((name, c) => s("text", { class: "name", x: left + (c + 0.5) * wide, y: top - 6 }, name)));
     nodes.push(...[...names.map((name) => `place of ${name}`), "place after it"].map((name, r) => s("text", { class: "rowName", x: left - 8, y: top + (r + 0.5) * step + 4 }, name)));
   }
   mask.cells.replaceChildren(...nodes);

@@ -1,7 +1,8 @@
 // What an address asks for, read as the app reads it (web/one_round/payload.py, web/one_token/state.py). One table of cases,
 // tests/written_cases.json, holds both to the same answers.
 
-const GRID = 10000; // distributions are whole ten-thousandths
+import { GRID } from "../lib/arithmetic.js";
+
 const FEWEST = 5;
 const MOST = 8;
 const PERCENT = /^(\d{1,3})(?:\.(\d{1,2}))?$/;

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.device.fixed_shape import FixedShape
-from specviz.verification.token import compute_unscaled_residual
+from specviz.verification.token import compute_unscaled_residual, judge_tokens
 
 
 class DraftBatch(NamedTuple):
@@ -90,8 +90,7 @@ def apply_token_rule(
             node = below[place, sibling].clamp(min=0)
             p_x = here_probs.gather(1, tokens[rows, node][:, None])[:, 0]
             left, total = compute_unscaled_residual(here_probs, q[rows, node])
-            empty = ~(total[:, 0] > 0.0)  # p equals q up to rounding: a rejection has probability 0
-            passed = (u[rows, node] * q_nodes[rows, node] < p_x) | empty
+            passed = judge_tokens(u[rows, node], p_x, q_nodes[rows, node], total[:, 0])
             taken, lost = here & passed, here & ~passed
             tested[rows, node] = torch.where(here, p_x, tested[rows, node])
             checked[rows, node] |= here
@@ -116,8 +115,7 @@ def apply_chain_rule(p: Tensor, q: Tensor, at: tuple[Tensor, Tensor], drafted: D
     left, total = compute_unscaled_residual(p[:, :most], q)
     after = torch.arange(1, most + 1, device=p.device)
     within = after <= levels[:, None]
-    empty = ~(total[..., 0] > 0.0)  # p equals q up to rounding: a rejection has probability 0
-    passed = ((u * q_nodes < p_nodes) | empty) & within
+    passed = judge_tokens(u, p_nodes, q_nodes, total[..., 0]) & within
     count = torch.where(passed, most, after - 1).amin(1)  # tokens before the first that is not accepted
     checked, accepted = within & (after <= count[:, None] + 1), after <= count[:, None]
     cut = count < levels

@@ -138,8 +138,6 @@ def _list_folder(place: str, folder: Path, weights: tuple[str, ...] | None) -> M
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model: {CONFIG} is missing.{_describe_contents(place, folder, there)}")
     read = _select_weights(place, there, weights, lambda: folder / INDEX)
-    for file in read:
-        _check_length(place, folder / file.name)
     return ModelListing(place, folder, None, None, None, None, False, _select_config_files(there, weights), read)
 
 
@@ -208,7 +206,6 @@ def _list_adapter(place: str, folder: Path) -> ModelListing:
         raise ModelError(
             f"'{place}' is a LoRA adapter without {ADAPTER}{describe_pickled(path.name for path in folder.iterdir())}."
         )
-    _check_length(place, folder / ADAPTER)
     return replace(listed, place=place, adapter=folder)
 
 
@@ -232,6 +229,15 @@ def read_adapter_config(place: str, folder: Path) -> dict[str, Any]:
             f"'{place}' is a LoRA adapter with {odd[0]}, which is not merged here. Merge it with peft (merge_and_unload) and save the model."
         )
     return found
+
+
+def check_lengths(listed: ModelListing) -> None:
+    """Raise DamagedModelError for a file of a folder's weights that is cut short; a hub tells hashes, which are checked on arrival."""
+    if listed.repo is None and listed.gguf is None:
+        for file in listed.weights:
+            _check_length(listed.place, listed.folder / file.name)
+    if listed.adapter is not None:
+        _check_length(listed.place, listed.adapter / ADAPTER)
 
 
 def _check_length(place: str, file: Path) -> None:

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError, suggest
 from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.hub.download import download_models
-from specviz.models.hub.files import CONFIG, VOCABULARIES, ModelListing, fetch_config_files, list_model
+from specviz.models.hub.files import CONFIG, VOCABULARIES, ModelListing, check_lengths, fetch_config_files, list_model
 from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import FAMILIES, find_library_class, refuse_mixed, refuse_too_large, refuse_unsupported
 from specviz.models.pairs.generation_rules import read_eos_ids, read_generation_rules
@@ -91,7 +91,7 @@ def build_pair(
         refuse_narrow(place, model.config, reader)
     ends, own_ends = (find_eos_ids(place, model) for place, model in zip(places, (target, draft), strict=True))
     fields = (name, target, draft, tokenizer, ends, find_start_id(target, tokenizer))
-    more = {"rules": read_generation_rules(places[0], target, ends), "notes": tuple(notes)}
+    more: dict[str, Any] = {"rules": read_generation_rules(places[0], target, ends), "notes": tuple(notes)}
     if why:
         sides = [
             (ids, find_start_id(model, reader))
@@ -157,6 +157,7 @@ def load_model(
     listed = find_listing(place)
     config = load_config(listed)
     refuse_unsupported(listed.place, config)
+    check_lengths(listed)
     refuse_too_large(listed.place, config, device, dtype)
     download_models([listed])
     model, report = _read_or_explain(

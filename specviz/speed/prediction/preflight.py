@@ -20,7 +20,7 @@ from specviz.models.cache.encoder_decoder import ConditionedModel
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.models.hub.client import never_cancel
 from specviz.models.hub.download import find_free_disk
-from specviz.models.hub.files import ModelListing, fetch_config_files, list_model
+from specviz.models.hub.files import ModelListing, check_lengths, fetch_config_files, list_model
 from specviz.models.pairs import families
 from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import EXPERTS, count_parameters, find_context, refuse_mixed, refuse_unsupported
@@ -363,6 +363,7 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
         known["end_tokens"] = tuple(sorted(read_eos_ids(place, made.generation, made.config)))
         if known["supported"]:
             refuse_narrow(place, made.config, made.tokenizer)
+            check_lengths(listed)
     except (ModelError, OSError) as error:
         problems.append(
             str(error) if isinstance(error, ModelError) else f"'{place}' could not be read or kept ({error.strerror})."

@@ -27,7 +27,7 @@ def build_histogram(result: ExactnessResult) -> dict[str, Any]:
     return {
         "labels": [shorten_label(label) for label in last.labels],
         "exact": list(last.probs),
-        "end": compute_rows_end(*(step for step in steps if step.n >= steps[-1].n / 1000)),
+        "end": compute_rows_end(*(step for step in steps if step.n >= steps[-1].n / 100)),
         "conclusion": steps[-1].conclusion,
         "frames": frames,
     }

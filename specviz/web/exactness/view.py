@@ -174,9 +174,9 @@ def _show_histogram(state: ExactnessState) -> None:
     result = state.shown_result
     left, right = st.columns([8, 5], gap="large")
     with left:
-        name, typed = result.arms[0].name, shorten_prompt(state.question.settings.prompt)
-        tokens = "token" if state.question.settings.max_new_tokens == 1 else f"{state.question.settings.max_new_tokens} tokens"
-        heading = escape_markdown(f"{name}: the next {tokens} after “{typed}”", ALL_SIGNS)
+        asked = state.question.settings
+        tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
+        heading = escape_markdown(f"The next {tokens} after “{shorten_prompt(asked.prompt)}”", ALL_SIGNS)
         st.container(key="exactness-name-0").markdown(heading)
         _histogram.draw("exactness-histogram", {"payload": draw_cached(build_histogram, result)})
     with right:

@@ -28,13 +28,22 @@ from specviz.speed.records.methods import (
 from tests.encoder_decoders import KINDS
 
 BASE = Settings(prompt="Once upon a time", max_new_tokens=12, gamma=3)
-DRAWS = 120
+DRAWS, MORE_DRAWS = 120, 250
+NOISE = 1.5  # times the bound of FirstToken.upper: sampling noise exceeds it once in 100,000 seeds for each method
 
 
 @pytest.fixture(scope="module")
 def comparison(pair) -> MethodComparison:
     """Every row at temperature 1."""
     return compare_methods(pair, choose_distribution(BASE, "1"), runs=2, draws=DRAWS)
+
+
+@pytest.fixture(scope="module", params=[DRAWS, pytest.param(MORE_DRAWS, marks=pytest.mark.slow)], ids="{} samples".format)
+def sampled(request, pair, comparison) -> MethodComparison:
+    """Every row at temperature 1, with so many first tokens."""
+    if request.param == comparison.row("target").first.n:
+        return comparison
+    return compare_methods(pair, choose_distribution(BASE, "1"), runs=1, draws=request.param)
 
 
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(comparison):
@@ -81,25 +90,26 @@ def test_the_oracle_is_accepted_whole_and_the_target_alone_drafts_nothing(compar
     assert (alone.nodes, alone.per_pass, alone.shares) == (0.0, 1.0, ())
 
 
-def test_exact_methods_sample_the_targets_distribution_and_typical_acceptance_does_not(comparison):
-    """Upper bounds hold 99 times in 100 for each method; sampling noise never reaches three times the bound at these n."""
-    for row in comparison.rows:
+def test_exact_methods_sample_the_targets_distribution_and_typical_acceptance_does_not(sampled):
+    """A method whose distribution is off in the direction of typical acceptance (itself off by 0.65) by a total variation of 0.40 fails
+    96 times in 100 with 120 samples, by 0.35 85 times; with 250 samples by 0.30 more than 99 times, by 0.25 91 times."""
+    for row in sampled.rows:
         if row.reason:
             continue
-        assert row.first.n == sum(row.first.counts) == DRAWS
+        assert row.first.n == sum(row.first.counts) == sampled.row("target").first.n
         assert sum(row.first.probs) == pytest.approx(1.0)
         if row.exact:
-            assert row.first.written is None and row.first.tv < 3.0 * row.first.upper
-    typical = comparison.row("typical")
-    assert not typical.exact and typical.first.written_tv > 0.1
+            assert row.first.written is None and row.first.tv < NOISE * row.first.upper
+    typical = sampled.row("typical")
+    assert not typical.exact and typical.first.written_tv > 0.1 and typical.first.tv > NOISE * typical.first.upper
     assert sum(typical.first.written) == pytest.approx(1.0)
 
 
-def test_what_typical_acceptance_is_said_to_write_is_what_it_samples(comparison):
-    """The stated distribution against samples of the engine: within three times the bound of sampling noise on these cells."""
-    first = comparison.row("typical").first
+def test_what_typical_acceptance_is_said_to_write_is_what_it_samples(sampled):
+    """The stated distribution against samples of the engine; its noise is smaller than that of the target's, which bounds it here."""
+    first = sampled.row("typical").first
     tv = sum(max(0.0, share - mass) for share, mass in zip(first.shares, first.written, strict=True))
-    assert tv < 3.0 * first.upper
+    assert tv < NOISE * first.upper
 
 
 def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_blank(pair):
@@ -170,5 +180,5 @@ def test_an_encoder_decoder_pair_is_compared_too(encoder_decoders, kind):
     settings = choose_distribution(replace(BASE, prompt="Once upon"), "1")
     found = compare_methods(encoder_decoders[kind], settings, 1, 60, keys=("target", "draft", "tree", "typical"))
     assert found.row("draft").tokens == BASE.max_new_tokens and not found.row("draft").reason
-    assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper
+    assert found.row("draft").first.tv < NOISE * found.row("draft").first.upper
     assert found.row("tree").reason or found.row("tree").trace is not None

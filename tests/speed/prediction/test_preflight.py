@@ -230,7 +230,7 @@ def test_models_of_other_contexts_and_windows_are_said(folders):
     ).save_pretrained(folders[0])
     found = check(*folders)
     assert (found.target.context, found.draft.context, found.target.window) == (128, 64, 9) and found.ready
-    assert any("beyond 64 nothing is drafted" in note for note in found.notes)
+    assert any("beyond 64 it drafts nothing" in note for note in found.notes)
 
 
 def test_tied_heads_count_once(folders):
