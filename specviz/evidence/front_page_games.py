@@ -54,10 +54,9 @@ def _record_game(pair: LoadedPair, bug: PublishedBug, settings: Settings, count:
     right = build_decoder(bug.id, pair, own, ids, without_bug=True).sample(mode, 0, count)
     pieces = pair.pieces({token for name in names for token in name})
     labels = [read_piece(pieces, name[0]).decode("utf-8", "replace").strip() for name in names]
-    digits = ["".join(map(str, _find_cells(one, names)[:count])) for one in (right, truth)]
-    return SampleGame(
-        bug.id, (*labels, ""), tuple(float(round(p, 6)) for p in probs), *digits, needed, own.temperature, own.top_k
-    )
+    digits, wrong_digits = ("".join(map(str, _find_cells(one, names)[:count])) for one in (right, truth))
+    masses = tuple(float(round(p, 6)) for p in probs)
+    return SampleGame(bug.id, (*labels, ""), masses, digits, wrong_digits, needed, own.temperature, own.top_k)
 
 
 def _find_cells(samples: Samples, names: Sequence[tuple[int, ...]]) -> np.ndarray:

@@ -72,8 +72,9 @@ class SamplingSpec:
     followed: FollowedTexts | None = None
 
     def build(self, pair: LoadedPair) -> Decoder:
-        more = {"without_bug": self.without_bug, "label": self.label, "followed": self.followed}
-        return build_decoder(self.name, pair, self.settings, self.ids, **more)
+        return build_decoder(
+            self.name, pair, self.settings, self.ids, without_bug=self.without_bug, label=self.label, followed=self.followed
+        )
 
 
 @dataclass(frozen=True, slots=True)

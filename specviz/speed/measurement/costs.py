@@ -356,7 +356,8 @@ class RoundProbes:
         """What was timed so far, at least one run."""
         alone, *rounds = [[seconds / TIMED_ROUNDS for seconds in self.clock.get_splits(n, "rounds")] for n in self.kinds]
         first_alone, *first = [self.clock.get_splits(n, "first") for n in self.kinds]
-        rounds, first = self._fill_sizes(rounds), [first_alone, *self._fill_sizes(first)]
+        rounds = self._fill_sizes(rounds)
+        all_first = [list(first_alone), *self._fill_sizes(first)]
         parts = {
             part: tuple(
                 one[0]
@@ -369,7 +370,7 @@ class RoundProbes:
         medians = [statistics.median(one) for one in rounds]
         rest = tuple(max(0.0, whole - sum(parts[part][n] for part in TIMING_PARTS)) for n, whole in enumerate(medians))
         by_run = tuple(zip(*rounds, strict=True))
-        return RoundCostCurve(tuple(alone), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
+        return RoundCostCurve(tuple(alone), by_run, tuple(zip(*all_first, strict=True)), parts | {"rest": rest})
 
     def _fill_sizes(self, timed: Sequence[Sequence[float]]) -> list[list[float]]:
         """For each number of draft tokens, run by run: as timed, and in between on a straight line."""

@@ -244,7 +244,8 @@ def make_plan(
     paces, length = (target_pace, drafted_pace), settings.max_new_tokens
     weights = estimate_stage_seconds(*paces, length, len(prompts), gammas, effort, scoring)
     weights |= {} if user_texts else {OVER_YOURS: 0.0}
-    sizes, warm_runs = range(gammas[-1] + 1), WARM_RUNS
+    sizes: Sequence[int] = range(gammas[-1] + 1)
+    warm_runs = WARM_RUNS
     if sum(weights.values()) > effort.seconds and not effort.check:
         sizes, warm_runs = choose_sizes(gammas[-1]), 1
         each = estimate_stage_seconds(*paces, length, len(prompts), gammas, effort, scoring, sizes, warm_runs)
@@ -288,8 +289,8 @@ def make_plan(
         return plan
     show(plan)
     plan = replace(plan, baseline=find_baseline(pair, settings, prompts[0]))
-    probes = RoundProbes(pair, settings, target_texts, gammas[-1], sizes, warm_runs)
-    return _add_costs(plan, forecast, probes.run_until(effort.probes, tell[COSTS]).build_curve())
+    timed = RoundProbes(pair, settings, target_texts, gammas[-1], sizes, warm_runs)
+    return _add_costs(plan, forecast, timed.run_until(effort.probes, tell[COSTS]).build_curve())
 
 
 def _time_scoring(pair: LoadedPair, settings: Settings, prompt: Ids) -> float:

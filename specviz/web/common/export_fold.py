@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import streamlit as st
 
@@ -45,7 +45,7 @@ def show_export_fold(
         row: Where the button stands; None for the page's header.
     """
     with row if row is not None else st.container(key="export"):
-        look = "tertiary" if row is not None else "secondary"
+        look: Literal["tertiary", "secondary"] = "tertiary" if row is not None else "secondary"
         opened = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open, type=look)
     if not opened.open or not is_ready:
         return

@@ -183,8 +183,9 @@ def _find_target_probability(round_: Round) -> float | None:
     replaced = find_replaced(round_)
     place = len(round_.proposals) if replaced is None else replaced
     probs = round_.distributions[place] if place < len(round_.distributions) else None
-    found = probs is not None and round_.ending.token in probs.tokens
-    return _round_digits(probs.p[probs.tokens.index(round_.ending.token)]) if found else None
+    if probs is None or round_.ending.token not in probs.tokens:
+        return None
+    return _round_digits(probs.p[probs.tokens.index(round_.ending.token)])
 
 
 def _compute_depth(proposals: tuple[Decision, ...], node: int) -> int:
