@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from specviz.__main__ import main
+from specviz.audit import preflight
 from specviz.audit.body_fields import find_distribution_fields
 from specviz.audit.collection_size import compute_first_seed
 from specviz.audit.target import count_needed_samples
@@ -44,7 +45,9 @@ def bend_probs(probs: np.ndarray) -> np.ndarray:
 
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("dialect", ["vllm", pytest.param("transformers", marks=pytest.mark.slow)])
-def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local_pair, capsys, tmp_path):
+def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local_pair, capsys, tmp_path, monkeypatch):
+    if dialect == "transformers":  # texts without token ids: some tokens look alike, and half of the draws leave too few
+        monkeypatch.setattr(preflight, "HOT_DRAWS", 300)
     out = tmp_path / "audit"
     length = ("--max-new-tokens", "1") if dialect == "transformers" else ("--max-tokens", "3")
     with run_server(dialect=dialect, drafts=True, **answer_from_pair(pair)) as server:
