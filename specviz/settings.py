@@ -30,7 +30,7 @@ MAX_SHOWN_BOUND = 10**6  # the upper bound of a range that --help names
 PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 MAX_UNIFORM_NOTICES = 5  # unusable random numbers of a link that get a sentence of their own
 _TYPES: dict[str, type] = {"int": int, "float": float, "str": str}
-_RANGES: dict[type, str] = {int: "a whole number from {low} to {high}", float: "a number from {low} to {high}", str: "text"}
+_RANGES: dict[type, str] = {int: "a whole number from {low} to {high}", float: "a number from {low:g} to {high:g}", str: "text"}
 _UNIFORM = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
 _WARPER = re.compile(r"(?P<name>[A-Za-z][\w-]*)(=(?P<value>[-+.\deE]+))?", re.ASCII)
 _TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)

@@ -151,6 +151,7 @@ def no_pictures(monkeypatch):
 
     monkeypatch.setattr(package.Picture, "draw_for_print", lambda one, form="": Sheet())
     monkeypatch.setattr(package, "build_html_page", lambda figures, title, captions: "")
+    monkeypatch.setattr(matplotlib_adapter, "save_pdf", lambda pages: b"")
     monkeypatch.setattr(matplotlib_adapter, "save_figure", lambda drawn, kind, dpi=0: b"")
     monkeypatch.setattr(slides, "draw_slide", lambda payload, round_, step: None)
     monkeypatch.setattr(slides, "build_animation", lambda payload, round_: b"")

@@ -119,8 +119,8 @@ def test_names_are_listed_without_torch():
     """``--help`` lists them and must be fast."""
     program = (
         "import sys; from specviz.proposers.registry import PROPOSERS; from specviz.verification.registry import RULES; "
-        "from specviz.verification.warpers import WARPERS; assert 'tree' in PROPOSERS.names() and 'block' in RULES.names(); "
-        "assert 'min-p' in WARPERS.names() and 'torch' not in sys.modules"
+        "from specviz.verification.warpers import WARPERS; assert 'tree' in PROPOSERS.list_names() and 'block' in RULES.list_names(); "
+        "assert 'min-p' in WARPERS.list_names() and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 

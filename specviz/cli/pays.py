@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -65,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.audit.live_speed.load import LoadPlan, run_load
     from specviz.audit.live_speed.report import SCHEMA, build_report, choose_exit_code, format_prometheus, format_report
     from specviz.audit.profiles.recognition import recognize_server
+    from specviz.speed.measurement.machine import format_today
 
     plan = LoadPlan(_read_users(options.concurrency), options.turns, options.prompts_per_user, options.max_new_tokens)
     prompts, described = _read_prompts(options)
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
         described,
         extra,
         format_command("pays", add_arguments, options),
-        datetime.now(UTC).strftime("%Y-%m-%d"),
+        format_today(),
     )
     (folder / REPORT).write_text(SCHEMA.format_record(report, indent=1) + "\n")
     (folder / METRICS).write_text(format_prometheus(report))

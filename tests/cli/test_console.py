@@ -12,6 +12,7 @@ import pytest
 
 from specviz.__main__ import main, prepare_streams
 from specviz.cli.common.output import write_report
+from specviz.proposers import source_texts
 from tests.fresh import run_fresh
 from tests.models.kinds import change_json
 from tests.pairs import build_tiny_model
@@ -73,7 +74,7 @@ def test_an_interrupt_while_libraries_are_imported_is_a_line():
         (("--max-new-tokens", "20,000"), "got '20,000'"),
         (("--seed", "7.0"), "seed must be"),
         (("--format", "json", "--color", "always"), "left out with --format json"),
-        (("--target", "", "--draft", "a/b"), "target must be a folder, a GGUF file or a hub name (owner/model), got ''"),
+        (("--target", "", "--draft", "a/b"), "target must be a folder, a GGUF file or a hub name (owner/model), got nothing"),
         (("--target", "a|b", "--draft", "a/b"), "target must be a path without |"),
         (("--target", "gtp2", "--draft", "a/b"), "A hub name begins with its owner."),
         (("--tree", "3-2-1"), "tree must be left out with --proposer draft"),
@@ -91,7 +92,8 @@ def test_a_mode_of_assisted_generation_is_refused(capsys):
     assert "mode must be left out with --decoder assisted" in capsys.readouterr().err
 
 
-def test_a_byte_order_mark_is_no_part_of_a_prompt_or_a_text(capsys, pair_words, tmp_path):
+def test_a_byte_order_mark_is_no_part_of_a_prompt_or_a_text(capsys, pair_words, tmp_path, monkeypatch):
+    monkeypatch.setattr(source_texts, "TEXTS", dict(source_texts.TEXTS))
     words = ["decode", *pair_words, "--max-new-tokens", "6", "--temperature", "0"]
     file = tmp_path / "book.txt"
     written = []

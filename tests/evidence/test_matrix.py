@@ -324,7 +324,7 @@ def test_on_a_terminal_the_words_have_colors_and_the_same_places(matrix):
     ("more", "said"),
     [
         (("--only", "magic"), "only must be among draft"),
-        (("--min-tv", "0.001"), "min-tv must be from 0.005 to 1, got 0.001"),
+        (("--min-tv", "0.001"), "min-tv must be a number from 0.005 to 1, got 0.001"),
         (("--samples", "5"), "There is no option --samples"),
         (("--temperature", "0"), "There is no option --temperature"),
         (("--out", "somewhere"), "There is no option --out"),

@@ -91,7 +91,7 @@ def test_what_others_publish_drafts_from_a_folder_and_from_a_hub_name(
     write(tmp_path / "published", pair.target)
     hub.add("owner/published", tmp_path / "published")
     places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu", "--prompt", "Once upon"]
-    decode = ["decode", *places, "--temperature", "0", "--max-new-tokens", "12"]
+    decode = ["decode", *places, "--temperature", "0", "--max-new-tokens", "12", "--color", "plain"]
     texts = []
     for options in ([], [*more, f"--{option}", "owner/published@v1.0" if from_hub else str(tmp_path / "published")]):
         assert main([*decode, *options]) == 0
