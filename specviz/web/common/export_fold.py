@@ -69,8 +69,9 @@ def show_export_files(page: str, offer: ExportOffer) -> None:
 
     if offer.note:
         st.container(key="export-said").text(offer.note)
+    zipped = file(f"{offer.stem}.zip") if offer.names else b""
     st.download_button(
-        "Everything, one zip", file(f"{offer.stem}.zip"), f"{offer.stem}.zip", TYPES["zip"],
+        "Everything, one zip", zipped, f"{offer.stem}.zip", TYPES["zip"],
         key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,
     )  # fmt: skip
     st.caption(HOLDS)
