@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-globalThis.document = { createElement: () => ({}), addEventListener() {} };
+globalThis.document ??= { createElement: () => ({}), addEventListener() {} };
 const { findStart, isOutside, shareText } = await import("../../assets/components/exactness/main.js");
 
 const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });

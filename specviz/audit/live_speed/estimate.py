@@ -145,14 +145,20 @@ def split_bursts(arrivals: Sequence[float], gap: float) -> list[tuple[float, int
 
 
 def estimate_rounds(blocks: Sequence[Block]) -> list[RoundEstimate]:
-    """Rounds at the lowest level of concurrency, by every source that tells of them. Empty where nothing shows a round."""
+    """Rounds at the lowest level of concurrency, by every source that tells of them. Empty where nothing shows a round.
+
+    Where the tokens of the other arm arrive in bursts too, bursts are the network's or a busy client's, and tell of no rounds.
+    """
     speculating = [block for block in blocks if block.arm == ON]
     if not speculating:
         return []
     users = min(block.users for block in speculating)
     chosen = [block for block in speculating if block.users == users]
     answers = [answer for block in chosen for answer in block.answers]
-    found = [_estimate_by_counters(chosen, users), _estimate_by_arrivals(answers, users)]
+    found = [_estimate_by_counters(chosen, users)]
+    plain = [answer for block in blocks if block.arm == OFF and block.users == users for answer in block.answers]
+    if _estimate_by_arrivals(plain, users) is None:
+        found.append(_estimate_by_arrivals(answers, users))
     return [one for one in found if one is not None]
 
 

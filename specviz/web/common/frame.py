@@ -115,7 +115,9 @@ def show_ending() -> None:
         st.markdown(f"## {ENDING['title']}")
         for row in (ENDING["part"][:2], ENDING["part"][2:]):
             for column, part in zip(st.columns(2, gap="large"), row, strict=True):
-                column.markdown(f"### {part['title']}\n{part['text'].replace('VERSION', __version__)}")
+                column.markdown(f"### {part['title']}\n{part['text']}")
+                if "code" in part:
+                    column.code(part["code"].strip().replace("VERSION", __version__), language=None, wrap_lines=True)
 
 
 def show_presenter(path: str) -> None:

@@ -47,7 +47,7 @@ def describe_origin(state: SamplingState) -> list[str]:
     if state.has_own_result:
         return []
     one = state.load_recorded()
-    return [f"Recorded on {one.date}: {count_samples(one.result.n)} of each. Samples that you draw take their place."]
+    return [f"Recorded on {one.date}; samples you draw replace it."]
 
 
 def count_samples(n: int) -> str:

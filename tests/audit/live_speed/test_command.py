@@ -7,7 +7,9 @@ import json
 import pytest
 
 from specviz.__main__ import main
-from specviz.audit.live_speed.report import SCHEMA
+from specviz.audit.live_speed.load import OFF, ON, Block
+from specviz.audit.live_speed.report import SCHEMA, list_remarks
+from specviz.audit.live_speed.streams import StreamedAnswer
 from specviz.records import read_json
 from tests.audit.live_speed.stream_server import ROUND, streaming
 
@@ -92,10 +94,19 @@ def test_what_limits_the_numbers_is_said(capsys, folder):
         "1 prompt got no answer",
         "The requests set ignore_eos",
         "repeat another one word for word",
-        "Whether the server drafted anything is not known",
         "characters long with speculation",
     ):
         assert sentence in out, sentence
+
+
+def test_whether_speculation_was_at_work_is_said():
+    def block(arm, drafted):
+        return Block(arm, 1, 0, 0.0, (StreamedAnswer(0.0, (1.0, 2.0), 8, 2, "stop", drafted),))
+
+    assert "is not known" in " ".join(list_remarks([block(ON, None)], [], {}, "2 of 'mine.txt'"))
+    assert "was not seen at work" in " ".join(list_remarks([block(ON, 0)], [], {}, "2 of 'mine.txt'"))
+    assert list_remarks([block(ON, 3), block(OFF, 0)], [], {}, "2 of 'mine.txt'") == []
+    assert "drafted tokens too" in " ".join(list_remarks([block(ON, 3), block(OFF, 3)], [], {}, "2 of 'mine.txt'"))
 
 
 def test_a_server_that_stops_answering_leaves_what_was_measured(capsys, folder):

@@ -87,6 +87,15 @@ def test_no_rounds_are_seen_where_there_are_none():
     assert find_burst_gap([]) is None
 
 
+def test_bursts_of_both_arms_are_not_taken_for_rounds():
+    """As where a proxy holds tokens back, or the client is busy."""
+    blocks = SimulatedServer().simulate(LoadPlan((1,)), 2)
+    assert [one.source for one in estimate_rounds(blocks)] == ["bursts"]
+    bursty = [one for one in blocks if one.arm == ON]
+    both = bursty + [Block(OFF, one.users, one.turn, 0.0, one.answers) for one in bursty]
+    assert estimate_rounds(both) == []
+
+
 def test_counters_and_pieces_of_several_tokens_tell_of_rounds_too():
     counters = DraftCounters(300.0, 150.0, 100.0, (80.0, 50.0, 20.0))
     answers = tuple(StreamedAnswer(0.0, tuple(0.1 * n for n in range(41)), 400, 101) for _ in range(4))

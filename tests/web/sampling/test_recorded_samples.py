@@ -41,7 +41,7 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
     seen = draw_first_paint(page, {}, '"waits": app.session_state["PAGE"].is_busy'.replace("PAGE", page))
     assert (seen["errors"], seen["heavy"], seen["waits"]) == (0, [], False), "a record needs no work"
     assert seen["figures"] >= 2
-    assert any(line.startswith("Recorded on ") and "you draw take their place" in line for line in seen["text"]), seen["text"]
+    assert any(line.startswith("Recorded on ") and "you draw replace it" in line for line in seen["text"]), seen["text"]
     verdict = {"exactness": "Yes, as far as 100,000 samples can tell.", "mistakes": "100 samples of each. Is one of them wrong?"}[
         page
     ]
