@@ -18,8 +18,8 @@ from specviz.errors import EndpointError, SettingsError
 from specviz.settings import check_number
 
 if TYPE_CHECKING:
-    from specviz.audit.live_speed.load import Arm, LoadPlan
-    from specviz.audit.live_speed.streams import Prompt
+    from specviz.audit.pays.load import Arm, LoadPlan
+    from specviz.audit.pays.streams import Prompt
 
 REPORT, METRICS = "report.json", "metrics.prom"  # files beside the times
 DEFAULT_USERS = "1,2,4,8"
@@ -28,7 +28,7 @@ TAKEN = ("prompt", "messages", "stream", "stream_options", "max_tokens", "model"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from specviz.audit.live_speed.load import LoadPlan
+    from specviz.audit.pays.load import LoadPlan
 
     add = parser.add_argument
     add("url", metavar="URL", help="address of an OpenAI-compatible server with speculation on, such as http://HOST:PORT/v1")
@@ -60,9 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.audit.live_speed.block_log import BlockLog
-    from specviz.audit.live_speed.load import LoadPlan, run_load
-    from specviz.audit.live_speed.report import SCHEMA, build_report, choose_exit_code, format_prometheus, format_report
+    from specviz.audit.pays.block_log import BlockLog
+    from specviz.audit.pays.load import LoadPlan, run_load
+    from specviz.audit.pays.report import SCHEMA, build_report, choose_exit_code, format_prometheus, format_report
     from specviz.audit.profiles.recognition import recognize_server
     from specviz.speed.measurement.machine import format_today
 
@@ -118,7 +118,7 @@ def _read_users(text: str) -> tuple[int, ...]:
 
 def _read_prompts(options: argparse.Namespace) -> tuple[list[Prompt], str]:
     """The prompts and what they are, in a few words."""
-    from specviz.audit.live_speed.prompts import load_default_prompts, read_prompts
+    from specviz.audit.pays.prompts import load_default_prompts, read_prompts
 
     if options.prompts is None:
         prompts = load_default_prompts(options.chat)
@@ -130,8 +130,8 @@ def _read_prompts(options: argparse.Namespace) -> tuple[list[Prompt], str]:
 def _build_arms(options: argparse.Namespace, plan: LoadPlan) -> list[Arm]:
     """The arms, the one that speculates first. Raises SettingsError before the first request."""
     from specviz.audit.endpoint import Endpoint, normalize_url, read_key
-    from specviz.audit.live_speed.load import OFF, ON, Arm
-    from specviz.audit.live_speed.streams import StreamRequest
+    from specviz.audit.pays.load import OFF, ON, Arm
+    from specviz.audit.pays.streams import StreamRequest
     from specviz.audit.profiles.base import ServerProfile
 
     if options.temperature is not None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from specviz.audit.live_speed.streams import Prompt
+from specviz.audit.pays.streams import Prompt
 from specviz.errors import Described, SettingsError
 from specviz.records import load_toml
 

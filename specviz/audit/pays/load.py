@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.live_speed.streams import Prompt, StreamedAnswer, StreamRequest, stream_answer
+from specviz.audit.pays.streams import Prompt, StreamedAnswer, StreamRequest, stream_answer
 from specviz.audit.profiles.base import DraftCounters, ServerProfile
 from specviz.errors import EndpointError, SettingsError
 from specviz.jobs.daemon_threads import DaemonThreadPool

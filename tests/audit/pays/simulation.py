@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from specviz.audit.live_speed.load import OFF, ON, Block, LoadPlan
-from specviz.audit.live_speed.streams import StreamedAnswer
+from specviz.audit.pays.load import OFF, ON, Block, LoadPlan
+from specviz.audit.pays.streams import StreamedAnswer
 
 INSIDE = 2e-5  # seconds between two tokens of one round, as a client reads them
 

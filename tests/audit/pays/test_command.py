@@ -7,11 +7,11 @@ import json
 import pytest
 
 from specviz.__main__ import main
-from specviz.audit.live_speed.load import OFF, ON, Block
-from specviz.audit.live_speed.report import SCHEMA, list_remarks
-from specviz.audit.live_speed.streams import StreamedAnswer
+from specviz.audit.pays.load import OFF, ON, Block
+from specviz.audit.pays.report import SCHEMA, list_remarks
+from specviz.audit.pays.streams import StreamedAnswer
 from specviz.records import read_json
-from tests.audit.live_speed.stream_server import ROUND, streaming
+from tests.audit.pays.stream_server import ROUND, streaming
 
 SMALL = ("--concurrency", "1,2", "--turns", "2", "--prompts-per-user", "1", "--max-new-tokens", "24")
 
@@ -61,7 +61,7 @@ def test_one_server_with_a_field_that_switches_speculation_off(capsys, folder):
 
 
 def test_a_threshold_decides_the_exit_code():
-    from specviz.audit.live_speed.report import choose_exit_code
+    from specviz.audit.pays.report import choose_exit_code
 
     def report(*bounds):
         return {"levels": [{"speedup": dict(zip(("low", "high"), pair, strict=True)) if pair else None} for pair in bounds]}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from specviz.audit.endpoint import Endpoint
-from specviz.audit.live_speed.load import ON, Arm, run_block
-from specviz.audit.live_speed.streams import StreamRequest, stream_answer
+from specviz.audit.pays.load import ON, Arm, run_block
+from specviz.audit.pays.streams import StreamRequest, stream_answer
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.profiles.llama_cpp import LlamaCppProfile
 from specviz.errors import EndpointError
-from tests.audit.live_speed.stream_server import ROUND, streaming
+from tests.audit.pays.stream_server import ROUND, streaming
 
 SHORT = StreamRequest(model="m", max_new_tokens=21, temperature=0.5, extra={"top_k": 5})
 

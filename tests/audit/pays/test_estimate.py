@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from specviz.audit.live_speed.estimate import (
+from specviz.audit.pays.estimate import (
     estimate_levels,
     estimate_rounds,
     estimate_token_seconds,
@@ -15,10 +15,10 @@ from specviz.audit.live_speed.estimate import (
     find_burst_gap,
     forecast_gammas,
 )
-from specviz.audit.live_speed.load import OFF, ON, Block, LoadPlan
-from specviz.audit.live_speed.streams import StreamedAnswer
+from specviz.audit.pays.load import OFF, ON, Block, LoadPlan
+from specviz.audit.pays.streams import StreamedAnswer
 from specviz.audit.profiles.base import DraftCounters
-from tests.audit.live_speed.simulation import SimulatedServer
+from tests.audit.pays.simulation import SimulatedServer
 
 RUNS = 100
 PLAN = LoadPlan((1, 4))

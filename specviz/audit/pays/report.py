@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.audit.live_speed.estimate import (
+from specviz.audit.pays.estimate import (
     LevelSpeed,
     RoundEstimate,
     can_count_tokens,
@@ -20,7 +20,7 @@ from specviz.audit.live_speed.estimate import (
     forecast_gammas,
     to_record,
 )
-from specviz.audit.live_speed.load import OFF, ON, Block, LoadPlan
+from specviz.audit.pays.load import OFF, ON, Block, LoadPlan
 from specviz.records import Schema
 from specviz.statistics.finding import format_count
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from specviz.audit.live_speed.load import Arm, Block, LoadPlan, block_from_record, block_to_record
-from specviz.audit.live_speed.streams import Prompt
+from specviz.audit.pays.load import Arm, Block, LoadPlan, block_from_record, block_to_record
+from specviz.audit.pays.streams import Prompt
 from specviz.errors import SettingsError
 
 FILE = "blocks.jsonl"

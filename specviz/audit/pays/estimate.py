@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from specviz.audit.live_speed.load import OFF, ON, Block
-from specviz.audit.live_speed.streams import StreamedAnswer
+from specviz.audit.pays.load import OFF, ON, Block
+from specviz.audit.pays.streams import StreamedAnswer
 from specviz.audit.profiles.base import DraftCounters
 from specviz.speed.records.estimate import Estimate
 
