@@ -154,7 +154,7 @@ def test_the_recorded_texts_are_chosen_by_link_and_replayed(open_page, address):
     expect(page.locator("#conclusion")).to_contain_text("Both ways wrote the same text")
     page.get_by_role("button", name="Replay").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
-    assert page.locator("a.token").first.get_attribute("href").startswith(f"{LIVE}?")
+    assert page.locator("a.token").first.get_attribute("href").startswith(f"{LIVE}one_round?")
 
 
 def test_a_method_leads_to_its_round(open_page, address):

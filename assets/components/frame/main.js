@@ -7,7 +7,7 @@ import { asksToPresent } from "../lib/present.js";
 import { paginate } from "./screens.js";
 
 const LAYOUT = { width: 960, height: 540, edge: 10 }; // px: charts label their axes in 12, which a projector of 1920 by 1080 shows as 24
-const HEADING = "h1, h2, h3", FIGURE = "[data-testid=stPlotlyChart], [data-testid=stDataFrame], [data-testid=stBidiComponentRegular]";
+const HEADING = "h1, h2, h3", FIGURE = "[data-testid=stPlotlyChart], [data-testid=stDataFrame], [data-testid^=stBidiComponent]";
 const TAKES_ARROWS = ".st-key-drafting_methods-arrows";
 const STANDS = 8000; // ms of the sentence
 

@@ -13,7 +13,8 @@ export function paginate(blocks, height) {
     if (!joins) screens.push([]);
     for (const row of section) {
       const here = screens.at(-1);
-      if (fits([...here, row])) {
+      const tall = row.figure && row.bottom - row.top > height; // begins below its words, so that the first screen is no empty one
+      if (fits([...here, row]) || (tall && here.length && fits(here))) {
         here.push(row);
         continue;
       }
