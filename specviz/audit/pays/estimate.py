@@ -22,6 +22,7 @@ from specviz.speed.records.estimate import Estimate
 MIN_GAP = 1e-6  # seconds; pieces that arrive in one read have no gap at all
 BURST_RATIO = 4.0  # times by which gaps between bursts exceed those inside, at least (medians)
 BURST_SHARE = 0.02  # share of all gaps that lie inside bursts, at least
+PLAIN_SHARE = 0.5  # share of the extra tokens of bursts that the other arm may show too
 SEVERAL_TOKENS = 1.15  # tokens per piece from which pieces are rounds rather than tokens
 MAX_EXTRA_GAMMA = 2  # predicted draft lengths reach so many times the server's own
 
@@ -147,7 +148,7 @@ def split_bursts(arrivals: Sequence[float], gap: float) -> list[tuple[float, int
 def estimate_rounds(blocks: Sequence[Block]) -> list[RoundEstimate]:
     """Rounds at the lowest level of concurrency, by every source that tells of them. Empty where nothing shows a round.
 
-    Where the tokens of the other arm arrive in bursts too, bursts are the network's or a busy client's, and tell of no rounds.
+    Where the tokens of the other arm arrive in bursts about as much, these are the network's or a busy client's, and tell of no rounds.
     """
     speculating = [block for block in blocks if block.arm == ON]
     if not speculating:
@@ -157,9 +158,15 @@ def estimate_rounds(blocks: Sequence[Block]) -> list[RoundEstimate]:
     answers = [answer for block in chosen for answer in block.answers]
     found = [_estimate_by_counters(chosen, users)]
     plain = [answer for block in blocks if block.arm == OFF and block.users == users for answer in block.answers]
-    if _estimate_by_arrivals(plain, users) is None:
-        found.append(_estimate_by_arrivals(answers, users))
+    seen, without = _estimate_by_arrivals(answers, users), _estimate_by_arrivals(plain, users)
+    if seen is not None and (without is None or _count_extra(without) < PLAIN_SHARE * _count_extra(seen)):
+        found.append(seen)
     return [one for one in found if one is not None]
+
+
+def _count_extra(rounds: RoundEstimate) -> float:
+    """Tokens of a round beyond the one that every pass writes."""
+    return rounds.tokens_per_round.value - 1.0
 
 
 def _estimate_by_counters(blocks: Sequence[Block], users: int) -> RoundEstimate | None:
