@@ -34,6 +34,11 @@ test("a section that fits no screen begins where the one before ends", () => {
   assert.deepEqual(heights(stack([80, "#a"], [60, "#b"], [100], [400, "figure"])), [260, 400]);
 });
 
+test("a heading is no screen of its own: where the figure and the words before it fill one, it only names it", () => {
+  const blocks = [{ top: 0, bottom: 60, heading: "Is it exact?" }, { top: 60, bottom: 120, heading: "" }, { top: 130, bottom: 520, heading: "", figure: true }];
+  assert.deepEqual(paginate(blocks, 500).map(({ top, bottom, heading }) => [top, bottom, heading]), [[60, 520, "Is it exact?"]]);
+});
+
 test("what is taller than a screen gets several, and blocks beside each other are one row", () => {
   assert.deepEqual(heights([{ top: 0, bottom: 1100, heading: "", figure: true }]), [500, 500, 100]);
   assert.deepEqual(heights([{ top: 0, bottom: 100, heading: "a" }, { top: 10, bottom: 300, heading: "" }]), [300]);

@@ -21,6 +21,10 @@ export function paginate(blocks, height) {
       const fresh = [row];
       const follows = () => !here.at(-1).figure && !here.at(-2).figure; // else they are the words after another figure
       while (row.figure && here.length > 1 && follows() && fits([here.at(-1), ...fresh])) fresh.unshift(here.pop());
+      if (row.figure && here.length && here.every((one) => one.heading && !one.figure)) { // a heading alone is no screen: it names the figure's
+        fresh[0].heading ||= here[0].heading;
+        screens.pop();
+      }
       if (here.length) screens.push(fresh);
       else here.push(...fresh);
     }
