@@ -101,6 +101,7 @@ def run(options: argparse.Namespace) -> int:
         extra,
         format_command("pays", add_arguments, options),
         format_today(),
+        {arm.name: arm.endpoint.counts.retries for arm in arms},
     )
     (folder / REPORT).write_text(SCHEMA.format_record(report, indent=1) + "\n")
     (folder / METRICS).write_text(format_prometheus(report))

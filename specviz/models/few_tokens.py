@@ -1,8 +1,8 @@
 """A model's linear layers, computed in the fastest known way for a few tokens, for families whose layers run in the library's code.
 
-A pass over two to eight tokens reads every weight and does little with it. The library's product then takes about twice as long as the
-others in fast_llama/products.py, and most of it is the output layer where the vocabulary is large. Which one is taken depends on the layer's
-shape and on the number of tokens alone, so target-only sampling and speculative decoding use the same ones.
+A pass over two to eight tokens reads every weight and does little with it, so the products of fast_llama/products.py are quicker than the
+library's; most of the time goes into the output layer where the vocabulary is large. Which product is taken depends on the layer's shape and
+on the number of tokens alone, never on who asks. Passes over one token and over several may differ by rounding, as in the library.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ def build_report(
     extra: Mapping[str, Any],
     command: str,
     date: str,
+    retries: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The report as JSON.
 
@@ -54,6 +55,7 @@ def build_report(
         extra: Fields of the arms' requests.
         command: The command line.
         date: Of the measurement.
+        retries: Arm -> requests that were sent again, where it was counted.
     """
     levels, rounds, token_seconds = estimate_levels(blocks), estimate_rounds(blocks), estimate_token_seconds(blocks)
     gammas, break_even = forecast_gammas(rounds, token_seconds), find_break_even(levels)
@@ -86,7 +88,7 @@ def build_report(
         "seconds_per_token": to_record(token_seconds),
         "gamma": own,
         "gammas": [asdict(one) for one in gammas],
-        "remarks": list_remarks(blocks, rounds, extra, prompts),
+        "remarks": [*list_remarks(blocks, rounds, extra, prompts), *_describe_retries(retries or {})],
         "prompts": prompts,
         "plan": asdict(plan),
         "servers": dict(servers),
@@ -173,6 +175,16 @@ def _describe_speculation(blocks: Sequence[Block], rounds: Sequence[RoundEstimat
             "The server that should not speculate drafted tokens too, so the speed-up is not over a server without speculation."
         )
     return found
+
+
+def _describe_retries(retries: Mapping[str, int]) -> list[str]:
+    """A sentence for each arm whose requests were sent again: the wait is part of the measured time."""
+    return [
+        f"The server with speculation {arm} refused or broke {format_count(count, 'request')} (429, an error or the connection); each was sent again: the "
+        "waits are part of its time, so its rate is that of a server at its limit."
+        for arm, count in retries.items()
+        if count
+    ]
 
 
 def _describe_drift(blocks: Sequence[Block], arm: str) -> str:

@@ -81,7 +81,7 @@ def test_one_server_alone_gives_rounds_and_no_verdict(capsys, folder):
 
 def test_what_limits_the_numbers_is_said(capsys, folder):
     """No counts, answers that repeat, a prompt that fails, end tokens that are ignored."""
-    fails = {4: 400}
+    fails = {4: 400, 5: 429}
     with (
         streaming(counts=False, text=lambda number, place: f" word{place}", fails=lambda n: fails.get(n, 0)) as on,
         streaming() as off,
@@ -92,6 +92,7 @@ def test_what_limits_the_numbers_is_said(capsys, folder):
     for sentence in (
         "rates are in characters",
         "1 prompt got no answer",
+        "The server with speculation on refused or broke 1 request",
         "The requests set ignore_eos",
         "repeat another one word for word",
         "characters long with speculation",
