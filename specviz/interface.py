@@ -21,9 +21,9 @@ from specviz.decoding.run import record_run
 from specviz.decoding.samples import Coverage
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
-from specviz.evidence.sampling_effort import DEFAULT_SAMPLING, SAMPLE_TOKENS
-from specviz.evidence.sampling_plan import SamplingPlan
-from specviz.evidence.session import Session
+from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS
+from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.session import Session
 from specviz.export.report import write_certificate
 from specviz.jobs.tasks import allow_paths
 from specviz.models.pairs.catalog import PAIRS

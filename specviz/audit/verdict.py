@@ -25,8 +25,8 @@ from specviz.evidence.certificate import read_test_report, recompute_masses
 from specviz.evidence.hypothesis_tests import CELLS, TestPlan
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import seal
-from specviz.evidence.sample_file_reports import compare_files, report_against_weights
-from specviz.evidence.sample_files import SampleFile, convert_to_samples
+from specviz.evidence.sample_files.reader import SampleFile, convert_to_samples
+from specviz.evidence.sample_files.reports import compare_files, report_against_weights
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
 from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import find_free_memory

@@ -1,6 +1,6 @@
 """Samples of several students: counted and tested as they come, and certified so that ``specviz check`` confirms them.
 
-The tests are those of *Is it exact?* (evidence/sampling_plan.py): at 100, 1,000, ... samples of the class, in the order in which they came,
+The tests are those of *Is it exact?* (evidence/sampling/plan.py): at 100, 1,000, ... samples of the class, in the order in which they came,
 each in cells and at a level that were fixed before the first. Who requests samples next may depend on the counts so far, but no sample's
 value does, so the order is no choice among values.
 
@@ -20,8 +20,8 @@ from specviz.decoding.samples import Samples
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.hypothesis_tests import TestReport
-from specviz.evidence.sampling_plan import INTERIM, SCHEDULE, SequentialCells
-from specviz.evidence.session import Session
+from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SequentialCells
+from specviz.evidence.sampling.session import Session
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings

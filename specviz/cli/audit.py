@@ -25,7 +25,7 @@ from specviz.cli.common.options import (
 from specviz.cli.common.output import NO_VERDICT, add_format_option, list_command_words, print_record
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, EvidenceError, SettingsError
-from specviz.evidence.sampling_effort import SAMPLE_TOKENS, SamplingEffort
+from specviz.evidence.sampling.effort import SAMPLE_TOKENS, SamplingEffort
 from specviz.settings import DEFAULTS, SETTINGS, Settings
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _build_report(
     """The sealed report; the reproduction of a server that was rejected against weights is run."""
     from specviz.audit import verdict
     from specviz.audit.target import add_server_records
-    from specviz.evidence.sample_files import read_samples
+    from specviz.evidence.sample_files.reader import read_samples
 
     files = [read_samples(folder / target.file) for target in targets]
     report = verdict.build_verdict(

@@ -9,7 +9,7 @@ from specviz.cli.common.options import add_declared, add_seed_option
 from specviz.cli.common.output import add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
 from specviz.cli.verify import EXIT_CODES, format_report
-from specviz.evidence.sampling_effort import SamplingEffort
+from specviz.evidence.sampling.effort import SamplingEffort
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.sample_file_reports import compare_files
-    from specviz.evidence.sample_files import read_samples
+    from specviz.evidence.sample_files.reader import read_samples
+    from specviz.evidence.sample_files.reports import compare_files
     from specviz.export.folder import check_writable
 
     if options.out:

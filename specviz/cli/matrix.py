@@ -19,7 +19,7 @@ from specviz.cli.common.options import (
 )
 from specviz.cli.common.output import add_format_option, print_record, use_color
 from specviz.cli.common.progress import Progress
-from specviz.evidence.sampling_effort import SamplingEffort
+from specviz.evidence.sampling.effort import SamplingEffort
 
 DEFAULT_MIN_TV = 0.02  # default of --min-tv: total variation that exact cells must detect
 SMALLEST_MIN_TV = 0.005  # a smaller one takes hours

@@ -232,8 +232,8 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of the question that Is it exact? opens with and of every mistake, under the text and the seed of the opening run."""
     from specviz.evidence.bugs.published import PUBLISHED_BUGS
-    from specviz.evidence.page_samples import record_bug, record_decoder
-    from specviz.evidence.recorded_samples import RecordedSamples
+    from specviz.evidence.recordings.sample_drawing import record_bug, record_decoder
+    from specviz.evidence.recordings.samples import RecordedSamples
     from specviz.web.mistakes.state import GAME_SAMPLES, HIDDEN, BugQuestion
     from specviz.web.mistakes.work import make_specs
 
@@ -254,7 +254,7 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
 
 def record_games(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of wrong decoders and right ones for the front page, under the text and the seed of the opening run."""
-    from specviz.evidence.front_page_games import draw_games
+    from specviz.evidence.recordings.game_drawing import draw_games
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)

@@ -26,13 +26,13 @@ from specviz.cli.common.options import (
 from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
-from specviz.evidence.sampling_effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, SamplingEffort
+from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, SamplingEffort
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import Settings
 from specviz.statistics.finding import tested_nothing
 
 if TYPE_CHECKING:
-    from specviz.evidence.saved_samples import SavedSamples
+    from specviz.evidence.sampling.saved_samples import SavedSamples
     from specviz.models.pairs.loading import LoadedPair
 
 EXIT_CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT, "nothing tested": NOTHING_TESTED}
@@ -105,13 +105,13 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
 
 def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     """The report of one sample file against the target's distribution. The prompt comes from the file."""
-    from specviz.evidence.sample_files import read_samples
+    from specviz.evidence.sample_files.reader import read_samples
 
     file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
     from specviz.evidence.hypothesis_tests import TestPlan
-    from specviz.evidence.sample_file_reports import report_against_weights
+    from specviz.evidence.sample_files.reports import report_against_weights
 
     plan, pair = partial(TestPlan.for_distance, tv=options.min_tv), load_models(settings)
     return report_against_weights(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
@@ -123,9 +123,9 @@ def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) ->
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
     from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
-    from specviz.evidence.sampling_plan import SamplingPlan
-    from specviz.evidence.saved_samples import SavedSamples
-    from specviz.evidence.session import Session, describe_run
+    from specviz.evidence.sampling.plan import SamplingPlan
+    from specviz.evidence.sampling.saved_samples import SavedSamples
+    from specviz.evidence.sampling.session import Session, describe_run
     from specviz.jobs.remote import open_pool
 
     name = resolve_name(options.decoder)

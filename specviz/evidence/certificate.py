@@ -30,8 +30,8 @@ from specviz.evidence.report import (
     make_note,
     split_fields,
 )
-from specviz.evidence.sample_file_reports import build_comparison
-from specviz.evidence.session import Session, follow_cells
+from specviz.evidence.sample_files.reports import build_comparison
+from specviz.evidence.sampling.session import Session, follow_cells
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after
 from specviz.models.pairs.catalog import PAIRS

@@ -32,8 +32,8 @@ from specviz.evidence.enumeration import Components
 from specviz.evidence.hypothesis_tests import TestPlan, decide_verdict
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.results import NOTHING_TESTED, describe_unreached
-from specviz.evidence.sampling_plan import SamplingPlan
-from specviz.evidence.session import Session
+from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.session import Session
 from specviz.jobs.tasks import Executor, PairRef, allow_paths
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after

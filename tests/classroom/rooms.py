@@ -13,7 +13,7 @@ import numpy as np
 from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.classroom.store import RoomStore
 from specviz.evidence import hypothesis_tests
-from specviz.evidence.sampling_plan import make_cells
+from specviz.evidence.sampling.plan import make_cells
 from specviz.settings import Settings
 from specviz.statistics.finding import Finding
 from specviz.statistics.twosample import compute_permutation_test

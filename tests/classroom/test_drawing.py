@@ -19,7 +19,7 @@ from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, 
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.report import seal
-from specviz.evidence.sampling_plan import INTERIM, SCHEDULE, SequentialCells
+from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SequentialCells
 from specviz.progress import ignore_progress
 from specviz.randomness import GatheredRandomness, PhiloxRandomness, Purpose
 from tests.classroom.rooms import SETTINGS, build_sample_task, build_task, limit_permutations

@@ -12,7 +12,7 @@ import pytest
 
 from specviz.classroom.records import KINDS
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.evidence.sampling_plan import INTERIM, SCHEDULE
+from specviz.evidence.sampling.plan import INTERIM, SCHEDULE
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
 from specviz.theory import compute_expected_tokens, compute_wall_clock_factor, find_best_gamma

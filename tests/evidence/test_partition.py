@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence import sampling_plan
 from specviz.evidence.partition import Partition, build_partition
+from specviz.evidence.sampling.plan import INTERIM, make_cells
 from specviz.settings import Settings
 
 
@@ -26,10 +26,10 @@ def test_a_text_falls_into_the_cell_of_its_longest_named_beginning():
 
 def test_partitions_that_read_the_prompt_once_are_those_that_read_it_each(pair):
     settings, told = Settings(prompt="a", max_new_tokens=3), []
-    cells = sampling_plan.make_cells(pair, settings, 24, 0.002, told.append)
+    cells = make_cells(pair, settings, 24, 0.002, told.append)
     target, ids, stops = pair.open(settings)[0], pair.encode("a"), pair.eos_token_ids
     alone = [build_partition(target, ids, 3, 24, 0.002, stops)]
-    plans = [sampling_plan.INTERIM.plan_look(look, 3) for look in range(5)]
+    plans = [INTERIM.plan_look(look, 3) for look in range(5)]
     alone += [build_partition(target, ids, 3, plan.max_cells, plan.min_mass, stops) for plan in plans]
     for one, other in zip([cells.shown, *cells.tests], alone, strict=True):
         assert one.names == other.names and np.allclose(one.masses, other.masses, rtol=0, atol=1e-7)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from specviz.errors import ClusterError, SettingsError
-from specviz.evidence import saved_samples as file
-from specviz.evidence import session
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.matrix import evaluate_matrix
-from specviz.evidence.sampling_plan import SamplingPlan
-from specviz.evidence.saved_samples import SavedSamples
-from specviz.evidence.session import SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
+from specviz.evidence.sampling import saved_samples as file
+from specviz.evidence.sampling import session
+from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.saved_samples import SavedSamples
+from specviz.evidence.sampling.session import SamplingSpec, SamplingTask, Session, ShardRange, draw_shard
 from specviz.jobs import tasks, workers
 from specviz.jobs.remote import RemoteCaller
 from specviz.jobs.workers import MAX_FAILED_STARTS, MAX_RETRIES, WorkerPool

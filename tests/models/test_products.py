@@ -23,7 +23,7 @@ from specviz.models.pairs.names import PairPlaces
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
-from tests.evidence.test_analytic import HELD_OUT
+from tests.evidence.analytic.test_analytic import HELD_OUT
 from tests.pairs import build_tiny_model
 
 MATRICES = ("all", "out", "entering", "down")  # of a layer

@@ -40,7 +40,7 @@ from specviz.verification.draw import draw_tokens
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import build_one_hot, warp
-from tests.evidence.test_analytic import HELD_OUT
+from tests.evidence.analytic.test_analytic import HELD_OUT
 from tests.models.test_cache import build_network
 from tests.pairs import build_tiny_model
 from tests.proposer_cases import remove_marks

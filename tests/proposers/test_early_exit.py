@@ -29,7 +29,7 @@ from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.evidence.test_analytic import HELD_OUT
+from tests.evidence.analytic.test_analytic import HELD_OUT
 from tests.models.test_cache import build_network
 from tests.models.test_layered import KeepsRejected
 from tests.pairs import build_tiny_model

@@ -32,7 +32,7 @@ from specviz.web.jobs import model_loading, server_workers
 from specviz.web.jobs.server_queue import get_server_queue
 
 if TYPE_CHECKING:
-    from specviz.evidence.session import Session
+    from specviz.evidence.sampling.session import Session
     from specviz.models.pairs.loading import LoadedPair
 
 PAGE = "classroom"  # of which the work is, for what is counted

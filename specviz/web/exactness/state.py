@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError, SpecvizError
-from specviz.evidence.recorded_samples import DecoderSamplesRecord, has_same_samples
+from specviz.evidence.recordings.samples import DecoderSamplesRecord, has_same_samples
 from specviz.evidence.results import DECODERS, SIZES, ExactnessResult
 from specviz.settings import Settings
 from specviz.web.common.error_sentences import explain_error, explain_left_out, name_setting

@@ -254,7 +254,7 @@ def _show_folds(state: ExactnessState) -> None:
     except SpecvizError as error:
         show_notes([str(error)], "exactness-notes-tests", place=fold)
         return
-    from specviz.evidence.sampling_plan import INTERIM  # torch comes with it, which a recorded page does without
+    from specviz.evidence.sampling.plan import INTERIM  # torch comes with it, which a recorded page does without
 
     with fold:
         st.markdown(words.describe_limits(state))

@@ -40,7 +40,7 @@ def prepare_session(state: ExactnessState, ticket: Ticket) -> SamplingWorkspace:
     """The bench, made once; the picture shows the exact distribution before anything is sampled."""
     if state.bench is None:
         model_loading.wait_for_libraries(ticket)
-        from specviz.evidence.session import SamplingSpec
+        from specviz.evidence.sampling.session import SamplingSpec
 
         settings, source = state.question.settings, state.question.source
         names = SOURCES[source], SOURCES["target"] + (", another seed" if source == "target" else "")
@@ -98,7 +98,7 @@ def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sa
     """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
     bench = prepare_session(state, ticket)
     from specviz.evidence.decoder import ENGINE, SHARED, explain_engine_only
-    from specviz.evidence.session import SamplingSpec, ShardRange, compute_seed_p_values, draw_shard
+    from specviz.evidence.sampling.session import SamplingSpec, ShardRange, compute_seed_p_values, draw_shard
 
     settings, source = state.question.settings, state.question.source
     mode = ENGINE if explain_engine_only(source, settings) else SHARED
@@ -120,8 +120,8 @@ def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sa
 def examine_files(state: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     model_loading.wait_for_libraries(ticket)
-    from specviz.evidence.sample_file_reports import compare_files, report_file
-    from specviz.evidence.sample_files import parse_samples
+    from specviz.evidence.sample_files.reader import parse_samples
+    from specviz.evidence.sample_files.reports import compare_files, report_file
 
     settings = state.question.settings
     files = [parse_samples(one.content, Path(one.name).name[:80], report_part(ticket, 0.0, 0.3, "Reading")) for one in uploads]
@@ -150,7 +150,7 @@ def audit_server(state: ExactnessState, ticket: Ticket, request: ServerRequest) 
     from specviz.audit.endpoint import Endpoint
     from specviz.audit.sampling_request import SamplingRequest
     from specviz.audit.target import AuditTarget, add_server_records
-    from specviz.evidence.sample_files import read_samples
+    from specviz.evidence.sample_files.reader import read_samples
 
     settings = state.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.evidence.sample_games import RecordedGames, SampleGame
+from specviz.evidence.recordings.games import RecordedGames, SampleGame
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import ASSETS, read_file_or
 from specviz.speed.records.passage import Passage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.evidence.sample_games import RecordedGames
+from specviz.evidence.recordings.games import RecordedGames
 from specviz.records import load_toml
 from specviz.speed.records.passage import Passage
 

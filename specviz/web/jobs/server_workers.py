@@ -77,7 +77,7 @@ def start_workers(settings: Settings) -> None:
     if _caller is None:
         return
     from specviz.evidence.decoder import SHARED
-    from specviz.evidence.session import SamplingSpec, ShardRange, draw_shard
+    from specviz.evidence.sampling.session import SamplingSpec, ShardRange, draw_shard
 
     first = SamplingSpec("speculative", SHARED, settings, tuple(_load_pair(settings).encode(settings.prompt)))
     try:

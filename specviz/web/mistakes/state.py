@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from specviz.errors import SettingsError
 from specviz.evidence.bugs.comparison import RULES, BugResult
 from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
-from specviz.evidence.recorded_samples import BugSamplesRecord, has_same_samples
+from specviz.evidence.recordings.samples import BugSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.web.common.error_sentences import explain_left_out

@@ -20,7 +20,7 @@ from specviz.web.sampling.work import SHARD, SamplingWorkspace, encode_settings,
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.session import SamplingSpec
+    from specviz.evidence.sampling.session import SamplingSpec
 
 ANY_BUG = "R5"  # without its bug it is plain speculative decoding
 SLOW_SHARD = 250  # samples through the engine between two pictures
@@ -43,7 +43,7 @@ def prepare_session(state: BugState, ticket: Ticket) -> SamplingWorkspace:
 def _start_result(question: BugQuestion, bench: SamplingWorkspace, ticket: Ticket) -> BugResult:
     """What is known before anything is sampled. The same for all visitors who ask the same."""
     from specviz.evidence.bugs.registry import BUGS
-    from specviz.evidence.session import write_texts
+    from specviz.evidence.sampling.session import write_texts
 
     texts, speeds = [], []
     for arm, spec in enumerate(bench.session.specs):
@@ -99,7 +99,7 @@ def draw_until_detected(state: BugState, ticket: Ticket) -> None:
 def make_specs(question: BugQuestion, ids: tuple[int, ...]) -> list[SamplingSpec]:
     """Both decoders. They share their random numbers, except where a bug is hidden: that would tell."""
     from specviz.evidence.decoder import ENGINE, SHARED
-    from specviz.evidence.session import SamplingSpec
+    from specviz.evidence.sampling.session import SamplingSpec
 
     mode, (bug, wrong) = SHARED if question.on_shared_distributions else ENGINE, question.wrong_decoder
     specs = []

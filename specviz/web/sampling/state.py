@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from specviz.evidence.recorded_samples import RecordedSamples
+from specviz.evidence.recordings.samples import RecordedSamples
 from specviz.evidence.results import SIZES, SamplingResult
 from specviz.jobs.queue import FairQueue
 from specviz.records import ASSETS, read_file_or

@@ -25,8 +25,8 @@ from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.sampling_plan import SequentialCells
-    from specviz.evidence.session import SamplingSpec
+    from specviz.evidence.sampling.plan import SequentialCells
+    from specviz.evidence.sampling.session import SamplingSpec
     from specviz.models.pairs.loading import LoadedPair
 
     Sampler = Callable[[int, ProgressCallback], Sequence[Samples]]
@@ -50,7 +50,7 @@ EXACT = cache.ResultCache(32)
 
 def compute_exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
     """The same for all visitors who ask the same of the target."""
-    from specviz.evidence.sampling_plan import make_cells
+    from specviz.evidence.sampling.plan import make_cells
 
     def compute() -> ExactCells:
         given = settings, CELLS, LEAST
@@ -89,7 +89,7 @@ class SamplingWorkspace:
         self.is_small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
         ticket.tick(doing="Computing the exact distribution")
         exact = compute_exact_cells(self.pair, settings, ticket)
-        from specviz.evidence.session import SideBySide
+        from specviz.evidence.sampling.session import SideBySide
 
         self.ids = exact.ids
         self.session = SideBySide(self.pair, make_specs(exact.ids), exact.cells, exact.labels, tested)

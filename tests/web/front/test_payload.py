@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.evidence.sample_games import RecordedGames
+from specviz.evidence.recordings.games import RecordedGames
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import ASSETS, read_file
 from specviz.statistics.goodness import compute_chi_square

@@ -13,7 +13,7 @@ from specviz.evidence.bugs.comparison import POINTS, TextPair
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.results import SIZES
-from specviz.evidence.sampling_plan import INTERIM
+from specviz.evidence.sampling.plan import INTERIM
 from specviz.settings import Settings
 from specviz.web.mistakes import words, work
 from specviz.web.mistakes.state import HIDDEN, HIDEABLE, BugQuestion, BugState

@@ -20,7 +20,7 @@ from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares
-from specviz.evidence.sampling_plan import INTERIM
+from specviz.evidence.sampling.plan import INTERIM
 from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import TraceError
-from specviz.evidence import page_samples
 from specviz.evidence.bugs.comparison import TEXTS
 from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord, RecordedSamples, has_same_samples
+from specviz.evidence.recordings import sample_drawing
+from specviz.evidence.recordings.samples import BugSamplesRecord, DecoderSamplesRecord, RecordedSamples, has_same_samples
 from specviz.evidence.results import SIZES
 from specviz.settings import Settings
 from specviz.web.exactness import words as exact_words
@@ -91,20 +91,20 @@ def test_the_record_is_read_back_as_it_was_written_and_a_damaged_one_is_refused(
 
 def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypatch):
     """On the tiny pair, 1,000 samples of the decoder, 20 seeds, and of the mistake until it is detected."""
-    monkeypatch.setattr(page_samples, "SEEDS", 20)
+    monkeypatch.setattr(sample_drawing, "SEEDS", 20)
 
     def quiet(share: float, doing: str) -> None:
         pass
 
     one = ExactnessState(ExactnessQuestion(Settings(prompt="A bear", seed=7, gamma=2, max_new_tokens=2)))
     exact_work.draw_samples(one, FreeTicket(), 1000)
-    exact_work.run_many_seeds(one, FreeTicket(), page_samples.SEEDS)
-    made = page_samples.record_decoder(pair, one.question.settings, 1000, quiet)
+    exact_work.run_many_seeds(one, FreeTicket(), sample_drawing.SEEDS)
+    made = sample_drawing.record_decoder(pair, one.question.settings, 1000, quiet)
     assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
     other = BugState(BugQuestion(Settings(prompt="A bear", seed=7), "R5"))
     mistake_work.draw_until_detected(other, FreeTicket())
     specs = mistake_work.make_specs(other.question, tuple(pair.encode("A bear")))
-    found = page_samples.record_bug(pair, "R5", specs, 1, 100_000, quiet)
+    found = sample_drawing.record_bug(pair, "R5", specs, 1, 100_000, quiet)
     assert isinstance(found, BugSamplesRecord) and found.settings == other.question.settings
     assert replace(found.result, notes=()) == replace(other.result, notes=())
     assert mistake_words.build_verdict(other).words.startswith("Detected")

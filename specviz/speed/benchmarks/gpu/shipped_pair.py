@@ -19,7 +19,7 @@ from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.matrix import list_lines
-from specviz.evidence.session import SamplingPlan, Session
+from specviz.evidence.sampling.session import SamplingPlan, Session
 from specviz.models.attachments.eagle import EAGLES
 from specviz.models.attachments.heads import HEADS
 from specviz.models.pairs.loading import LoadedPair, load_pair

@@ -10,7 +10,7 @@ from specviz.decoding.samples import Samples
 from specviz.evidence.bugs.comparison import LONG, POINTS, TEXTS, BugResult, DistanceCurve, find_first_differences
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.recorded_samples import BugSamplesRecord, DecoderSamplesRecord
+from specviz.evidence.recordings.samples import BugSamplesRecord, DecoderSamplesRecord
 from specviz.evidence.results import (
     CELLS,
     DECODERS,
@@ -24,8 +24,8 @@ from specviz.evidence.results import (
     find_latest_difference,
     label_cells,
 )
-from specviz.evidence.sampling_plan import make_cells
-from specviz.evidence.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
+from specviz.evidence.sampling.plan import make_cells
+from specviz.evidence.sampling.session import SamplingSpec, SideBySide, compute_seed_p_values, write_texts
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback

@@ -13,7 +13,7 @@ from specviz.errors import EvidenceError
 from specviz.evidence.decoder import TARGET, build_decoder
 from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.evidence.report import SCHEMA, seal
-from specviz.evidence.sample_files import (
+from specviz.evidence.sample_files.reader import (
     Sample,
     SampleFile,
     convert_to_samples,
@@ -22,8 +22,8 @@ from specviz.evidence.sample_files import (
     join_names,
     refuse_repeats,
 )
+from specviz.evidence.sampling.session import Session
 from specviz.evidence.scores import score_samples
-from specviz.evidence.session import Session
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import list_versions

@@ -12,7 +12,7 @@ from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.partition import build_partition
-from specviz.evidence.sample_games import ALPHA, CELLS, MIN_MASS, POWER, RecordedGames, SampleGame
+from specviz.evidence.recordings.games import ALPHA, CELLS, MIN_MASS, POWER, RecordedGames, SampleGame
 from specviz.glyphs import read_piece
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback

@@ -34,8 +34,8 @@ from specviz.evidence.hypothesis_tests import TestPlan, TestReport, run_count_te
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
 from specviz.evidence.results import CELLS, LEAST, CellShares, InterimTest
-from specviz.evidence.sampling_plan import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
-from specviz.evidence.saved_samples import ModeSamples, SavedSamples, add_coverage
+from specviz.evidence.sampling.plan import INTERIM, SINGLE, SamplingPlan, SequentialCells, make_cells
+from specviz.evidence.sampling.saved_samples import ModeSamples, SavedSamples, add_coverage
 from specviz.jobs.tasks import Executor, PairRef, allow_paths, describe_models
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair

@@ -15,8 +15,8 @@ from specviz.evidence import decoder as decoders
 from specviz.evidence.certificate import ALTERED, read_certificate, redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder, count_whole_samples
 from specviz.evidence.report import seal
-from specviz.evidence.sampling_plan import SamplingPlan
-from specviz.evidence.session import Session, follow_cells
+from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.session import Session, follow_cells
 from specviz.progress import ignore_progress
 from specviz.settings import Settings
 from tests.certified import remember_permutations

@@ -9,7 +9,7 @@ from specviz.evidence.bugs.rules import TargetReplacementRule
 from specviz.models.cache.decoder import CachedModel
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.evidence.test_analytic import HELD_OUT, Decoder, decoder
+from tests.evidence.analytic.test_analytic import HELD_OUT, Decoder, decoder
 
 
 class OneRowOff(CachedModel):

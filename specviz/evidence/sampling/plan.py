@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.evidence.partition import NextTokens, Partition, build_partition
-from specviz.evidence.sampling_effort import SamplingEffort
+from specviz.evidence.sampling.effort import SamplingEffort
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings

@@ -11,7 +11,7 @@ from specviz.decoding.engine import decode
 from specviz.decoding.samples import NONE
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
-from specviz.evidence.session import SamplingSpec, ShardRange, draw_shard, draw_together, write_texts
+from specviz.evidence.sampling.session import SamplingSpec, ShardRange, draw_shard, draw_together, write_texts
 from specviz.models import continuations
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings

@@ -15,8 +15,8 @@ from specviz.evidence.certificate import ALTERED, recompute, redraw_certificate
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.report import seal
 from specviz.evidence.results import InterimTest, describe_unreached
-from specviz.evidence.sampling_plan import INTERIM, SamplingPlan, make_cells
-from specviz.evidence.session import SamplingSpec, Session, SideBySide
+from specviz.evidence.sampling.plan import INTERIM, SamplingPlan, make_cells
+from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide
 from specviz.models.pairs.loading import build_pair
 from specviz.progress import ignore_progress
 from specviz.records import to_json_value

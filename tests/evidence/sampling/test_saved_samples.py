@@ -19,12 +19,12 @@ from specviz.__main__ import main
 from specviz.cli import verify as command
 from specviz.decoding.sampler import ShardState
 from specviz.errors import EvidenceError
-from specviz.evidence import saved_samples as file
-from specviz.evidence import session
 from specviz.evidence.decoder import Decoder, build_decoder
-from specviz.evidence.sampling_plan import SamplingPlan
-from specviz.evidence.saved_samples import ModeSamples, SavedSamples
-from specviz.evidence.session import Session
+from specviz.evidence.sampling import saved_samples as file
+from specviz.evidence.sampling import session
+from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.saved_samples import ModeSamples, SavedSamples
+from specviz.evidence.sampling.session import Session
 from specviz.settings import Settings
 
 

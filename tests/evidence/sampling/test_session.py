@@ -14,8 +14,8 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import SHARED, build_decoder, with_bug
-from specviz.evidence.sampling_plan import INTERIM, SCHEDULE, SamplingPlan
-from specviz.evidence.session import SamplingSpec, Session, SideBySide, draw_together
+from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SamplingPlan
+from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide, draw_together
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, Finding
 from specviz.statistics.goodness import compute_chi_square

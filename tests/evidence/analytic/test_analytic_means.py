@@ -15,7 +15,7 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw_tokens
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
-from tests.evidence.test_analytic import IDS, decoder
+from tests.evidence.analytic.test_analytic import IDS, decoder
 from tests.models.test_cache import V, build_network
 
 

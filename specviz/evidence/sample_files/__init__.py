@@ -1,0 +1,1 @@
+"""Samples of any server in a file: reading and checking them, and reports on them."""
