@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
-from specviz.decoding.device import capture, choice
+from specviz.decoding.device import capture, choice, compilation
 from specviz.decoding.device.choice import EngineChoice, choose_engine
-from specviz.decoding.device.round import DeviceSteps
+from specviz.decoding.device.compilation import QUEUE_MAX, Compilation, CompilerThread
+from specviz.decoding.device.round import DeviceSteps, RoundKernel
 from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine
@@ -59,6 +63,125 @@ def test_a_probe_is_made_once_for_a_pair(monkeypatch) -> None:
             target, draft = (CachedModel(model, settings) for model in models)
             choose_engine("auto", target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), columns=20 * seed)
     assert len(probes) == 3
+
+
+class Compilations:
+    """``auto`` on a device that is none, with a compiler that only counts; what is compiled waits until ``finish``."""
+
+    def __init__(self, monkeypatch, seconds: dict[str, float], fails: bool = False):
+        self.waiting: list[Compilation] = []
+        self.seconds, self.compiled, self.models = seconds, 0, [build_tiny_model(40) for _ in range(2)]
+        monkeypatch.setattr(choice, "has_triton", lambda: True)
+        monkeypatch.setattr(choice.compiler_thread, "start", self.start)
+        monkeypatch.setattr(choice, "_time_rounds", self.time_rounds)
+        monkeypatch.setattr(RoundKernel, "compile", self.fail if fails else self.count)
+
+    def start(self, build) -> Compilation:
+        self.waiting.append(Compilation(build))
+        return self.waiting[-1]
+
+    def time_rounds(self, steps, rows: int) -> float:
+        if not isinstance(steps, DeviceSteps):
+            return self.seconds["reference"]
+        if not steps.shape.parents:
+            return self.seconds["target only"]
+        return self.seconds["compiled" if steps.program.is_compiled else "device"]
+
+    def count(self, compiler: dict) -> None:
+        self.compiled += 1
+
+    def fail(self, compiler: dict) -> None:
+        raise RuntimeError("no working compiler\nmore")
+
+    def finish(self) -> None:
+        for one in self.waiting:
+            one.run()
+        self.waiting.clear()
+
+    def choose(self, place, seed: int = 1, **more) -> EngineChoice:
+        settings = Settings(seed=seed)
+        target, draft = (CachedModel(model.to(place), settings) for model in self.models)
+        return choose_engine("auto", target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), **more)
+
+
+SECONDS = {"reference": 3.0, "device": 2.0, "compiled": 1.0, "target only": 0.75}
+
+
+def test_the_second_request_has_the_round_compiled_and_a_later_one_takes_it(monkeypatch) -> None:
+    with fake_device() as place:
+        found = Compilations(monkeypatch, SECONDS)
+        assert found.choose(place).name == "device"
+        assert not found.waiting, "a single request compiles nothing"
+        assert [found.choose(place, may_compile=False).name for _ in range(2)] == ["device"] * 2
+        assert not found.waiting, "a measurement compiles nothing"
+        assert [found.choose(place, seed).name for seed in (2, 3)] == ["device"] * 2
+        assert len(found.waiting) == 1, "nobody waits, and it is compiled once"
+        found.finish()
+        taken = found.choose(place, seed=4)
+        assert (taken.name, found.compiled) == ("compiled", 1)
+        assert taken.explain_loss(1.3).startswith("The target alone is faster here: 750.00 ms a token")
+        assert not taken.explain_loss(1.4)
+        assert found.choose(place, seed=5, may_compile=False).name == "device", "the one that was compiled is in use"
+        del taken
+        gc.collect()
+        assert found.choose(place, seed=6, may_compile=False).name == "compiled"
+        assert found.choose(place, rows=3).name == "device"
+        assert found.choose(place, rows=3).name == "device"
+        assert not found.waiting, "rounds of several rows are not compiled"
+
+
+def test_a_compiled_round_that_is_slower_is_not_taken(monkeypatch) -> None:
+    with fake_device() as place:
+        found = Compilations(monkeypatch, SECONDS | {"compiled": 2.5})
+        for _ in range(2):
+            found.choose(place)
+        found.finish()
+        assert [found.choose(place).name for _ in range(2)] == ["device"] * 2
+        assert found.compiled == 1 and not found.waiting
+
+
+def test_where_compiling_fails_the_recorded_round_goes_on(monkeypatch, caplog) -> None:
+    with fake_device() as place:
+        found = Compilations(monkeypatch, SECONDS, fails=True)
+        for _ in range(2):
+            found.choose(place)
+        found.finish()
+        taken = [found.choose(place) for _ in range(2)]
+        assert [one.name for one in taken] == ["device"] * 2 and not found.waiting
+    assert caplog.messages == [
+        "A round could not be compiled, so the recorded one stays in use: The round could not be compiled: no working compiler"
+    ]
+
+
+def test_compilations_take_turns_in_one_thread_and_a_long_queue_is_refused() -> None:
+    thread, may_go, order = CompilerThread(), threading.Event(), []
+
+    class Program:
+        def __init__(self, name: int):
+            self.name = name
+
+        def warm_up(self) -> None:
+            may_go.wait(30)
+            order.append(self.name)
+
+    first = thread.start(lambda: Program(0))
+    while thread._waiting.qsize():  # until the thread has taken it
+        time.sleep(0.01)
+    later = [thread.start(lambda name=name: Program(name)) for name in range(1, QUEUE_MAX + 2)]
+    assert later[-1] is None and all(later[:-1])
+    assert first.take_program() is None
+    may_go.set()
+    assert all(one.wait(30) for one in (first, *later[:-1]))
+    assert order == list(range(QUEUE_MAX + 1))
+    assert (first.take_program().name, first.take_program()) == (0, None)
+
+
+def test_after_the_end_has_begun_no_part_is_compiled(monkeypatch) -> None:
+    monkeypatch.setattr(compilation, "_stopping", threading.Event())
+    compilation._stopping.set()
+    with pytest.raises(Exception, match="CompilationStoppedError"):
+        torch.compile(lambda x: x + 1, **compilation.COMPILER)(torch.zeros(2))
+    assert CompilerThread().start(lambda: None) is None
 
 
 def test_where_recording_fails_the_reference_runs_and_a_sentence_says_why(monkeypatch) -> None:

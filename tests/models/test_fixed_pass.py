@@ -24,6 +24,7 @@ from transformers import (
 from specviz.models.cache import fixed
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.fixed import FixedModel, PassTokens
+from specviz.models.fast_llama import fixed_pass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import build_empty_tree
@@ -78,6 +79,25 @@ def test_a_pass_gives_the_librarys_distributions(name: str, longest: int, monkey
             torch.testing.assert_close(found[row, place], expected, rtol=1e-9, atol=1e-12)
 
 
+def test_one_token_may_leave_the_groups_of_heads_to_the_kernel(monkeypatch) -> None:
+    """As on a GPU whose fused kernel takes them; a pass over several tokens stacks them all the same."""
+    monkeypatch.setattr(fixed_pass, "_can_group_heads", lambda *arguments: True)
+    model, grouped, attend = build_model("Llama, grouped queries"), [], F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: grouped.append("enable_gqa" in k) or attend(*a, **k))
+    opened = open_model(model)
+    for tokens in (1, 2):
+        with torch.inference_mode():
+            ids = torch.tensor([[5, 6], [8, 2]])[:, :tokens]
+            found, _ = opened.probs(ids, torch.tensor([7, 4]), PassTokens.build_chain(tokens, opened.device))
+        seen = [*grouped]
+        for row, begin in enumerate((7, 4)):
+            prefix = Prefix(TEXT[:begin] + tuple(ids[row].tolist()), 0, 4)
+            expected = CachedModel(model, Settings()).distributions([prefix], build_empty_tree(1))[0, 0]
+            torch.testing.assert_close(found[row, -1], expected, rtol=1e-9, atol=1e-12)
+        assert seen[-2:] == [tokens == 1] * 2
+        grouped.clear()
+
+
 @pytest.mark.parametrize("tokens", [1, 4])
 @pytest.mark.parametrize("name", ["Llama, a key head each", "Llama, grouped queries", "Qwen3"])
 def test_attention_gets_what_the_fused_kernels_take(name: str, tokens: int, monkeypatch) -> None:
@@ -98,7 +118,7 @@ def test_attention_gets_what_the_fused_kernels_take(name: str, tokens: int, monk
     for (queries, keys, values, mask), layer in zip(calls, opened._cache.layers, strict=True):
         assert mask.is_contiguous() and mask.shape == (2, 1, queries.shape[2], 32)
         assert queries.shape[:2] == keys.shape[:2] and queries.stride(-1) == keys.stride(-1) == values.stride(-1) == 1
-        assert (keys.data_ptr(), values.data_ptr()) == tuple(whole.data_ptr() for whole in layer.stored)
+        assert (keys.data_ptr(), values.data_ptr()) == (layer.keys.data_ptr(), layer.values.data_ptr())
 
 
 class _OperationNames(TorchDispatchMode):

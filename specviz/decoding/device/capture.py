@@ -9,7 +9,8 @@ kind at the same time gets one of its own.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock, RLock
 from typing import Any
 
@@ -65,6 +66,20 @@ def record_graph(function: Callable[[Tensor], Tensor], packet: Tensor) -> tuple[
     return graph.replay, result
 
 
+class ProgramNotReadyError(Exception):
+    """No program of the wanted kind is free, and none is to be made."""
+
+
+@contextmanager
+def _explain_failure(work: str) -> Iterator[None]:
+    """Turn any error into a ModelError that says what could not be done: compilers and drivers raise many unrelated types."""
+    try:
+        yield
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [""])[0][:200]
+        raise ModelError(f"The round could not be {work}: {first or type(error).__name__}") from error
+
+
 class RoundProgram:
     """A round's function on its device, recorded or not.
 
@@ -72,32 +87,37 @@ class RoundProgram:
         kernel: Has ``round``, the function; its caches and texts are the program's.
         packet: A table of numbers with which a call is harmless, (B, C) float64 on the host.
         compiler: Arguments of torch.compile; None: not compiled.
-        records: Whether the function is recorded as a graph.
 
     Raises:
-        ModelError: The function cannot be compiled or recorded here.
+        ModelError: The function cannot be compiled here.
     """
 
-    def __init__(self, kernel: Any, packet: np.ndarray, compiler: dict[str, Any] | None, records: bool):
-        self.kernel, self.is_recorded, self.is_compiled = kernel, records, bool(compiler)
+    def __init__(self, kernel: Any, packet: np.ndarray, compiler: dict[str, Any] | None):
+        self.kernel, self.is_recorded, self.is_compiled = kernel, False, bool(compiler)
+        self._harmless = packet
         self._read_replay: Callable[[], None] | None = None
-        try:
-            if compiler:
+        if compiler:
+            with _explain_failure("compiled"):
                 torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
                 kernel.compile(compiler)
-            if not records:
-                return
-            with _recording, torch.inference_mode():
-                self._packet = torch.from_numpy(packet).to(kernel.device)
-                self._replay, self._result = record_graph(kernel.round, self._packet)
-                if kernel.can_read:
-                    self._chunk = torch.zeros(1, 1 + READ_CHUNK, dtype=torch.int64, device=kernel.device)
-                    self._read_replay, _ = record_graph(kernel.read_chunk, self._chunk)
-        except Exception as error:  # a compiler and a driver raise errors of many unrelated types
-            first = (str(error).strip().splitlines() or [""])[0][:200]
-            raise ModelError(
-                f"The round could not be {'recorded' if records else 'compiled'}: {first or type(error).__name__}"
-            ) from error
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Call the function once, so that the compiler does its work. Raises ModelError where it cannot."""
+        with _explain_failure("compiled"):
+            self.kernel.round(torch.from_numpy(self._harmless).to(self.kernel.device))
+
+    @torch.inference_mode()
+    def record(self) -> RoundProgram:
+        """Record the function as a CUDA graph, and return the program. Raises ModelError where that fails."""
+        with _explain_failure("recorded"), _recording:
+            self._packet = torch.from_numpy(self._harmless).to(self.kernel.device)
+            self._replay, self._result = record_graph(self.kernel.round, self._packet)
+            if self.kernel.can_read:
+                self._chunk = torch.zeros(1, 1 + READ_CHUNK, dtype=torch.int64, device=self.kernel.device)
+                self._read_replay, _ = record_graph(self.kernel.read_chunk, self._chunk)
+        self.is_recorded = True
+        return self
 
     @torch.inference_mode()
     def run(self, packet: np.ndarray, work_meanwhile: Callable[[], None] | None = None) -> np.ndarray:
@@ -133,12 +153,14 @@ class ProgramStore:
 
     Attributes:
         seconds: Of a round or token, as choice.py measured them, by program key and engine.
+        compilations: Programs that were or are compiled in the background, by key (compilation.py).
     """
 
     def __init__(self) -> None:
         self._free: list[tuple[Hashable, RoundProgram]] = []
         self._lock = RLock()
         self.seconds: dict[Hashable, dict[str, float]] = {}
+        self.compilations: dict[Hashable, Any] = {}
 
     @classmethod
     def find_store(cls, model: Any) -> ProgramStore:
@@ -151,19 +173,43 @@ class ProgramStore:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return ProgramStore, ()
 
-    def lease(self, key: Hashable, user: object, build: Callable[[], RoundProgram]) -> RoundProgram:
-        """A program of this key that is ``user``'s until ``user`` is collected: a free one, or a new one."""
+    def lease(self, key: Hashable, user: object, build: Callable[[], RoundProgram] | None) -> RoundProgram:
+        """A program of this key that is ``user``'s until ``user`` is collected: a free one, or a new one.
+
+        Raises ProgramNotReadyError where none is free and there is no ``build``.
+        """
         with self._lock:
             place = next((place for place, (other, _) in enumerate(self._free) if other == key), None)
             program = None if place is None else self._free.pop(place)[1]
-        program = program or build()
-        weakref.finalize(user, self._give_back, key, program).atexit = False
+        if program is None:
+            if build is None:
+                raise ProgramNotReadyError
+            program = build()
+        weakref.finalize(user, self.keep, key, program).atexit = False
         return program
 
-    def _give_back(self, key: Hashable, program: RoundProgram) -> None:
+    def keep(self, key: Hashable, program: RoundProgram) -> None:
+        """Keep a program for later requests; the one that was used longest ago goes if there are too many."""
         with self._lock:
             self._free.append((key, program))
             del self._free[:-MAX_KEPT]
+
+    def find_compilation(self, key: Hashable) -> tuple[Any, RoundProgram | None]:
+        """The compilation of this key, or None; and its program at the first call after it is ready."""
+        with self._lock:
+            compilation = self.compilations.get(key)
+            return compilation, compilation.take_program() if compilation else None
+
+    def start_compilation(self, key: Hashable, start: Callable[[], Any]) -> None:
+        """Start a compilation unless one of this key is under way; the oldest goes if there are too many."""
+        with self._lock:
+            if (known := self.compilations.get(key)) and not known.wait(0):
+                return
+            if compilation := start():
+                self.compilations.pop(key, None)
+                self.compilations[key] = compilation
+                while len(self.compilations) > MAX_KEPT:
+                    del self.compilations[next(iter(self.compilations))]
 
     def list_free(self) -> list[tuple[Hashable, RoundProgram]]:
         """Keys and programs that no request uses."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from torch.utils._triton import has_triton
 
-from specviz.decoding.device.capture import ProgramStore
-from specviz.decoding.device.round import DeviceSteps, explain_refusal
+from specviz.decoding.device.capture import ProgramNotReadyError, ProgramStore
+from specviz.decoding.device.compilation import COMPILER, compiler_thread
+from specviz.decoding.device.round import DeviceSteps, explain_refusal, plan_program
 from specviz.decoding.engine import TargetOnlyRandomness, step
 from specviz.errors import ModelError, SettingsError
 from specviz.models.base import LanguageModel
@@ -67,12 +68,14 @@ def choose_engine(
     rows: int = 1,
     columns: int = 1024,
     bars: int = 0,
+    may_compile: bool = True,
 ) -> EngineChoice:
     """What runs a request's rounds.
 
     On a GPU, ``device`` and ``compiled`` are recorded as a CUDA graph. There ``auto`` takes the engine that a probe measured to be
-    faster; the measurement is kept with the models. ``auto`` takes the reference on other devices, and where the combination
-    cannot stay on the device.
+    the fastest; the measurement is kept with the models. The second request of a kind has the round compiled in the background,
+    and the first one after that measures it too; rounds of several rows are not compiled. ``auto`` takes the reference on other
+    devices, and where the combination cannot stay on the device.
 
     Args:
         engine: A choice of the setting ``engine``.
@@ -84,6 +87,7 @@ def choose_engine(
         rows: Most rows of a call.
         columns: Most tokens of a row's text.
         bars: As for ``engine.step``.
+        may_compile: Whether ``auto`` may start to compile in the background, which slows what runs beside it.
 
     Raises:
         SettingsError: ``device`` or ``compiled`` is wanted and not possible.
@@ -99,7 +103,7 @@ def choose_engine(
         if refusal is not None:
             return EngineChoice(REFERENCE, reference.steps, note=f"The reference runs: {refusal}.")
         try:
-            return _choose_fastest(reference, arguments, rows, columns, bars)
+            return _choose_fastest(reference, arguments, rows, columns, bars, may_compile)
         except ModelError as error:
             return EngineChoice(REFERENCE, reference.steps, note=f"{str(error).rstrip('.')}. The reference runs instead.")
     if refusal is not None:
@@ -115,38 +119,91 @@ def choose_target_only(
     eos_token_ids: frozenset[int] = frozenset(),
     rows: int = 1,
     columns: int = 1024,
+    may_compile: bool = True,
 ) -> EngineChoice:
     """What runs target-only sampling, with its own random streams. Arguments as for ``choose_engine``."""
+    numbers = TargetOnlyRandomness(randomness)
     return choose_engine(
-        engine, target, NoDraft(), TokenRule(), TargetOnlyRandomness(randomness), eos_token_ids, rows, columns
+        engine, target, NoDraft(), TokenRule(), numbers, eos_token_ids, rows, columns, may_compile=may_compile
     )  # fmt: skip
 
 
-def _choose_fastest(reference: EngineChoice, arguments: tuple[Any, ...], rows: int, columns: int, bars: int) -> EngineChoice:
-    """The faster of the reference and the recorded round."""
-    target, proposer, rule, randomness, eos_token_ids = arguments
-    device = DeviceSteps(target, proposer, rule, randomness, eos_token_ids, rows, columns, records=True, bars=bars)
+def wait_for_compilations(target: Any, seconds: float) -> bool:
+    """Wait until what is compiled in the background for this target model is ready. Returns whether it is."""
+    until = time.monotonic() + seconds
+    return all(one.wait(max(0.0, until - time.monotonic())) for one in [*ProgramStore.find_store(target).compilations.values()])
+
+
+def _choose_fastest(
+    reference: EngineChoice, arguments: tuple[Any, ...], rows: int, columns: int, bars: int, may_compile: bool
+) -> EngineChoice:
+    """The fastest of the reference, the recorded round, and the compiled and recorded one where it is ready."""
+    target, proposer, _, _, eos_token_ids = arguments
+    device = DeviceSteps(*arguments, rows, columns, records=True, bars=bars)
     store = ProgramStore.find_store(target.model)
-    seconds = store.seconds.get(device.key)
-    if seconds is None:
-        probes: dict[str, Steps] = {REFERENCE: reference.steps, DEVICE: device}
-        seconds = {name: _time_rounds(steps, rows) for name, steps in probes.items()}
-        device.forget_rows()
-        if not isinstance(proposer, NoDraft):
-            alone = DeviceSteps(
-                target,
-                NoDraft(),
-                TokenRule(),
-                TargetOnlyRandomness(PhiloxRandomness(0)),
-                eos_token_ids,
-                rows,
-                columns,
-                records=True,
-            )
-            seconds[TARGET_ONLY] = _time_rounds(alone, rows)
-        store.seconds[device.key] = seconds
-    fastest = min((REFERENCE, DEVICE), key=lambda name: seconds[name])
-    return EngineChoice(fastest, device if fastest == DEVICE else reference.steps, seconds)
+    engines: dict[str, Steps] = {REFERENCE: reference.steps, DEVICE: device}
+    is_first = device.key not in store.seconds
+    seconds = _probe(store, device.key, engines, rows)
+    compiled = None if rows > 1 else _open_compiled(store, seconds, arguments, columns, bars, may_compile and not is_first)
+    if compiled:
+        engines[COMPILED] = compiled
+        seconds = _probe(store, device.key, engines, rows)
+    fastest = min(engines, key=lambda name: seconds[name])
+    return EngineChoice(
+        fastest, engines[fastest], seconds | _probe_target_only(store, target, proposer, eos_token_ids, rows, columns)
+    )
+
+
+def _probe(store: ProgramStore, key: Hashable, engines: dict[str, Steps], rows: int) -> dict[str, float]:
+    """Seconds of a round by engine, measured for those that were not."""
+    seconds = store.seconds.get(key, {})
+    for name, steps in engines.items():
+        if name not in seconds:
+            seconds = seconds | {name: _time_rounds(steps, rows)}
+            if isinstance(steps, DeviceSteps):
+                steps.forget_rows()
+    store.seconds[key] = seconds
+    return seconds
+
+
+def _probe_target_only(
+    store: ProgramStore, target: Any, proposer: Proposer, eos_token_ids: frozenset[int], rows: int, columns: int
+) -> dict[str, float]:
+    """Seconds of a token by the target alone, by the fastest engine that was measured; nothing where nothing is drafted anyway."""
+    if isinstance(proposer, NoDraft):
+        return {}
+    alone = (target, NoDraft(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(0)), eos_token_ids)
+    key = plan_program(*alone[:3], rows, columns, records=True).key
+    if DEVICE not in store.seconds.get(key, {}):
+        _probe(store, key, {DEVICE: DeviceSteps(*alone, rows, columns, records=True)}, rows)
+    return {TARGET_ONLY: min(store.seconds[key].values())}
+
+
+def _open_compiled(
+    store: ProgramStore, seconds: dict[str, float], arguments: tuple[Any, ...], columns: int, bars: int, starts: bool
+) -> DeviceSteps | None:
+    """The compiled and recorded round, where it is ready and not known to be slower.
+
+    starts: whether it begins to be compiled in the background where it is not.
+    """
+    target, proposer, rule, *_ = arguments
+    if seconds.get(COMPILED, 0.0) > seconds[DEVICE] or not has_triton():
+        return None
+    plan = plan_program(target, proposer, rule, 1, columns, COMPILER, records=True, bars=bars)
+    compilation, program = store.find_compilation(plan.key)
+    if program:
+        try:
+            store.keep(plan.key, program.record())
+        except ModelError as error:
+            compilation.error = str(error)
+    if compilation and compilation.error:
+        return None
+    try:
+        return DeviceSteps(*arguments, 1, columns, COMPILER, True, bars, builds=False)
+    except ProgramNotReadyError:
+        if starts:
+            store.start_compilation(plan.key, lambda: compiler_thread.start(plan.prepare))
+        return None
 
 
 def _time_rounds(steps: Steps, rows: int) -> float:
@@ -165,4 +222,4 @@ def _choose_compiler_options(target: Any) -> dict[str, Any]:
         raise SettingsError("engine", COMPILED, "device or reference here: compiling for the CPU needs a C++ compiler")
     if target.device.type == "cuda" and not has_triton():
         raise SettingsError("engine", COMPILED, "device or reference here: compiling for a GPU needs triton")
-    return {"backend": "inductor"}
+    return COMPILER

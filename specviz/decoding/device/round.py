@@ -12,7 +12,7 @@ same prompt, need nothing on the device.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -89,6 +89,60 @@ def explain_refusal(target: LanguageModel, proposer: Proposer, rule: Rule) -> st
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramPlan:
+    """A round's program before it is made.
+
+    Attributes:
+        shape: Of the draft tokens.
+        key: The same for all requests that the program serves; None: it is not kept.
+        prepare: Allocates caches and texts, and compiles at the first call if it is to be compiled.
+        records: Whether it is recorded as a CUDA graph.
+    """
+
+    shape: FixedShape
+    key: Hashable | None
+    prepare: Callable[[], RoundProgram]
+    records: bool
+
+    def build(self) -> RoundProgram:
+        """The program, ready for its first round. Raises ModelError as ``DeviceSteps``."""
+        program = self.prepare()
+        return program.record() if self.records else program
+
+
+def plan_program(
+    target: Any,
+    proposer: Any,
+    rule: Rule,
+    rows: int = 1,
+    columns: int = 1024,
+    compiler: dict[str, Any] | None = None,
+    records: bool = False,
+    bars: int = 0,
+) -> ProgramPlan:
+    """Plan a round's program. Arguments as for ``DeviceSteps``."""
+    is_drawn = not isinstance(proposer, FixedTree) or proposer.siblings != "top"
+    widths = tuple(proposer.widths) if isinstance(proposer, FixedTree) else (1,) * getattr(proposer, "gamma", 0)
+    shape = build_shape(widths, is_drawn)
+    width = columns + len(shape.parents) + 2
+    if records:
+        width = _round_up_columns(width, len(shape.parents) + 2, target.context)
+
+    def prepare() -> RoundProgram:
+        draft = proposer.draft.open_fixed(rows, width) if widths else None
+        kernel = RoundKernel(target.open_fixed(rows, width), draft, rule, shape, widths, is_drawn, rows, width, bars > 0)
+        harmless = np.zeros((rows, 3 + 3 * len(shape.parents)))
+        harmless[:, 0], harmless[:, 1] = 2, len(widths)
+        return RoundProgram(kernel, harmless, compiler)
+
+    key: Hashable | None = None
+    if (compiler or records) and isinstance(getattr(target, "model", None), nn.Module):
+        requests = tuple(map(_describe_model, (target, proposer.draft) if widths else (target,)))
+        key = (*requests, type(rule), shape, is_drawn, rows, width, bool(compiler), records, bars > 0)
+    return ProgramPlan(shape, key, prepare, records)
+
+
 @dataclass(slots=True)
 class _Slot:
     """One row on the device: the sample that it holds, and its text."""
@@ -110,9 +164,11 @@ class DeviceSteps:
         compiler: Arguments of torch.compile, such as {"backend": "inductor"}; None: the function is not compiled.
         records: Whether the round is recorded as a CUDA graph.
         bars: As for ``engine.step``. With bars the whole distributions are fetched, in the one transfer that ends a round.
+        builds: Whether a program is made where none of this kind is kept.
 
     Raises:
         ModelError: The round cannot be compiled or recorded, or its cache does not fit into memory.
+        ProgramNotReadyError: None is kept, and none is to be made.
     """
 
     def __init__(
@@ -127,29 +183,14 @@ class DeviceSteps:
         compiler: dict[str, Any] | None = None,
         records: bool = False,
         bars: int = 0,
+        builds: bool = True,
     ):
         self.reference, self.bars = (target, proposer, rule, randomness, eos_token_ids, bars), bars
         self.proposer, self.rule, self.randomness, self.eos_token_ids = proposer, rule, randomness, eos_token_ids
-        drawn = not isinstance(proposer, FixedTree) or proposer.siblings != "top"
-        widths = tuple(proposer.widths) if isinstance(proposer, FixedTree) else (1,) * getattr(proposer, "gamma", 0)
-        self.shape, self.by_reference = build_shape(widths, drawn), 0
-        width = columns + len(self.shape.parents) + 2
-        if records:
-            width = _round_up_columns(width, len(self.shape.parents) + 2, target.context)
-
-        def build() -> RoundProgram:
-            draft = proposer.draft.open_fixed(rows, width) if widths else None
-            kernel = RoundKernel(target.open_fixed(rows, width), draft, rule, self.shape, widths, drawn, rows, width, bars > 0)
-            harmless = np.zeros((rows, 3 + 3 * len(self.shape.parents)))
-            harmless[:, 0], harmless[:, 1] = 2, len(widths)
-            return RoundProgram(kernel, harmless, compiler, records)
-
-        self.key: Hashable = None
-        if (compiler or records) and isinstance(getattr(target, "model", None), nn.Module):
-            models = (target, proposer.draft) if widths else (target,)
-            requests = tuple(map(_describe_model, models))
-            self.key = (*requests, type(rule), self.shape, drawn, rows, width, str(compiler), records, bars > 0)
-        self.program = ProgramStore.find_store(target.model).lease(self.key, self, build) if self.key else build()
+        plan = plan_program(target, proposer, rule, rows, columns, compiler, records, bars)
+        self.shape, self.key, self.by_reference = plan.shape, plan.key, 0
+        store = ProgramStore.find_store(target.model) if plan.key else None
+        self.program = store.lease(plan.key, self, plan.build if builds else None) if store is not None else plan.build()
         self.kernel: RoundKernel = self.program.kernel
         self._slots = [_Slot() for _ in range(rows)]
         self._ahead: dict[tuple[int, int, int], np.ndarray] = {}  # by draw, start and levels: random numbers of the next round

@@ -68,22 +68,23 @@ class FixedLayer(CacheLayerMixin):
     """Keys and values of one layer for B rows of S columns, for the library's own passes.
 
     Attributes:
-        stored: Keys and values, (B, S, K, D) each; ``keys`` and ``values`` are views of them, (B, K, S, D).
+        stored: Keys and values, (B, S, K, D) each, or joined, (B, S, 2 K, D); ``keys`` and ``values`` are views, (B, K, S, D).
         index: (B T,) int64, where the next tokens are written: row times S plus column.
     """
 
     is_compileable = True
     is_sliding = False
 
-    def __init__(self, keys: Tensor, values: Tensor):
+    def __init__(self, *stored: Tensor):
         super().__init__()
-        self.stored, self.index = (keys, values), torch.empty(0)
+        self.stored, self.index = stored, torch.empty(0)
+        keys, values = stored if len(stored) == 2 else stored[0].chunk(2, 2)
         self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
         self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        for whole, fresh in zip(self.stored, (key_states, value_states), strict=True):
-            whole.flatten(0, 1).index_copy_(0, self.index, fresh.transpose(1, 2).flatten(0, 1))
+        for whole, fresh in zip((self.keys, self.values), (key_states, value_states), strict=True):
+            whole.transpose(1, 2).flatten(0, 1).index_copy_(0, self.index, fresh.transpose(1, 2).flatten(0, 1))
         return self.keys, self.values
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -120,15 +121,16 @@ class FixedModel:
         self._known: int = text.vocab_size
         self._last: int = (getattr(text, "max_position_embeddings", None) or columns) - 1
         self._windows = list_attention_windows(text)
-        self._cache = self._allocate(rows, columns)
+        is_written_here = is_covered(model) and len(self._windows) == 1
+        self._cache = self._allocate(rows, columns, is_written_here)
         self._distances = torch.arange(columns, 2 * columns, device=self.device)
         self._tables: dict[int, tuple[PassTokens, MaskTable]] = {}
         self._starts = torch.arange(rows, device=self.device)[:, None] * columns
-        self._pass = self._open_pass(columns)
+        self._pass = self._open_pass(columns) if is_written_here else None
 
     @torch.inference_mode()
-    def _open_pass(self, columns: int) -> FixedPass | None:
-        return FixedPass(self.model, columns, self._last) if is_covered(self.model) and len(self._windows) == 1 else None
+    def _open_pass(self, columns: int) -> FixedPass:
+        return FixedPass(self.model, columns, self._last)
 
     @property
     def bytes_per_row(self) -> int:
@@ -146,20 +148,23 @@ class FixedModel:
         )
 
     @torch.inference_mode()
-    def _allocate(self, rows: int, columns: int) -> Cache:
-        """The cache. One token is read to learn what each layer stores."""
+    def _allocate(self, rows: int, columns: int, joins: bool) -> Cache:
+        """The cache, keys and values of a layer in one tensor or in two. One token is read to learn what each layer stores."""
         probe = self._read([0])
         needed = rows * columns * sum(part.nbytes for layer in probe.layers for part in (layer.keys, layer.values))
         if self.device.type == "cuda" and needed > (free := torch.cuda.mem_get_info(self.device)[0]):
             raise ModelError(
                 f"The keys and values of {rows} rows of {columns} tokens take {needed:,} bytes; {free:,} are free on this GPU."
             )
+        parts = [[torch.cat([one.keys, one.values], 1)] if joins else [one.keys, one.values] for one in probe.layers]
         return Cache(
-            layers=[
-                FixedLayer(*(part.new_zeros(rows, columns, part.shape[1], part.shape[3]) for part in (layer.keys, layer.values)))
-                for layer in probe.layers
-            ]
+            layers=[FixedLayer(*(one.new_zeros(rows, columns, one.shape[1], one.shape[3]) for one in layer)) for layer in parts]
         )
+
+    @property
+    def _joined(self) -> list[Tensor]:
+        """Keys and values of each layer as ``FixedPass`` takes them."""
+        return [layer.stored[0] for layer in self._cache.layers]
 
     def _read(self, ids: Sequence[int]) -> DynamicCache:
         """The keys and values of a text, in a cache of its own."""
@@ -177,7 +182,7 @@ class FixedModel:
             tokens = torch.tensor([ids], device=self.device).clamp(max=self._known - 1)
             mask, *_ = self._build_table(fed, len(ids)).select(fed.columns[None] + len(ids)).values()
             hidden, inputs = self._pass.prepare(tokens, fed.depths.clamp(max=self._last), mask, fed.columns)
-            lines = [tuple(whole[row : row + 1, : len(ids)] for whole in layer.stored) for layer in self._cache.layers]
+            lines = [whole[row : row + 1, : len(ids)] for whole in self._joined]
             self._pass.run_layers(hidden, inputs, lines, is_compiled=False)
             return
         for layer, found in zip(self._cache.layers, self._read(ids).layers, strict=True):
@@ -190,7 +195,7 @@ class FixedModel:
             type(self)._run_library(self, tokens, begin, fed, table)
             return
         hidden, inputs = type(self)._prepare(self, tokens, begin, fed, table)  # as written: compiling for it does not pay
-        self._pass.run_layers(hidden, inputs, [layer.stored for layer in self._cache.layers], is_compiled=False)
+        self._pass.run_layers(hidden, inputs, self._joined, is_compiled=False)
 
     @torch.inference_mode()
     def copy(self, source: int, row: int) -> None:
@@ -211,7 +216,7 @@ class FixedModel:
         if self._pass is None:
             return self._warp(self._run_library(tokens, begin, fed, table))
         hidden, inputs = self._prepare(tokens, begin, fed, table)
-        hidden = self._pass.run_layers(hidden, inputs, [layer.stored for layer in self._cache.layers])
+        hidden = self._pass.run_layers(hidden, inputs, self._joined)
         return self._finish(hidden, len(tokens))
 
     def _prepare(self, tokens: Tensor, begin: Tensor, fed: PassTokens, table: MaskTable) -> tuple[Tensor, Any]:

@@ -4,7 +4,8 @@ On a GPU the number of kernels decides what a pass of a few tokens costs. So q, 
 are added by the products, and keys and values are written by one index that all layers share. Query heads that read the same keys
 are stacked as further query tokens, so no layer expands keys and values over query heads, whichever attention kernel runs.
 
-A layer is one function of tensors, the same for all layers of a model: the compiler compiles it once.
+A layer is two functions of tensors, the same for all layers of a model: the compiler compiles them once. Between them keys and values
+are written, outside of what is compiled, because a compiled write into a part of a tensor copies the whole of it.
 """
 
 from __future__ import annotations
@@ -91,14 +92,23 @@ class FixedPass:
         cos, sin = body.rotary_emb(self.embedding, position_ids=places[None])
         first, second = sin[0].chunk(2, -1)
         self.angles = torch.cat([cos[0], -first, second], -1)  # (S, 2 D)
-        self.run_layer: Callable[..., Tensor] = partial(
-            run_layer, heads=heads, size=size, epsilon=self.epsilon, scaling=float(attention.scaling)
+        grouped = self.group > 1 and _can_group_heads(self.embedding, heads, heads // self.group, size)
+        self._begin: Callable[..., tuple[Tensor, Tensor]] = partial(
+            project_tokens, heads=heads, key_heads=heads // self.group, size=size, epsilon=self.epsilon
         )
-        self._compiled_layer: Callable[..., Tensor] | None = None
+        self._end: Callable[..., Tensor] = partial(
+            attend_and_transform,
+            heads=heads,
+            epsilon=self.epsilon,
+            scaling=float(attention.scaling),
+            grouped=grouped,
+        )
+        self._compiled: tuple[Callable[..., tuple[Tensor, Tensor]], Callable[..., Tensor]] | None = None
 
     def compile(self, compiler: dict[str, Any]) -> None:
-        """Compile a layer once, for all of them."""
-        self._compiled_layer = torch.compile(self.run_layer, fullgraph=True, dynamic=False, **compiler)
+        """Compile the two functions of a layer once, for all layers."""
+        begin, end = (torch.compile(part, fullgraph=True, dynamic=False, **compiler) for part in (self._begin, self._end))
+        self._compiled = begin, end
 
     def prepare(self, ids: Tensor, positions: Tensor, mask: Tensor, index: Tensor) -> tuple[Tensor, PassInputs]:
         """States (N, width) before the layers, and what the layers share.
@@ -108,16 +118,17 @@ class FixedPass:
         cos, signed = self.angles[positions.flatten()].unsqueeze(1).chunk(2, -1)
         return F.embedding(ids.flatten(), self.embedding), PassInputs(cos, signed, mask, index)
 
-    def run_layers(
-        self, hidden: Tensor, inputs: PassInputs, cache: Sequence[tuple[Tensor, ...]], is_compiled: bool = True
-    ) -> Tensor:
+    def run_layers(self, hidden: Tensor, inputs: PassInputs, cache: Sequence[Tensor], is_compiled: bool = True) -> Tensor:
         """States (N, width) after the layers.
 
-        cache: keys and values of each layer, (B, S, K, D) each, which are written; is_compiled: by the compiled layer if there is one.
+        cache: keys and values of each layer, (B, S, 2 K, D), keys first, which are written; is_compiled: by the compiled layer if
+        there is one.
         """
-        run = self._compiled_layer if is_compiled and self._compiled_layer else self.run_layer
-        for weights, (keys, values) in zip(self.layers, cache, strict=True):
-            hidden = run(hidden, inputs, keys, values, weights)
+        begin, end = self._compiled if is_compiled and self._compiled else (self._begin, self._end)
+        for weights, stored in zip(self.layers, cache, strict=True):
+            queries, fresh = begin(hidden, inputs.cos, inputs.signed, weights)
+            stored.flatten(0, 1).index_copy_(0, inputs.index, fresh)
+            hidden = end(hidden, queries, stored, inputs.mask, weights)
         return hidden
 
     def compute_logits(self, hidden: Tensor) -> Tensor:
@@ -125,41 +136,81 @@ class FixedPass:
         return F.linear(_normalize(hidden, self.norm, self.epsilon), self.head)
 
 
-def run_layer(
+def project_tokens(
     hidden: Tensor,
-    inputs: PassInputs,
-    keys: Tensor,
-    values: Tensor,
+    cos: Tensor,
+    signed: Tensor,
     weights: LayerWeights,
     heads: int,
+    key_heads: int,
     size: int,
     epsilon: float,
-    scaling: float,
-) -> Tensor:
-    """One layer on N tokens, (N, width) -> (N, width). keys, values: (B, S, K, D), written at ``inputs.index``."""
-    (rows, columns, key_heads, _), count = keys.shape, len(hidden)
+) -> tuple[Tensor, Tensor]:
+    """The first part of a layer on N tokens: queries (N, H, D), and keys and values (N, 2 K, D), keys first."""
+    count = len(hidden)
     every = F.linear(_normalize(hidden, weights.first_norm, epsilon), weights.projections, weights.projections_bias)
-    turned, fresh = every.view(count, -1, size).split([heads + key_heads, key_heads], 1)
+    turned, values = every.view(count, -1, size).split([heads + key_heads, key_heads], 1)
     if weights.query_norm is not None:
         assert weights.key_norm is not None, "a family with one of the norms has both"
-        queries, fresh_keys = turned.split([heads, key_heads], 1)
-        turned = torch.cat(
-            [_normalize(queries, weights.query_norm, epsilon), _normalize(fresh_keys, weights.key_norm, epsilon)], 1
-        )
-    turned = apply_rotary(turned, inputs.cos, inputs.signed)
-    queries, fresh_keys = turned.split([heads, key_heads], 1)
-    keys.view(rows * columns, key_heads, size).index_copy_(0, inputs.index, fresh_keys)
-    values.view(rows * columns, key_heads, size).index_copy_(0, inputs.index, fresh)
-    group, tokens = heads // key_heads, count // rows
-    stacked = queries.reshape(rows, tokens, key_heads, group, size).transpose(1, 2).reshape(rows, key_heads, tokens * group, size)
-    mixed = F.scaled_dot_product_attention(
-        stacked, keys.transpose(1, 2), values.transpose(1, 2), attn_mask=inputs.mask, scale=scaling
-    )
-    mixed = mixed.view(rows, key_heads, tokens, group, size).transpose(1, 2).reshape(count, heads * size)
+        queries, keys = turned.split([heads, key_heads], 1)
+        turned = torch.cat([_normalize(queries, weights.query_norm, epsilon), _normalize(keys, weights.key_norm, epsilon)], 1)
+    queries, keys = apply_rotary(turned, cos, signed).split([heads, key_heads], 1)
+    return queries, torch.cat([keys, values], 1)
+
+
+def attend_and_transform(
+    hidden: Tensor,
+    queries: Tensor,
+    stored: Tensor,
+    mask: Tensor,
+    weights: LayerWeights,
+    heads: int,
+    epsilon: float,
+    scaling: float,
+    grouped: bool,
+) -> Tensor:
+    """The rest of a layer on N tokens: attention, and the gated network, (N, width) -> (N, width).
+
+    Args:
+        hidden: (N, width), before the layer.
+        queries: (N, H, D).
+        stored: Keys and values, (B, S, 2 K, D), keys first.
+        mask: (B, 1, T G, S) additive.
+        weights: The layer's.
+        heads: H.
+        epsilon: Of norms.
+        scaling: Factor of scores.
+        grouped: Whether a pass over one token leaves it to the attention kernel which heads read the same keys.
+    """
+    (rows, _, both, size), count = stored.shape, len(hidden)
+    keys, values = stored.transpose(1, 2).chunk(2, 1)
+    key_heads, tokens = both // 2, count // rows
+    group = heads // key_heads
+    if grouped and tokens == 1:
+        single = queries.view(rows, heads, 1, size)
+        mixed = F.scaled_dot_product_attention(single, keys, values, mask[:, :, :1], scale=scaling, enable_gqa=True)
+        mixed = mixed.reshape(count, heads * size)
+    else:
+        stacked = queries.reshape(rows, tokens, key_heads, group, size).transpose(1, 2)
+        stacked = stacked.reshape(rows, key_heads, tokens * group, size)
+        mixed = F.scaled_dot_product_attention(stacked, keys, values, mask, scale=scaling)
+        mixed = mixed.view(rows, key_heads, tokens, group, size).transpose(1, 2).reshape(count, heads * size)
     hidden = _add_product(hidden, mixed, weights.out, weights.out_bias)
     entering = F.linear(_normalize(hidden, weights.second_norm, epsilon), weights.entering, weights.entering_bias)
     gate, up = entering.chunk(2, -1)
     return _add_product(hidden, F.silu(gate) * up, weights.down, weights.down_bias)
+
+
+def _can_group_heads(like: Tensor, heads: int, key_heads: int, size: int) -> bool:
+    """Whether a fused attention kernel of this GPU takes fewer heads of keys than of queries, beside a mask.
+
+    Without one torch would repeat the keys. The kernel that does is faster for one query than the stacked heads are.
+    """
+    if like.device.type != "cuda" or like.dtype not in (torch.bfloat16, torch.float16) or torch.version.cuda is None:
+        return False
+    query, key = (like.new_zeros(1, number, length, size) for number, length in ((heads, 1), (key_heads, 64)))
+    params = torch.backends.cuda.SDPAParams(query, key, key, like.new_zeros(1, 1, 1, 64), 0.0, False, True)
+    return torch.backends.cuda.can_use_cudnn_attention(params)
 
 
 def _add_product(hidden: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

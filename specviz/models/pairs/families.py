@@ -27,6 +27,9 @@ DENSE = (
 )
 EXPERTS = ("granitemoe", "mixtral", "olmoe", "phimoe", "qwen2_moe", "qwen3_moe")  # mixture of experts
 FAMILIES = frozenset({*DENSE, *EXPERTS})
+RECORDINGS = 3  # rounds recorded as CUDA graphs that a request may keep
+RECORDED_COLUMNS = 1024  # tokens for which each of them holds keys and values, unless the request is longer
+RECORDING_BYTES = 17_000_000  # of its intermediate results, for each model: 34 MB of the shipped pair on an H200
 ENCODER_DECODERS = frozenset({"mt5", "t5"})  # T5 v1.1, LM-adapted and Flan models call themselves t5
 LAYERS = frozenset({"full_attention", "sliding_attention"})
 ROTARY = ("default", "dynamic", "linear", "llama3", "yarn")  # within the context an angle depends only on the position
@@ -149,9 +152,26 @@ def _count_parameters(compared: _ComparedConfig) -> int:
         return find_library_class(compared.config).from_config(compared.config, dtype=torch.float32).num_parameters()
 
 
+def estimate_memory(config: PretrainedConfig, dtype: torch.dtype, device: torch.device) -> int:
+    """Bytes that a model needs to run: weights and a fifth more, and on CUDA its part of the recorded rounds of a request.
+
+    A request there keeps up to three recordings: the round, the round compiled, and the target alone. Each has keys and values of
+    ``RECORDED_COLUMNS`` tokens and the intermediate results of a pass.
+    """
+    needed = count_parameters(config) * dtype.itemsize * OVERHEAD
+    if device.type == "cuda":
+        text = config.get_text_config()
+        heads = getattr(text, "num_key_value_heads", None) or getattr(text, "num_attention_heads", None) or 0
+        size = getattr(text, "head_dim", None) or text.hidden_size // max(1, getattr(text, "num_attention_heads", None) or 1)
+        layers = getattr(text, "num_hidden_layers", None) or 0
+        columns = min(RECORDED_COLUMNS, find_context(config) or RECORDED_COLUMNS)
+        needed += RECORDINGS * (2 * layers * heads * size * columns * dtype.itemsize + RECORDING_BYTES)
+    return round(needed)
+
+
 def refuse_too_large(place: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> None:
     """Raise ModelError with both numbers if a model's weights and the memory to run them do not fit."""
-    needed, free = count_parameters(config) * dtype.itemsize * OVERHEAD, find_free_memory(device)
+    needed, free = estimate_memory(config, dtype, device), find_free_memory(device)
     if needed > free:
         kind = str(dtype).removeprefix("torch.")
         raise ModelError(

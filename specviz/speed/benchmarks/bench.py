@@ -30,7 +30,7 @@ from specviz.speed.benchmarks.target_only import TARGET_ONLY_DECODERS, generate_
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.costs import RoundCosts, average_round_timeline, combine_costs, measure_costs
 from specviz.speed.measurement.text_passes import measure_draftable_mass
-from specviz.speed.measurement.timed_decoding import PROMPTS, decode_speculatively
+from specviz.speed.measurement.timed_decoding import PROMPTS, compile_ahead, decode_speculatively
 from specviz.speed.records.estimate import Estimate
 from specviz.theory import compute_wall_clock_factor
 from specviz.trace import Round
@@ -104,7 +104,8 @@ def _bench_temperature(pair: LoadedPair, settings: Settings, runs: int, log: Cal
         found = measure_costs(pair, *vary(prompt, run))
         costs.extend([found] * (run > 0))
 
-    names = list_contestants(pair)
+    names, (first, *_) = list_contestants(pair), PROMPTS.values()
+    compile_ahead(pair, *vary(first, 0))
     clock = Clock({name: partial(write_text, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
     on_item = log_each_run(runs, lambda line: log(f"temperature {settings.temperature:g}: {line}"))
     clock.run_until(runs, on_item, add_costs)

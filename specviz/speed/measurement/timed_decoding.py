@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import mean, median
 
-from specviz.decoding.device.choice import COMPILED, choose_engine, choose_target_only
+from specviz.decoding.device.choice import COMPILED, choose_engine, choose_target_only, wait_for_compilations
 from specviz.decoding.engine import decode, sample_target_only
 from specviz.decoding.method_checks import build_rule
 from specviz.models.pairs.loading import LoadedPair
@@ -21,6 +21,7 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.trace import Round
 
+COMPILING_SECONDS = 120.0  # that compiling may take before a measurement goes on without it
 PROBE_ROUNDS = 4  # rounds of a probe
 BATCH_PASS_ROUNDS = 2.5  # rounds of the target alone that one pass over dozens of tokens, or texts, takes as long as; of the shipped pair on a CPU
 PROMPTS = {
@@ -31,12 +32,20 @@ PROMPTS = {
 
 
 def decode_speculatively(
-    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+    pair: LoadedPair,
+    settings: Settings,
+    ids: tuple[int, ...],
+    eos_token_ids: frozenset[int] = frozenset(),
+    may_compile: bool = False,
 ) -> Iterator[Round]:
-    """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
+    """One text by the proposer and rule that the settings name, without the distributions of its rounds.
+
+    may_compile: as for ``choose_engine``. What is compiled beside a measurement slows it, so ``compile_ahead`` comes first.
+    """
     target, proposer = open_proposer(pair, settings)
     arguments = (target, proposer, build_rule(settings), PhiloxRandomness(settings.seed))
-    choice = choose_engine(settings.engine, *arguments, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
+    columns = len(ids) + settings.max_new_tokens
+    choice = choose_engine(settings.engine, *arguments, eos_token_ids, columns=columns, may_compile=may_compile)
     rounds = decode(*arguments, settings, ids, eos_token_ids, steps=choice.steps)
     yield from (replace(round_, full=None) for round_ in rounds)
 
@@ -47,6 +56,7 @@ def decode_target_only(
     ids: tuple[int, ...],
     eos_token_ids: frozenset[int] = frozenset(),
     engine: str | None = None,
+    may_compile: bool = False,
 ) -> Iterator[Round]:
     """The same by target-only sampling.
 
@@ -56,9 +66,20 @@ def decode_target_only(
     if engine is None:
         engine = COMPILED if settings.engine == COMPILED and pair.target.device.type == "cuda" else "auto"
     target, randomness = pair.source(pair.target, settings, pair.vocabulary), PhiloxRandomness(settings.seed)
-    choice = choose_target_only(engine, target, randomness, eos_token_ids, columns=len(ids) + settings.max_new_tokens)
+    columns = len(ids) + settings.max_new_tokens
+    choice = choose_target_only(engine, target, randomness, eos_token_ids, columns=columns, may_compile=may_compile)
     rounds = sample_target_only(target, randomness, settings, ids, eos_token_ids, steps=choice.steps)
     yield from (replace(round_, full=None) for round_ in rounds)
+
+
+def compile_ahead(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> None:
+    """Compile what the engine ``auto`` would compile in the background for repeated texts of these settings, and wait for it."""
+    if settings.engine != "auto" or pair.target.device.type != "cuda":
+        return
+    for decode_text in (decode_speculatively, decode_target_only):
+        for _ in range(2):
+            next(decode_text(pair, settings, ids, may_compile=True), None)
+        wait_for_compilations(pair.target, COMPILING_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from specviz.models.hub.client import never_cancel
 from specviz.models.hub.download import find_free_disk
 from specviz.models.hub.files import ModelListing, check_lengths, fetch_config_files, list_model
 from specviz.models.pairs import families
-from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import EXPERTS, count_parameters, find_context, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.generation_rules import read_eos_ids, sort_fields
 from specviz.models.pairs.loading import load_config, load_tokenizer, map_shared_tokens, pick_device, refuse_narrow
@@ -192,7 +191,7 @@ class ModelCheck:
         stored: Number type in which its weights are stored.
         total_bytes: Of all files that are read.
         here_bytes: Of those, on this machine already.
-        memory_bytes: Needed to run it in the number type of the check: weights and a fifth more.
+        memory_bytes: Needed to run it in the number type of the check (``families.estimate_memory``).
         end_tokens: Ids that end a text.
         chat_template: Whether its tokenizer brings one.
         problems: Sentences: what stands in the way, and what to do.
@@ -317,7 +316,7 @@ def check_pair(
     read = []
     for number, (place, role) in enumerate(((target, "target"), (draft, "draft"))):
         on_progress(0.25 * number, f"the {role}'s files")
-        read.append(_read_model(place.strip(), role, kind, cancelled))
+        read.append(_read_model(place.strip(), role, kind, where, cancelled))
     one, other = read
     listings = tuple(each.listed for each in read if each.listed is not None)
     free, host, disk = families.find_free_memory(where), families.find_free_memory(torch.device("cpu")), find_free_disk()
@@ -339,7 +338,7 @@ def check_pair(
     return replace(made, expected=expected, notes=(*notes, *said))
 
 
-def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], bool]) -> _ModelFiles:
+def _read_model(place: str, role: str, dtype: torch.dtype, device: torch.device, cancelled: Callable[[], bool]) -> _ModelFiles:
     known: dict[str, Any] = {"place": place, "role": role}
     problems: list[str] = []
     made = _ModelFiles(ModelCheck(**known))
@@ -350,7 +349,7 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
         fetch_config_files(listed, cancelled)
         known["here_bytes"] = listed.here_bytes
         made.config = load_config(listed)
-        known |= _describe_config(made.config, dtype)
+        known |= _describe_config(made.config, dtype, device)
         try:
             refuse_unsupported(place, made.config)
             known["supported"] = True
@@ -374,7 +373,7 @@ def _read_model(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[
     return made
 
 
-def _describe_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, Any]:
+def _describe_config(config: PretrainedConfig, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
     text = config.get_text_config()
     known = {
         "family": config.model_type,
@@ -387,7 +386,7 @@ def _describe_config(config: PretrainedConfig, dtype: torch.dtype) -> dict[str, 
         count = families.count_parameters(config)
     except Exception:  # a family without a text decoder: the sentence on what is supported says so
         return known
-    return known | {"parameters": count, "memory_bytes": round(count * dtype.itemsize * OVERHEAD)}
+    return known | {"parameters": count, "memory_bytes": families.estimate_memory(config, dtype, device)}
 
 
 def _load_generation_config(listed: ModelListing) -> GenerationConfig | None:

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from specviz.decoding.device import capture
+from specviz.decoding.device.compilation import COMPILER
 from specviz.decoding.device.round import DeviceSteps
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.models.cache.decoder import CachedModel
@@ -26,8 +27,6 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.benchmarks.gpu.context import PartContext, load_storybook, time_calls
 from specviz.verification.token import TokenRule
-
-COMPILER = {"backend": "inductor"}
 
 
 @dataclass(frozen=True, slots=True)
