@@ -26,6 +26,7 @@ from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
 Steps = Callable[[Sequence[Prefix]], list[Round]]
+Decoding = tuple[Any, Any, Rule, Randomness, frozenset[int]]  # the first arguments of ``engine.step`` after its rows
 REFERENCE, DEVICE, COMPILED = "reference", "device", "compiled"
 TARGET_ONLY = "target only"
 PROBE_ROUNDS, PROBE_WARM_UPS, PROBE_PREFIX = 7, 2, 16  # timed rounds of a probe, rounds before them, tokens of its text
@@ -135,11 +136,11 @@ def wait_for_compilations(target: Any, seconds: float) -> bool:
 
 
 def _choose_fastest(
-    reference: EngineChoice, arguments: tuple[Any, ...], rows: int, columns: int, bars: int, may_compile: bool
+    reference: EngineChoice, arguments: Decoding, rows: int, columns: int, bars: int, may_compile: bool
 ) -> EngineChoice:
     """The fastest of the reference, the recorded round, and the compiled and recorded one where it is ready."""
     target, proposer, _, _, eos_token_ids = arguments
-    device = DeviceSteps(*arguments, rows, columns, records=True, bars=bars)
+    device = DeviceSteps(*arguments, rows, columns, None, True, bars)
     store = ProgramStore.find_store(target.model)
     engines: dict[str, Steps] = {REFERENCE: reference.steps, DEVICE: device}
     is_first = device.key not in store.seconds
@@ -180,7 +181,7 @@ def _probe_target_only(
 
 
 def _open_compiled(
-    store: ProgramStore, seconds: dict[str, float], arguments: tuple[Any, ...], columns: int, bars: int, starts: bool
+    store: ProgramStore, seconds: dict[str, float], arguments: Decoding, columns: int, bars: int, starts: bool
 ) -> DeviceSteps | None:
     """The compiled and recorded round, where it is ready and not known to be slower.
 
@@ -199,7 +200,7 @@ def _open_compiled(
     if compilation and compilation.error:
         return None
     try:
-        return DeviceSteps(*arguments, 1, columns, COMPILER, True, bars, builds=False)
+        return DeviceSteps(*arguments, 1, columns, COMPILER, True, bars, False)
     except ProgramNotReadyError:
         if starts:
             store.start_compilation(plan.key, lambda: compiler_thread.start(plan.prepare))

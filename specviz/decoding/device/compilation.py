@@ -45,15 +45,15 @@ class Compilation:
     """
 
     def __init__(self, build: Callable[[], RoundProgram]):
-        self._build, self._program, self._done = build, None, threading.Event()
-        self.error = ""
+        self._build, self._done, self.error = build, threading.Event(), ""
+        self._program: RoundProgram | None = None
 
     def run(self) -> None:
         """Build the program and call it once."""
         try:
             program = self._build()
             program.warm_up()
-            self._program: RoundProgram | None = program
+            self._program = program
         except Exception as error:  # whatever it is, the recorded round goes on
             self.error = str(error) or type(error).__name__
             if not _stopping.is_set():
@@ -77,7 +77,8 @@ class CompilerThread:
 
     def __init__(self) -> None:
         self._waiting: queue.Queue[Compilation] = queue.Queue()
-        self._lock, self._thread = threading.Lock(), None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def start(self, build: Callable[[], RoundProgram]) -> Compilation | None:
         """Compile what ``build`` builds. None: too many wait already, or the process ends."""
@@ -85,7 +86,7 @@ class CompilerThread:
             if self._waiting.qsize() >= QUEUE_MAX or _stopping.is_set():
                 return None
             if self._thread is None:
-                self._thread: threading.Thread | None = threading.Thread(target=self._work, name="compile", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="compile", daemon=True)
                 self._thread.start()
                 atexit.register(self._stop)
             compilation = Compilation(build)

@@ -93,23 +93,16 @@ class GpuCosts:
     def _build_cost_model(self, target: str, layers: int, drafts: Sequence[str]) -> CostModel:
         """Compiled throughout where that was measured, so that both sides of a ratio are decoded in the fastest way.
 
-        Compiling saves passes over several tokens about as much, whatever their length: those that were not compiled are the
-        recorded ones less what the nearest compiled ones saved, but never quicker than a compiled pass over fewer tokens, nor
-        slower than one over more. Draft steps are the recorded ones. The rest is what remains of a round.
+        The rest of a round is what remains of it beside its passes.
         """
-        passes = {int(n): ms for n, ms in self.passes[target].items()}
-        saved = {int(n): passes[int(n)] - ms for n, ms in self.compiled.get(target, {}).items()}
-        is_compiled = {1, GAMMA + 1} <= saved.keys()
-        if is_compiled:
-            sizes = sorted(saved.keys() - {1})
-            savings = np.interp([*passes], sizes, [saved[n] for n in sizes]).tolist()
-            passes = {n: ms - (saved[1] if n == 1 else less) for (n, ms), less in zip(passes.items(), savings, strict=True)}
-            compiled = {n: passes[n] for n in saved}
-            passes = {n: round(_bound_pass(n, ms, compiled), 3) for n, ms in passes.items()}
+        passes, compiled = ({int(n): ms for n, ms in found.get(target, {}).items()} for found in (self.passes, self.compiled))
+        if is_compiled := passes.keys() <= compiled.keys():
+            passes = compiled
         verified = float(np.interp(GAMMA + 1, [*passes], [*passes.values()]))
         costs = []
         for name in drafts:
-            step, depth = self.compiled.get(name, self.passes[name]).get("1", self.passes[name]["1"]), re.search(r"\d+", name)
+            steps = self.compiled if is_compiled and name in self.compiled else self.passes
+            step, depth = steps[name]["1"], re.search(r"\d+", name)
             whole = self.replays[target].get(f"{name}{COMPILED}" if is_compiled else name, self.replays[target][name])
             costs.append(DraftCosts(int(depth[0]) if depth else 1, step, round(max(0.0, whole - GAMMA * step - verified), 3)))
         return CostModel(
@@ -136,12 +129,6 @@ class GpuCosts:
 def list_gpu_costs() -> dict[str, GpuCosts]:
     """The shipped records, by the name of their file."""
     return {path.stem: read_file(path, GpuCosts.from_json) for path in sorted(FOLDER.glob("*.json"))}
-
-
-def _bound_pass(tokens: int, estimate: float, compiled: Mapping[int, float]) -> float:
-    """An estimated pass, between the compiled passes over fewer and over more tokens."""
-    longest = min((ms for n, ms in compiled.items() if n >= tokens), default=estimate)
-    return max(min(estimate, longest), max(ms for n, ms in compiled.items() if n <= tokens))
 
 
 def _round_values(found: Mapping[Any, float]) -> dict[str, float]:

@@ -15,13 +15,17 @@ def test_the_shipped_costs_can_be_read_and_grow_with_the_tokens() -> None:
         assert speed.rates[speed.baseline][0] >= max(v[0] for name, v in speed.rates.items() if name.startswith("target only"))
 
 
-def test_an_estimated_pass_lies_between_the_compiled_passes_over_fewer_and_more_tokens() -> None:
-    """By what five tokens saved (1.5), two would take less than one, three more than five, and nine less than five."""
-    passes = {"large": {"1": 5.0, "2": 5.4, "3": 6.8, "5": 6.0, "9": 5.8, "17": 7.0}, "draft of 2 layers": {"1": 0.5}}
-    costs = GpuCosts(
-        "a GPU", "2026-11-27", {}, passes, {"large": {"1": 4.0, "5": 4.5}}, {}, {}, {"large": {"draft of 2 layers": 8.0}}, {}
-    )
-    assert costs.build_cost_models({"large": 28})["large"].passes == {1: 4.0, 2: 4.0, 3: 4.5, 5: 4.5, 9: 4.5, 17: 5.5}
+def test_costs_are_compiled_ones_only_where_every_pass_was_compiled() -> None:
+    passes = {"large": {"1": 5.0, "2": 5.4, "5": 6.0}, "draft of 2 layers": {"1": 0.5}}
+    replays = {"large": {"draft of 2 layers": 9.0, "draft of 2 layers, compiled": 7.0}}
+    for compiled, expected, rest in (
+        ({"large": {"1": 4.0, "5": 4.5}}, {1: 5.0, 2: 5.4, 5: 6.0}, 1.0),
+        ({"large": {"1": 4.0, "2": 4.2, "5": 4.5}, "draft of 2 layers": {"1": 0.25}}, {1: 4.0, 2: 4.2, 5: 4.5}, 1.5),
+    ):
+        model = GpuCosts("a GPU", "2026-11-27", {}, passes, compiled, {}, {}, replays, {}).build_cost_models({"large": 28})[
+            "large"
+        ]
+        assert model.passes == expected and model.drafts[0].rest == rest
 
 
 def test_no_pass_of_a_shipped_model_is_quicker_than_one_over_fewer_tokens() -> None:

@@ -134,9 +134,9 @@ def wait(context: PartContext) -> None:
 
 
 @torch.inference_mode()
-def time_calls(context: PartContext, call: Callable[[], object], repeats: int = 20) -> float:
-    """Milliseconds of one call, median over five series of calls."""
-    count, repeats = (2, 2) if context.dry else (5, repeats)
+def time_calls(context: PartContext, call: Callable[[], object], repeats: int = 20, series: int = 5) -> float:
+    """Milliseconds of one call, median over several series of calls."""
+    count, repeats = (min(series, 2), 2) if context.dry else (series, repeats)
     call()
     times = []
     for _ in range(count):

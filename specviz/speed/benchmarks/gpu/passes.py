@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -115,9 +116,9 @@ class TimedPass:
         replay, result = capture.record_graph(run, ids)
         return cls(partial(_replay_holding, replay, (fixed, result, ids)), time.perf_counter() - began)
 
-    def time(self, context: PartContext, repeats: int = 20) -> float:
-        """Milliseconds of one call, median of five series."""
-        return time_calls(context, self.replay, repeats)
+    def time(self, context: PartContext, repeats: int = 20, series: int = 5) -> float:
+        """Milliseconds of one call, median of several series."""
+        return time_calls(context, self.replay, repeats, series)
 
 
 def _replay_holding(replay: Callable[[], None], held: object) -> None:
@@ -135,10 +136,8 @@ def measure_passes(context: PartContext) -> None:
             if not is_on:
                 continue
             model = build_shape(context, name)
-            for tokens in tokens_wanted:
-                with context.guard(f"{name}, {tokens} tokens", 2) as is_possible:
-                    if is_possible:
-                        found["tokens_ms"][tokens] = TimedPass.build(context, model, 1, tokens).time(context)
+            time_lengths(context, name, model, tokens_wanted, found)
+            context.save(shapes=curves)
             for rows in rows_wanted:
                 for tokens in (1, 5):
                     with context.guard(f"{name}, {rows} rows of {tokens}", 2) as is_possible:
@@ -154,12 +153,6 @@ def measure_passes(context: PartContext) -> None:
                         if is_possible:
                             found["rounds_ms"][label] = time_round(context, model, draft, compiles)
                             context.save(shapes=curves)
-            for tokens in (1, 5):
-                with context.guard(f"{name}, {tokens} tokens, compiled", 15) as is_possible:
-                    if is_possible and not context.dry:
-                        built = TimedPass.build(context, model, 1, tokens, compiles=True)
-                        found["compiled_ms"][tokens] = built.time(context)
-                        found.setdefault("compile_seconds", {})[tokens] = built.build_seconds
             found["peak_bytes"] = 0 if context.dry else torch.cuda.max_memory_allocated()
             context.save(shapes=curves)
             del model
@@ -168,8 +161,32 @@ def measure_passes(context: PartContext) -> None:
     with context.guard("drafts", 4) as is_on:
         if is_on:
             for name, draft in drafts.items():
-                curves[name] = {"tokens_ms": {n: TimedPass.build(context, draft, 1, n).time(context) for n in (1, 2)}}
+                curves[name] = {"tokens_ms": {}, "compiled_ms": {}}
+                time_lengths(context, name, draft, (1, 2), curves[name])
             context.save(shapes=curves)
+
+
+def time_lengths(
+    context: PartContext, name: str, model: PreTrainedModel, lengths: Sequence[int], found: dict[str, dict[int, float]]
+) -> None:
+    """Milliseconds of passes over each number of tokens, recorded, and compiled and recorded, into ``tokens_ms`` and ``compiled_ms``.
+
+    They are timed in turns, so that a clock that changes changes all of them alike.
+    """
+    built: dict[tuple[str, int], TimedPass] = {}
+    for kind, compiles in (("tokens_ms", False), ("compiled_ms", True))[: 1 if context.dry else 2]:
+        for tokens in lengths:
+            with context.guard(f"{name}, {tokens} tokens{', compiled' if compiles else ''}", 8 if compiles else 2) as is_possible:
+                if is_possible:
+                    built[kind, tokens] = TimedPass.build(context, model, 1, tokens, compiles)
+                    if compiles:
+                        found.setdefault("compile_seconds", {})[tokens] = built[kind, tokens].build_seconds
+    series: dict[tuple[str, int], list[float]] = {key: [] for key in built}
+    for _ in range(2 if context.dry else 7):
+        for key, timed in built.items():
+            series[key].append(timed.time(context, 8, 1))
+    for (kind, tokens), times in series.items():
+        found[kind][tokens] = statistics.median(times)
 
 
 def time_round(context: PartContext, model: PreTrainedModel, draft: PreTrainedModel, compiles: bool) -> dict[str, float]:

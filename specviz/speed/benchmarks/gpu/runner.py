@@ -57,12 +57,12 @@ def measure_machine(context: PartContext) -> None:
 
 PARTS = {  # in the order of importance
     "machine": Part(measure_machine, 30),
-    "bench": Part(bench_pair, 170),
+    "bench": Part(bench_pair, 180),
     "verify": Part(run_verify, 45),
-    "live rounds": Part(measure_live_rounds, 20),
+    "live rounds": Part(measure_live_rounds, 45),
     "methods": Part(compare_methods, 45),
     "batches": Part(measure_batches, 40),
-    "passes": Part(measure_passes, 90),
+    "passes": Part(measure_passes, 120),
     "kernels": Part(count_kernels, 15),
     "rounds of many rows": Part(sample_by_rounds, 30),
     "engines": Part(compare_engines, 60),
