@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from specviz.decoding.run import record_run
 from specviz.decoding.samples import Coverage
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
+from specviz.evidence.decoder import build_decoder, resolve_name, with_mistake
 from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS
 from specviz.evidence.sampling.plan import SamplingPlan
 from specviz.evidence.sampling.session import Session
@@ -318,7 +318,7 @@ class Pair:
             min_tv: Total variation that the tests must detect, above 0 and at most 1.
             mode: ``shared-distributions`` (samples share each computed distribution), ``engine`` (the decoder with its caches), or both.
             seconds: Time for samples from the engine.
-            decoder: ``speculative``, ``target``, ``assisted`` (of transformers), or the id of a published bug, such as ``R5``.
+            decoder: ``speculative``, ``target``, ``assisted`` (of transformers), or the id of a published mistake, such as ``R5``.
             on_progress: Called with the share that is done.
             **options: As in ``decode``.
 
@@ -330,7 +330,7 @@ class Pair:
         settings = self._build_settings(prompt, settings, options, SAMPLE_TOKENS.default)
         SAMPLE_TOKENS.check(settings.max_new_tokens)
         name = resolve_name(decoder)
-        made = build_decoder(name, self._pair, with_bug(name, settings))
+        made = build_decoder(name, self._pair, with_mistake(name, settings))
         session = Session(made, plan)
         begun: list[str] = []
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.hypothesis_tests import TestPlan as Planned
 from specviz.evidence.hypothesis_tests import TestReport, run_joint_tests
+from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import build_answer
 from specviz.evidence.results import CellShares, SeedPValues

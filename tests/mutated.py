@@ -9,8 +9,8 @@ import numpy as np
 
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE
-from specviz.evidence.bugs.registry import open_tables
 from specviz.evidence.enumeration import enumerate_output, enumerate_target
+from specviz.evidence.mistakes.registry import open_tables
 from specviz.randomness import PhiloxRandomness
 from tests.cells import PooledCells, pool_cells
 from tests.chance import SEED

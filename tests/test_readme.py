@@ -89,11 +89,11 @@ def test_the_pages_of_its_table_are_the_pages_of_the_app():
 
 
 def test_the_numbers_that_it_gives_of_the_code_are_the_codes():
-    from specviz.evidence.bugs.registry import BUGS
+    from specviz.evidence.mistakes.registry import MISTAKES
     from specviz.models.pairs.families import FAMILIES
 
     assert f"- {len(FAMILIES)} families of transformers models" in README
-    assert f"- {len(BUGS)} [mistakes]" in README
+    assert f"- {len(MISTAKES)} [mistakes]" in README
 
 
 def test_the_python_example_runs_and_is_ten_lines_long(pair_folders, tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
 """Run the reproduction of a rejected server before it is printed: one request at a time, and several at a time.
 
-A fault that needs a batch shows only in the second run, and a bug report should say so.
+A fault that needs a batch shows only in the second run, and a mistake report should say so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How rejected samples are wrong: where they part from the target's distribution, and which known mistake predicts them best.
 
-Each known bug (known_bugs.py) gives every token a probability after every prefix, so the samples have a likelihood under it. The
+Each known mistake (known_mistakes.py) gives every token a probability after every prefix, so the samples have a likelihood under it. The
 likeliest one is named if it beats a correct decoder by far, and a goodness-of-fit test says whether it explains all that was seen.
 """
 
@@ -17,24 +17,24 @@ import torch
 from torch import Tensor
 
 from specviz.audit.first_difference import FirstDifference, find_first_difference
-from specviz.audit.known_bugs import (
+from specviz.audit.known_mistakes import (
     DRAFT_KINDS,
     SETTINGS,
     TEMPERATURE_FACTORS,
     DraftSchedule,
     EdgeProbabilities,
-    KnownBug,
+    KnownMistake,
     NextTokenSplit,
     build_pass_temperature,
     compute_edge_probabilities,
     compute_next_token,
-    list_known_bugs,
+    list_known_mistakes,
     list_schedules,
 )
 from specviz.audit.prefix_table import PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.evidence.bugs.registry import drop_warpers
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+from specviz.evidence.mistakes.registry import drop_warpers
 from specviz.evidence.scores import group_by_prefix
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
@@ -58,7 +58,7 @@ MIXED = "a temperature of its own for each verified token"
 
 
 @dataclass(frozen=True, slots=True)
-class BugMatch:
+class MistakeMatch:
     """One mistake and the samples.
 
     Attributes:
@@ -85,7 +85,7 @@ class Diagnosis:
     prefixes: int
     compared: int
     first_difference: FirstDifference | None = field(metadata=record_key("parting"))
-    matches: tuple[BugMatch, ...]
+    matches: tuple[MistakeMatch, ...]
     named: tuple[str, ...]
     sentence: str
 
@@ -94,8 +94,8 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class _ScoredBug:
-    bug: KnownBug
+class _ScoredMistake:
+    mistake: KnownMistake
     schedule: DraftSchedule
     score: float  # log likelihood ratio (nats) against a correct decoder, less a penalty for parameters that were fitted
 
@@ -131,12 +131,12 @@ def diagnose(
         else table.q
     )
     on_progress(0.5)
-    found = score_bugs(table, settings, soft, whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
+    found = score_mistakes(table, settings, soft, whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
     diagnosis = build_diagnosis(table, found, pair.decode, drafting)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
 
-def score_bugs(
+def score_mistakes(
     table: PrefixTable,
     settings: Settings,
     soft: tuple[Tensor, Tensor],
@@ -144,24 +144,26 @@ def score_bugs(
     total: int,
     drafting: bool = True,
     on_progress: ProgressCallback = ignore_progress,
-) -> list[_ScoredBug]:
+) -> list[_ScoredMistake]:
     """Every mistake under every schedule, as far as the samples tell; the temperatures of a verifying pass are fitted too."""
-    ways, plans = list_known_bugs(table, settings, soft, whole), list_schedules(table.length, total)
-    ways = ways if drafting else [one for one in ways if one.mistake in DRAFT_INDEPENDENT]
+    ways, plans = list_known_mistakes(table, settings, soft, whole), list_schedules(table.length, total)
+    ways = ways if drafting else [one for one in ways if one.id in DRAFT_INDEPENDENT]
     exact, found = table.gather(table.p), []
-    heats: dict[bool, dict[KnownBug, EdgeProbabilities]] = {False: {}, True: {}}
+    heats: dict[bool, dict[KnownMistake, EdgeProbabilities]] = {False: {}, True: {}}
     for number, one in enumerate(ways):
-        edges = EdgeProbabilities.from_bug(one, table)
+        edges = EdgeProbabilities.from_mistake(one, table)
         if one.factor is not None:
             heats[one.greedy][one] = edges
-        for plan in plans if one.mistake != SETTINGS else plans[:1]:
+        for plan in plans if one.id != SETTINGS else plans[:1]:
             found.append(
-                _ScoredBug(one, plan, compute_log_ratio(compute_edge_probabilities(edges, table, plan)[0], exact, table.count))
+                _ScoredMistake(
+                    one, plan, compute_log_ratio(compute_edge_probabilities(edges, table, plan)[0], exact, table.count)
+                )
             )
         on_progress(number / len(ways))
     for is_greedy, _ in DRAFT_KINDS:
         if mine := heats[is_greedy]:
-            found += _refine_temperature([one for one in found if one.bug in mine], table, settings)
+            found += _refine_temperature([one for one in found if one.mistake in mine], table, settings)
             found += [_fit_mixture(mine, table, plan) for plan in plans]
     return found
 
@@ -172,27 +174,27 @@ def compute_log_ratio(written: np.ndarray, exact: np.ndarray, count: np.ndarray)
     return float(count @ (np.log(np.maximum(mixed, MIN_PROBABILITY)) - np.log(np.maximum(exact, MIN_PROBABILITY))))
 
 
-def _refine_temperature(found: Sequence[_ScoredBug], table: PrefixTable, settings: Settings) -> Iterator[_ScoredBug]:
+def _refine_temperature(found: Sequence[_ScoredMistake], table: PrefixTable, settings: Settings) -> Iterator[_ScoredMistake]:
     """The best temperature of a grid, improved between its neighbors."""
-    found = [one for one in found if one.bug.factor in TEMPERATURE_FACTORS]
+    found = [one for one in found if one.mistake.factor in TEMPERATURE_FACTORS]
     best = max(found, key=lambda one: one.score)
     exact = table.gather(table.p)
-    scores = {one.bug.factor: one.score for one in found if one.schedule == best.schedule and one.bug.factor is not None}
+    scores = {one.mistake.factor: one.score for one in found if one.schedule == best.schedule and one.mistake.factor is not None}
     for _ in range(HALVINGS):
         grid = sorted(scores)
         place = grid.index(max(scores, key=lambda factor: scores[factor]))
         for low, high in pairwise(grid[max(0, place - 1) : place + 2]):
-            one = build_pass_temperature(best.bug.greedy, middle := sqrt(low * high), settings.temperature)
+            one = build_pass_temperature(best.mistake.greedy, middle := sqrt(low * high), settings.temperature)
             ratio = compute_log_ratio(
-                compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, best.schedule)[0],
+                compute_edge_probabilities(EdgeProbabilities.from_mistake(one, table), table, best.schedule)[0],
                 exact,
                 table.count,
             )
             scores[middle] = ratio
-            yield _ScoredBug(one, best.schedule, ratio)
+            yield _ScoredMistake(one, best.schedule, ratio)
 
 
-def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], table: PrefixTable, plan: DraftSchedule) -> _ScoredBug:
+def _fit_mixture(heats: dict[KnownMistake, EdgeProbabilities], table: PrefixTable, plan: DraftSchedule) -> _ScoredMistake:
     """Each verified token meets a temperature of its own: how often which at each place, by expectation maximization (Dempster et al. 1977)."""
     ways = list(heats)
     accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
@@ -219,30 +221,28 @@ def _fit_mixture(heats: dict[KnownBug, EdgeProbabilities], table: PrefixTable, p
         parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.model(table)]
         return [NextTokenSplit(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), table.p)]
 
-    one = KnownBug("pass-temperature", ways[0].greedy, split_tokens, words=f"{MIXED}: {temperatures}")
+    one = KnownMistake("pass-temperature", ways[0].greedy, split_tokens, words=f"{MIXED}: {temperatures}")
     fitted = (len(ways) - 1) * int((judged > 0.0).sum())
     penalty = fitted / 2 * log(max(2, int(table.count.sum())))  # Schwarz 1978
-    return _ScoredBug(one, plan, compute_log_ratio(written, exact, table.count) - penalty)
+    return _ScoredMistake(one, plan, compute_log_ratio(written, exact, table.count) - penalty)
 
 
 # What is said -----------------------------------------------------------------------------------------------------------------
 
 
 def build_diagnosis(
-    table: PrefixTable, found: Sequence[_ScoredBug], text: Callable[[Sequence[int]], str], drafting: bool = True
+    table: PrefixTable, found: Sequence[_ScoredMistake], text: Callable[[Sequence[int]], str], drafting: bool = True
 ) -> Diagnosis:
     """The diagnosis: where the samples part, the best variant of each mistake, and a sentence.
 
     text: ids -> text; drafting: whether the pair's draft is the server's.
     """
     counts = torch.stack([table.count_tokens(prefix) for prefix in range(len(table.prefixes))])
-    best: dict[str, list[_ScoredBug]] = {}
+    best: dict[str, list[_ScoredMistake]] = {}
     for one in sorted(_drop_loose_mixtures(found, table, counts), key=lambda one: -one.score):
-        best.setdefault(one.bug.mistake, []).append(one)
+        best.setdefault(one.mistake.id, []).append(one)
     variants = list(best.values())[:MAX_MATCHES]
-    plain = [
-        ones for ones in variants if ones[0].bug.mistake == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO
-    ]
+    plain = [ones for ones in variants if ones[0].mistake.id == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO]
     variants = plain + [
         ones for ones in variants if ones not in plain
     ]  # the simpler explanation first, where the samples do not decide
@@ -265,29 +265,31 @@ def build_diagnosis(
     )
 
 
-def _drop_loose_mixtures(found: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor) -> list[_ScoredBug]:
+def _drop_loose_mixtures(found: Sequence[_ScoredMistake], table: PrefixTable, counts: Tensor) -> list[_ScoredMistake]:
     """All but the mixtures of temperatures that do not fit.
 
     With so many free numbers a mixture explains most of many other mistakes; it is a candidate only where it explains everything.
     """
-    return [one for one in found if not one.bug.words.startswith(MIXED) or _compute_fit(one, table, counts) > ALPHA]
+    return [one for one in found if not one.mistake.words.startswith(MIXED) or _compute_fit(one, table, counts) > ALPHA]
 
 
-def _compute_fit(scored: _ScoredBug, table: PrefixTable, counts: Tensor) -> float:
+def _compute_fit(scored: _ScoredMistake, table: PrefixTable, counts: Tensor) -> float:
     """The p-value of the goodness of fit; 0 where there is nothing to test."""
-    _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(scored.bug, table), table, scored.schedule)
-    return compute_goodness_of_fit(compute_next_token(scored.bug, table, scored.schedule, states), counts) or 0.0
+    _, states = compute_edge_probabilities(EdgeProbabilities.from_mistake(scored.mistake, table), table, scored.schedule)
+    return compute_goodness_of_fit(compute_next_token(scored.mistake, table, scored.schedule, states), counts) or 0.0
 
 
-def _build_match(variants: Sequence[_ScoredBug], table: PrefixTable, counts: Tensor, tested: bool, drafting: bool) -> BugMatch:
+def _build_match(
+    variants: Sequence[_ScoredMistake], table: PrefixTable, counts: Tensor, tested: bool, drafting: bool
+) -> MistakeMatch:
     """The best variant of one mistake. variants: all of them, best first; tested: whether to test its fit; drafting: as above."""
-    scored, one = variants[0], variants[0].bug
-    _, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, table), table, scored.schedule)
+    scored, one = variants[0], variants[0].mistake
+    _, states = compute_edge_probabilities(EdgeProbabilities.from_mistake(one, table), table, scored.schedule)
     probs = compute_next_token(one, table, scored.schedule, states)
-    name = PUBLISHED_BUGS[one.mistake].name if one.mistake in PUBLISHED_BUGS else "plain sampling under other settings"
+    name = PUBLISHED_MISTAKES[one.id].name if one.id in PUBLISHED_MISTAKES else "plain sampling under other settings"
     fit = compute_goodness_of_fit(probs, counts) if tested else None
-    return BugMatch(
-        one.mistake,
+    return MistakeMatch(
+        one.id,
         name,
         _describe_variant(variants, drafting),
         scored.score / log(10.0),
@@ -304,20 +306,20 @@ def compute_goodness_of_fit(probs: Tensor, counts: Tensor) -> float | None:
     return compute_conditional_chi_square(groups).p_value if groups else None
 
 
-def _describe_variant(variants: Sequence[_ScoredBug], drafting: bool) -> str:
+def _describe_variant(variants: Sequence[_ScoredMistake], drafting: bool) -> str:
     """What the samples tell of the draft and of the rounds: only what no other variant of the mistake explains about as well.
 
     Nothing of a draft that is not known.
     """
-    best, parts = variants[0], [variants[0].bug.words]
+    best, parts = variants[0], [variants[0].mistake.words]
 
-    def is_determined(what: Callable[[_ScoredBug], object]) -> bool:
+    def is_determined(what: Callable[[_ScoredMistake], object]) -> bool:
         others = [one for one in variants if what(one) != what(best)]
         return bool(others) and all(best.score - one.score >= MIN_LOG_RATIO for one in others)
 
-    if best.bug.mistake != SETTINGS and drafting:
-        if is_determined(lambda one: one.bug.greedy):
-            parts.append("the draft takes its likeliest token" if best.bug.greedy else "the draft draws its tokens")
+    if best.mistake.id != SETTINGS and drafting:
+        if is_determined(lambda one: one.mistake.greedy):
+            parts.append("the draft takes its likeliest token" if best.mistake.greedy else "the draft draws its tokens")
         if is_determined(lambda one: one.schedule.gamma):
             parts.append(f"{format_count(best.schedule.gamma, 'draft token')} per round")
         if best.schedule.lead and is_determined(lambda one: one.schedule.lead):
@@ -346,7 +348,7 @@ def _pool_cells(values: Tensor, cells: Tensor) -> Tensor:
     return torch.cat((values * cells, outside), -1)
 
 
-def _format_sentence(named: Sequence[BugMatch], matches: Sequence[BugMatch]) -> str:
+def _format_sentence(named: Sequence[MistakeMatch], matches: Sequence[MistakeMatch]) -> str:
     if not named:
         nearest = (
             f" The nearest is {_format_match(matches[0])}, which explains {format_share(matches[0].explained)} of the deviation."
@@ -363,7 +365,7 @@ def _format_sentence(named: Sequence[BugMatch], matches: Sequence[BugMatch]) -> 
     return f"{said}. It explains {format_share(first.explained)} of the deviation, not all of it."
 
 
-def _format_match(match: BugMatch) -> str:
+def _format_match(match: MistakeMatch) -> str:
     if match.mistake == SETTINGS:
         return f"{match.name} ({match.words})"
     return f"{match.mistake}, {match.name}" + (f" ({match.words})" if match.words else "")

@@ -115,10 +115,10 @@ def find_situation(pair: LoadedPair, settings: Settings, number: int, on_progres
 
 
 def draw_for_vote(
-    pair: LoadedPair, settings: Settings, bug: str | None, ids: tuple[int, ...], on_progress: ProgressCallback
+    pair: LoadedPair, settings: Settings, mistake: str | None, ids: tuple[int, ...], on_progress: ProgressCallback
 ) -> Samples:
-    """VOTE_SAMPLES samples of a decoder with a known bug, or without one: what a class votes on."""
-    return build_decoder(bug or "speculative", pair, settings, ids).sample(SHARED, 0, VOTE_SAMPLES, on_progress)
+    """VOTE_SAMPLES samples of a decoder with a known mistake, or without one: what a class votes on."""
+    return build_decoder(mistake or "speculative", pair, settings, ids).sample(SHARED, 0, VOTE_SAMPLES, on_progress)
 
 
 def _dump_round(pair: LoadedPair, round_: Round) -> dict[str, Any]:

@@ -122,14 +122,14 @@ def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) ->
 
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
-    from specviz.evidence.decoder import build_decoder, resolve_name, with_bug
+    from specviz.evidence.decoder import build_decoder, resolve_name, with_mistake
     from specviz.evidence.sampling.plan import SamplingPlan
     from specviz.evidence.sampling.saved_samples import SavedSamples
     from specviz.evidence.sampling.session import Session, describe_run
     from specviz.jobs.remote import open_pool
 
     name = resolve_name(options.decoder)
-    settings = with_bug(name, settings)
+    settings = with_mistake(name, settings)
     path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
     saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds, options.min_tv))
     plan = SamplingPlan(options.mode, options.samples, options.min_tv, options.seconds)

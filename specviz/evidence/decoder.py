@@ -1,4 +1,4 @@
-"""The decoder that evidence is about, opened once per run: ours, one with a published bug, or transformers' assisted generation."""
+"""The decoder that evidence is about, opened once per run: ours, one with a published mistake, or transformers' assisted generation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from specviz.errors import SettingsError
 from specviz.evidence import assisted, results
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.borderline import find_borderline
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.enumeration import Components
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.partition import Partition
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import MemoizedPaths
@@ -55,21 +55,21 @@ def count_whole_samples(samples: int, vocabulary: int) -> int:
 
 
 def resolve_name(name: str) -> str:
-    """The name of a decoder, in any case; bugs go by their id. Raises SettingsError, which lists the names."""
-    ids = {one.lower(): one for one in (SPECULATIVE, TARGET, ASSISTED, *BUGS)}
+    """The name of a decoder, in any case; mistakes go by their id. Raises SettingsError, which lists the names."""
+    ids = {one.lower(): one for one in (SPECULATIVE, TARGET, ASSISTED, *MISTAKES)}
     if name.lower() not in ids:
         raise SettingsError("decoder", name, f"one of {', '.join(ids.values())}")
     return ids[name.lower()]
 
 
-def with_bug(name: str, settings: Settings) -> Settings:
-    """The settings under which a decoder is tested. A bug brings the temperature, truncation, gamma and length that show it.
+def with_mistake(name: str, settings: Settings) -> Settings:
+    """The settings under which a decoder is tested. A mistake brings the temperature, truncation, gamma and length that show it.
 
-    Raises SettingsError for a chosen temperature, truncation or gamma that the bug replaces.
+    Raises SettingsError for a chosen temperature, truncation or gamma that the mistake replaces.
     """
-    if name not in BUGS:
+    if name not in MISTAKES:
         return settings
-    own = BUGS[name].apply_settings(settings)
+    own = MISTAKES[name].apply_settings(settings)
     for one in (*SAMPLING_FIELDS, "gamma"):
         value, needed = getattr(settings, one), getattr(own, one)
         if value not in (SETTINGS[one].default, needed):
@@ -79,7 +79,7 @@ def with_bug(name: str, settings: Settings) -> Settings:
 
 def explain_engine_only(name: str, settings: Settings) -> str:
     """Why a decoder cannot be sampled on shared distributions, in words; '' if it can."""
-    if name in BUGS and not BUGS[name].on_shared_distributions:
+    if name in MISTAKES and not MISTAKES[name].on_shared_distributions:
         return "it changes what the engine does with a whole round"
     if name == SPECULATIVE and settings.engine in (DEVICE, COMPILED):
         return "shared distributions do without rounds, and so without one that stays on the device"
@@ -119,7 +119,7 @@ class Decoder:
     label: str  # name of the samples' source
     # opens target, proposer, rule and random numbers with empty caches, while models stay open; not called for assisted generation
     reopen: Callable[[], Components]
-    without_bug: bool = False  # for the id of a bug: the nearest decoder without it
+    without_mistake: bool = False  # for the id of a mistake: the nearest decoder without it
     engine_only: str = ""  # why it cannot be sampled on shared distributions; '' if it can
     followed: FollowedTexts | None = None  # how far samples are drawn on shared distributions; None: to their end
 
@@ -240,7 +240,7 @@ def build_decoder(
     settings: Settings,
     prompt: Sequence[int] | None = None,
     *,
-    without_bug: bool = False,
+    without_mistake: bool = False,
     label: str = "",
     followed: FollowedTexts | None = None,
 ) -> Decoder:
@@ -249,9 +249,9 @@ def build_decoder(
     Args:
         name: As ``resolve_name`` gives it.
         pair: The models.
-        settings: As ``with_bug`` gives them.
+        settings: As ``with_mistake`` gives them.
         prompt: Token ids; None: those of the settings' prompt.
-        without_bug: For the id of a bug: the nearest decoder without it.
+        without_mistake: For the id of a mistake: the nearest decoder without it.
         label: Name of the samples' source, if it is another one.
         followed: How far samples are drawn on shared distributions; None: to their end.
 
@@ -264,9 +264,9 @@ def build_decoder(
         )
 
     def reopen() -> Components:
-        if name in BUGS:
-            mutant = BUGS[name]
-            return (mutant.control if without_bug else mutant.build)(pair.open, settings)
+        if name in MISTAKES:
+            mutant = MISTAKES[name]
+            return (mutant.control if without_mistake else mutant.build)(pair.open, settings)
         if name == TARGET:
             return Components(pair.open(settings)[0], NoDraft(), TokenRule(), _use_target_only)
         target, proposer = open_proposer(pair, settings)
@@ -275,7 +275,9 @@ def build_decoder(
     if name != ASSISTED:
         reopen()  # raises what they refuse
     ids = tuple(pair.encode(settings.prompt) if prompt is None else prompt)
-    return Decoder(name, pair, settings, ids, label or name, reopen, without_bug, explain_engine_only(name, settings), followed)
+    return Decoder(
+        name, pair, settings, ids, label or name, reopen, without_mistake, explain_engine_only(name, settings), followed
+    )
 
 
 def sample_together(

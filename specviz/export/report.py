@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.export.folder import write_folder
 from specviz.export.manifest import build_drafting_options, build_sampling_options, describe_recorded_conditions
 from specviz.export.package import NO_FIGURES, Package, Picture, can_draw, quote_text
@@ -114,7 +114,7 @@ def build_permalink(record: Mapping[str, Any]) -> str:
     except SettingsError:
         return ""
     decoder = record["decoder"]
-    if decoder in PUBLISHED_BUGS:
+    if decoder in PUBLISHED_MISTAKES:
         return "mistakes?" + urlencode({"mistake": decoder, "prompt": settings.prompt, "seed": settings.seed})
     plain = replace(settings, proposer="draft", rule="token", draft_length_policy="fixed")
     if settings != plain or decoder not in LINKED:

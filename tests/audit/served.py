@@ -11,9 +11,9 @@ import numpy as np
 from specviz.decoding.engine import TargetOnlyRandomness
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.decoding.samples import NONE, Samples
-from specviz.evidence.bugs.components import ChangedModel, concentrate_on_argmax
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder, explain_engine_only
+from specviz.evidence.mistakes.components import ChangedModel, concentrate_on_argmax
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.sample_files.reader import SampleFile, parse_samples
 from specviz.models.pairs.pair import LoadedPair
 from specviz.proposers.no_draft import NoDraft
@@ -29,7 +29,7 @@ def build_settings(pair: LoadedPair, **changes) -> Settings:
     return replace(Settings(pair=pair.name, prompt=PROMPT, max_new_tokens=3, gamma=2, seed=SEED), **changes)
 
 
-def draw_buggy_samples(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
+def draw_mistaken_samples(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
     """Samples of one of our decoders under the settings of this file, not under the mistake's own."""
     settings = build_settings(pair, **changes)
     mode = ENGINE if explain_engine_only(name, settings) else SHARED
@@ -39,9 +39,9 @@ def draw_buggy_samples(name: str, pair: LoadedPair, n: int, **changes) -> Sample
 def draw_from_tables(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
     """Samples of a mutant on tables, on a draft that draws its tokens or on one that takes the likeliest."""
     opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
-    made = BUGS[name].build(opened, settings)
+    made = MISTAKES[name].build(opened, settings)
     shard = Shard(made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(SEED)), settings, prompt, count=n)
-    return (sample_with_shared_distributions if BUGS[name].on_shared_distributions else sample_with_engine)(shard)
+    return (sample_with_shared_distributions if MISTAKES[name].on_shared_distributions else sample_with_engine)(shard)
 
 
 def draw_after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:

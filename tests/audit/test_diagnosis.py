@@ -19,20 +19,20 @@ from specviz.audit.diagnosis import (
     diagnose,
     format_power_of_ten,
     format_share,
-    score_bugs,
+    score_mistakes,
 )
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.components import change_temperature
-from specviz.evidence.bugs.registry import open_tables
-from specviz.evidence.bugs.rules import OtherTemperatureRule
+from specviz.evidence.mistakes.components import change_temperature
+from specviz.evidence.mistakes.registry import open_tables
+from specviz.evidence.mistakes.rules import OtherTemperatureRule
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA
 from tests import tables
-from tests.audit.served import PROMPT, build_settings, draw_after_one_token, draw_buggy_samples, draw_from_tables
+from tests.audit.served import PROMPT, build_settings, draw_after_one_token, draw_from_tables, draw_mistaken_samples
 from tests.chance import SEED
 
 SETTINGS, IDS = Settings(gamma=2, max_new_tokens=3), (0, 1)
@@ -43,7 +43,7 @@ MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 def diagnose_on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     target, draft = open_(settings)
     reading = build_prefix_table(target, draft, IDS, samples)
-    found = score_bugs(reading, settings, (reading.p, reading.q), reading.q, total or settings.max_new_tokens)
+    found = score_mistakes(reading, settings, (reading.p, reading.q), reading.q, total or settings.max_new_tokens)
     return reading, found, build_diagnosis(reading, found, lambda ids: " ".join(map(str, ids)))
 
 
@@ -51,7 +51,7 @@ def diagnose_on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
 def test_a_mistake_on_two_networks_is_named(name, pair):
     """1,500 samples of three tokens."""
     settings = build_settings(pair)
-    found = diagnose(pair, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens)
+    found = diagnose(pair, settings, pair.encode(PROMPT), draw_mistaken_samples(name, pair, 1500), settings.max_new_tokens)
     assert found.named == (name,)
     assert found.matches[0].mistake == name and found.matches[0].log10_ratio > 40
     assert f"Looks like {name}," in found.sentence and "against a correct decoder" in found.sentence
@@ -64,7 +64,7 @@ def test_a_mistake_on_two_networks_is_named(name, pair):
 @pytest.mark.parametrize("name", ("target", "speculative"))
 def test_a_correct_decoder_is_named_as_nothing(name, pair):
     settings = build_settings(pair)
-    found = diagnose(pair, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens)
+    found = diagnose(pair, settings, pair.encode(PROMPT), draw_mistaken_samples(name, pair, 1500), settings.max_new_tokens)
     assert found.named == () and found.sentence.startswith("None of the known mistakes explains these samples.")
     assert found.first_difference is None
 
@@ -184,7 +184,7 @@ def test_without_the_servers_draft_only_mistakes_that_hardly_need_it_are_compare
     settings, alone = build_settings(pair), replace(pair, draft=pair.target)
     for name, named in (("pass-temperature", ("pass-temperature",)), ("R18", ())):
         found = diagnose(
-            alone, settings, pair.encode(PROMPT), draw_buggy_samples(name, pair, 1500), settings.max_new_tokens, drafting=False
+            alone, settings, pair.encode(PROMPT), draw_mistaken_samples(name, pair, 1500), settings.max_new_tokens, drafting=False
         )
         assert found.named == named and "--draft gives it" in found.sentence
 

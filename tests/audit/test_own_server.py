@@ -18,7 +18,7 @@ from specviz.decoding.samples import NONE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.models.pairs import loading
 from tests.audit.served import PROMPT, build_settings
-from tools.servers.own import BuggyDecoder, CompletionsApi, main, start_http_server
+from tools.servers.own import CompletionsApi, MistakenDecoder, main, start_http_server
 
 pytestmark = pytest.mark.usefixtures("short_preflight")
 
@@ -85,7 +85,7 @@ def test_the_correct_decoder_behind_the_protocol_is_consistent(start_server, pai
 @pytest.mark.parametrize("mistake", ("R5", "R8"))
 def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
     """R5 on shared distributions, R8 through the engine."""
-    written = BuggyDecoder(pair, mistake, 2).write(pair.encode(PROMPT), build_settings(pair, seed=0), range(5))
+    written = MistakenDecoder(pair, mistake, 2).write(pair.encode(PROMPT), build_settings(pair, seed=0), range(5))
     for seed, ids in enumerate(written):
         settings = build_settings(pair, seed=seed)
         mode = ENGINE if mistake == "R8" else SHARED

@@ -22,7 +22,7 @@ from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.evidence.hypothesis_tests import TestPlan
 from specviz.models.table import TableModel
 from tests import tables
-from tests.audit.served import build_settings, build_text_file, draw_buggy_samples
+from tests.audit.served import build_settings, build_text_file, draw_mistaken_samples
 
 END = 7
 PIECES = {0: b"a", 1: b"b", 2: b"ab", 3: b"ba", 4: "\u00e9".encode(), 5: b"\xc3", 6: b"\xa9", END: b"</s>"}  # 4 is 5 and 6
@@ -103,7 +103,7 @@ def list_texts(pair, samples):
 
 
 def answer_as(pair, name, **settings):
-    samples = draw_buggy_samples(name, pair, 1500, max_new_tokens=2)
+    samples = draw_mistaken_samples(name, pair, 1500, max_new_tokens=2)
     file = build_text_file(samples, list_texts(pair, samples), **settings)
     return run_text_tests(
         file,

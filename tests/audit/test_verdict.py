@@ -35,7 +35,7 @@ from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands
 from specviz.settings import Settings
 from tests.audit.of_pair import compute_next_probs
-from tests.audit.served import PROMPT, build_sample_file, build_settings, draw_buggy_samples
+from tests.audit.served import PROMPT, build_sample_file, build_settings, draw_mistaken_samples
 from tests.audit.server import run_server
 
 REQUEST = ReproducibleRequest.from_profile("http://localhost:8000/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
@@ -44,7 +44,7 @@ COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
 def judge_samples(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
-    file = build_sample_file(draw_buggy_samples(name, pair, 1500), **settings)
+    file = build_sample_file(draw_mistaken_samples(name, pair, 1500), **settings)
     asked = {"settings": build_settings(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
     return verdict.build_verdict(file, pair=pair, on_progress=on_progress, requests=[REQUEST], **asked)
 
@@ -115,7 +115,7 @@ def test_what_precision_alone_explains_is_computed(exact_report, rejected_report
 
 def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
     """Chi-square of thousands on tens of degrees of freedom: the server writes three texts for all."""
-    three = draw_buggy_samples("target", pair, 3)
+    three = draw_mistaken_samples("target", pair, 3)
     stuck = build_sample_file(replace(three, tokens=three.tokens.repeat(500, 0)))
     found = verdict.build_verdict(
         stuck, pair=pair, settings=build_settings(pair), tv=0.3, seed=3, drafted=[True], command=COMMAND
@@ -125,7 +125,7 @@ def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
 
 def test_two_files_are_compared_without_weights(pair):
     on, off, other = (
-        build_sample_file(draw_buggy_samples(name, pair, 1500, seed=seed), f"{name}.jsonl")
+        build_sample_file(draw_mistaken_samples(name, pair, 1500, seed=seed), f"{name}.jsonl")
         for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
     )
     asked = {"settings": build_settings(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
@@ -237,7 +237,7 @@ def test_what_the_servers_records_say_stands_in_the_verdict(exact_report):
 def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatch):
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
-    samples = build_sample_file(draw_buggy_samples("target", other, 1500))
+    samples = build_sample_file(draw_mistaken_samples("target", other, 1500))
     monkeypatch.setattr(verdict, "_convert_precision", lambda pair: other)
     monkeypatch.setattr(verdict, "_measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
     report = verdict.build_verdict(

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from specviz.web.sampling.state import load_recorded_samples
+from specviz.web.common.side_by_side.state import load_recorded_samples
 from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop, run_server
 from tests.browser.crowd import Visitor, open_at_once

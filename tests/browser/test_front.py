@@ -95,7 +95,7 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
     assert float(page.get_by_role("slider").first.get_attribute("aria-valuenow")) == pytest.approx(0.42, abs=0.03)
 
 
-def test_a_game_is_the_days_its_answer_names_the_bug_and_a_reload_remembers_it(page, address):
+def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_it(page, address):
     open_front(page, address)
     go_to(page, "game")
     expect(page.locator(".drawn")).to_have_text("10 samples each")  # the first ones come by themselves
@@ -106,18 +106,18 @@ def test_a_game_is_the_days_its_answer_names_the_bug_and_a_reload_remembers_it(p
     page.get_by_role("button", name="A is wrong").click()
     told = page.locator(".told")
     expect(told).to_contain_text("Reported in")
-    bug = told.locator(".bug b").text_content()
-    assert bug in [game["name"] for game in build_games_payload()["games"]]
+    mistake = told.locator(".bug b").text_content()
+    assert mistake in [game["name"] for game in build_games_payload()["games"]]
     kept = json.loads(page.evaluate("localStorage.getItem('specviz-daily')"))
     assert kept["n"] == 20 and kept["right"] == told.locator(".result").text_content().startswith("Right")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the result").click()
     expect(page.get_by_role("button", name="Copied ✓")).to_be_visible()
     shared = page.evaluate("navigator.clipboard.readText()")
-    assert "2026-11-27" in shared and "20 samples" in shared and bug.rstrip(".") not in shared
+    assert "2026-11-27" in shared and "20 samples" in shared and mistake.rstrip(".") not in shared
     page.reload()
     go_to(page, "game")
-    expect(page.locator(".told .bug b")).to_have_text(bug)
+    expect(page.locator(".told .bug b")).to_have_text(mistake)
     page.evaluate("localStorage.setItem('specviz-daily', '<img src=x>')")
     page.reload()
     go_to(page, "game")

@@ -8,7 +8,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
@@ -79,7 +79,7 @@ def test_no_width_scrolls_sideways(detected_page, width, scheme):
 
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=R35")
-    expect(page.locator(".st-key-mistakes-about")).to_contain_text(PUBLISHED_BUGS["R35"].description)
+    expect(page.locator(".st-key-mistakes-about")).to_contain_text(PUBLISHED_MISTAKES["R35"].description)
     for size in ("100", "1,000"):
         page.get_by_role("button", name=f"Sample anyway, to {size}", exact=True).click()
         expect(page.locator(".st-key-mistakes-conditions")).to_contain_text(f"{size} samples of each so far", timeout=PATIENT)

@@ -195,9 +195,9 @@ def test_a_situation_shows_the_token_that_the_draft_proposes_and_its_threshold(p
 
 
 def test_what_a_class_votes_on_has_the_mistake(pair):
-    from specviz.evidence.bugs.registry import BUGS
+    from specviz.evidence.mistakes.registry import MISTAKES
 
-    settings = replace(BUGS["R5"].apply_settings(SETTINGS), seed=derive_task_seed(1, 1))
+    settings = replace(MISTAKES["R5"].apply_settings(SETTINGS), seed=derive_task_seed(1, 1))
     ids = tuple(pair.encode(settings.prompt))
     right, wrong = (drawing.draw_for_vote(pair, settings, which, ids, ignore_progress) for which in (None, "R5"))
     assert len(right) == len(wrong) == drawing.VOTE_SAMPLES

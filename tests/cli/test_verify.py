@@ -11,9 +11,9 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import SettingsError
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import Decoder, build_decoder
 from specviz.evidence.hypothesis_tests import TestPlan
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.settings import Settings
 
 
@@ -145,7 +145,7 @@ def test_a_published_mistake_is_drawn_by_its_id_under_its_own_settings(folders, 
         folders, "--decoder", "r5", "--samples", "4000", "--min-tv", "0.2", "--mode", "shared-distributions", "--format", "json"
     )
     record = json.loads(capsys.readouterr().out)
-    wanted = BUGS["R5"].settings
+    wanted = MISTAKES["R5"].settings
     assert code == 1 and record["verdict"] == "rejected" and record["decoder"] == "R5"
     assert (record["settings"]["gamma"], record["settings"]["max_new_tokens"]) == (wanted.gamma, wanted.max_new_tokens)
 

@@ -20,12 +20,12 @@ from specviz.decoding.method_checks import build_rule
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.errors import UnsupportedModelError
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.certificate import redraw_certificate
 from specviz.evidence.decoder import SHARED, build_decoder, list_sampling_modes
 from specviz.evidence.hypothesis_tests import TestPlan, run_tests
 from specviz.evidence.matrix import evaluate_matrix, list_lines
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.partition import build_partition
 from specviz.evidence.serving_setups.targets import ban_tokens
 from specviz.models.attachments import exits
@@ -54,7 +54,7 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import RULES
 from specviz.web.exactness import work as exact_work
 from specviz.web.mistakes import work as broken_work
-from specviz.web.mistakes.state import BugQuestion, BugState
+from specviz.web.mistakes.state import MistakeQuestion, MistakeState
 from tests.encoder_decoders import KINDS
 from tests.fake_device import fake_device, fetched
 from tests.models.test_families import build_config, build_network
@@ -211,10 +211,10 @@ def test_a_pass_of_shared_distributions_is_fetched_in_one_transfer(pair_folders)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", BUGS)
+@pytest.mark.parametrize("mutant", MISTAKES)
 def test_every_mistake_is_drawn_alike(compare_devices, mutant):
     def work(pair):
-        settings, ids = BUGS[mutant].apply_settings(replace(BASE, seed=4)), pair.encode(PROMPT)
+        settings, ids = MISTAKES[mutant].apply_settings(replace(BASE, seed=4)), pair.encode(PROMPT)
         drawn = []
         for mode in list_sampling_modes(mutant, settings, "both"):
             drawn.append(build_decoder(mutant, pair, settings, ids).sample(mode, 0, 40).tokens.tolist())
@@ -485,11 +485,11 @@ def test_many_seeds(page_on_device):
 
 
 @pytest.mark.parametrize(
-    "mistake", (name if name in ("R5", "R20") else pytest.param(name, marks=SLOW) for name in PUBLISHED_BUGS)
+    "mistake", (name if name in ("R5", "R20") else pytest.param(name, marks=SLOW) for name in PUBLISHED_MISTAKES)
 )
 def test_break_it(page_on_device, mistake, monkeypatch):
     monkeypatch.setattr(broken_work, "TEXTS", 3)
-    trial = BugState(BugQuestion(Settings(prompt="Once upon"), mistake))
+    trial = MistakeState(MistakeQuestion(Settings(prompt="Once upon"), mistake))
     broken_work.draw_samples(trial, FreeTicket(), 20)
     assert trial.result.n == 20
 

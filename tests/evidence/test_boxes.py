@@ -15,8 +15,6 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
-from specviz.evidence.bugs.components import BestOfDrawnProposer
-from specviz.evidence.bugs.registry import BUGS, enumerate_tv, open_tables
 from specviz.evidence.enumeration import (
     ALL,
     MISSED,
@@ -28,6 +26,8 @@ from specviz.evidence.enumeration import (
     enumerate_output,
     enumerate_target,
 )
+from specviz.evidence.mistakes.components import BestOfDrawnProposer
+from specviz.evidence.mistakes.registry import MISTAKES, enumerate_tv, open_tables
 from specviz.proposers.adaptive import AdaptiveDraft, EntropyPolicy
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.no_draft import NoDraft
@@ -54,13 +54,13 @@ def of_tables(make, seed: int = 3):
 
 
 def open_mutant(name: str):
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     return mutant.build(open_tables(*mutant.toy), mutant.settings)
 
 
 def find_best(width: int, nodes: int):
     """The mutant best-drawn with other numbers of siblings."""
-    mutant = BUGS["best-drawn"]
+    mutant = MISTAKES["best-drawn"]
     target, draft = open_tables(*mutant.toy)(mutant.settings)
     return Components(target, BestOfDrawnProposer(draft, width, nodes), TokenRule())
 
@@ -75,7 +75,7 @@ DECODERS = {  # name -> (arguments of step, room of the round)
     "best-drawn": (lambda: open_mutant("best-drawn"), 2),
     "two of three": (lambda: find_best(3, 2), 2),
     **{
-        name: (lambda name=name: open_mutant(name), BUGS[name].settings.max_new_tokens)
+        name: (lambda name=name: open_mutant(name), MISTAKES[name].settings.max_new_tokens)
         for name in ("R6", "R7", "R8", "R20", "R35", "kept-rest")
     },
 }
@@ -155,17 +155,17 @@ def distance(mutant, tables) -> float:
     return enumerate_tv(mutant.build, open_tables(*tables), mutant.settings)
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name):
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     assert distance(mutant, [move_table(table, 1) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 12))
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_tables_moved_ten_times_by_a_last_bit_give_the_same_distance(name, seed):
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     assert distance(mutant, [move_table(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 

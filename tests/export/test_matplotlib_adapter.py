@@ -26,7 +26,7 @@ from matplotlib.text import Text
 import specviz.figures
 import specviz.web
 from specviz.classroom.tally import Calibration, RaceChoice, Votes
-from specviz.evidence.bugs import comparison
+from specviz.evidence.mistakes import comparison
 from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw_figure, make_printable, save_figure
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import cell_shares

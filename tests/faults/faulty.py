@@ -35,7 +35,7 @@ if "clock" in faults:
 def use_up_memory() -> None:
     import numpy
 
-    from specviz.web.sampling import work
+    from specviz.web.common.side_by_side import work
 
     draw = work.draw_in_shards
     work.draw_in_shards = lambda state, ticket, count, *others, **more: (
@@ -44,7 +44,7 @@ def use_up_memory() -> None:
 
 
 def hold(place: Path) -> None:
-    from specviz.web.sampling import work
+    from specviz.web.common.side_by_side import work
 
     draw = work.draw_in_shards
 

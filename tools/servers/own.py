@@ -27,19 +27,19 @@ sys.path.insert(0, str(ROOT))
 from specviz.audit.text_samples import TokenBytes  # noqa: E402
 from specviz.decoding.samples import NONE, Coverage  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.evidence.bugs.registry import BUGS  # noqa: E402
 from specviz.evidence.decoder import ENGINE, SHARED, SPECULATIVE, Decoder, build_decoder  # noqa: E402
+from specviz.evidence.mistakes.registry import MISTAKES  # noqa: E402
 from specviz.models.continuations import MemoizedPaths  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
 from specviz.models.pairs.pair import LoadedPair  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
 
-NO_BUG = "none"
+NO_MISTAKE = "none"
 MAX_BYTES, MAX_CHOICES, MAX_TOKENS, MAX_OPENED = 2**20, 256, 64, 8  # of a request: bytes, choices, tokens; opened decoders
 
 
 @dataclass(slots=True)
-class BuggyDecoder:
+class MistakenDecoder:
     """The pair with one mistake, or with none. One request is decoded at a time; distributions that were computed are kept."""
 
     pair: LoadedPair
@@ -66,7 +66,7 @@ class BuggyDecoder:
         if key not in self.opened:
             if len(self.opened) >= MAX_OPENED:
                 self.opened.pop(next(iter(self.opened)))
-            decoder = build_decoder(SPECULATIVE if self.mistake == NO_BUG else self.mistake, self.pair, settings, prompt)
+            decoder = build_decoder(SPECULATIVE if self.mistake == NO_MISTAKE else self.mistake, self.pair, settings, prompt)
             components = decoder.reopen()
             for name in ("draft", "claimed"):
                 if model := getattr(components.proposer, name, None):
@@ -90,13 +90,13 @@ class RequestError(ValueError):
 class CompletionsApi:
     """What the server answers, without the network."""
 
-    decoder: BuggyDecoder
+    decoder: MistakenDecoder
     model: str
     tokens: TokenBytes
 
     @classmethod
     def from_pair(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> CompletionsApi:
-        return cls(BuggyDecoder(pair, mistake, gamma), model, TokenBytes.from_pair(pair))
+        return cls(MistakenDecoder(pair, mistake, gamma), model, TokenBytes.from_pair(pair))
 
     def complete(self, body: Any) -> dict[str, Any]:
         """Answer a request. Raises RequestError."""
@@ -216,9 +216,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    mistakes = (NO_BUG, *BUGS)
+    mistakes = (NO_MISTAKE, *MISTAKES)
     parser.add_argument(
-        "--mistake", default=NO_BUG, choices=mistakes, help="id of a mistake in docs/reference/mistakes.md (default: none)"
+        "--mistake", default=NO_MISTAKE, choices=mistakes, help="id of a mistake in docs/reference/mistakes.md (default: none)"
     )
     parser.add_argument("--pair", default="storybook", help="name of the pair (default: storybook, the shipped one)")
     parser.add_argument("--gamma", type=int, default=2, help="draft tokens per round (default: 2)")

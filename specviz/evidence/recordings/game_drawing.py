@@ -1,4 +1,4 @@
-"""Draws the games of the front page: the next token, by decoders with a published bug and by those without. ``specviz record games``."""
+"""Draws the games of the front page: the next token, by decoders with a published mistake and by those without. ``specviz record games``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.partition import build_partition
 from specviz.evidence.recordings.games import ALPHA, CELLS, MIN_MASS, POWER, RecordedGames, SampleGame
 from specviz.glyphs import read_piece
@@ -21,24 +21,28 @@ from specviz.speed.measurement.machine import format_today
 from specviz.statistics.power import compute_noncentrality, count_equality_draws_needed
 
 TRUTH = 20_000  # samples from which the wrong decoder's distribution is estimated, fewer through the engine
-MOST_NEEDED = 1_200  # samples: a bug that takes more is no game
+MOST_NEEDED = 1_200  # samples: a mistake that takes more is no game
 
 
 def draw_games(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> RecordedGames:
-    """A game for each bug that was reported in a project and that few enough samples of the next token detect."""
-    reported = [bug for bug in PUBLISHED_BUGS.values() if bug.can_be_sampled and bug.thread not in ("common", "derived")]
+    """A game for each mistake that was reported in a project and that few enough samples of the next token detect."""
+    reported = [
+        mistake
+        for mistake in PUBLISHED_MISTAKES.values()
+        if mistake.can_be_sampled and mistake.thread not in ("common", "derived")
+    ]
     found = []
-    for number, bug in enumerate(reported):
-        progress(number / len(reported), bug.name)
-        game = _record_game(pair, bug, settings, count)
+    for number, mistake in enumerate(reported):
+        progress(number / len(reported), mistake.name)
+        game = _record_game(pair, mistake, settings, count)
         if game is not None:
             found.append(game)
     return RecordedGames(settings.prompt, settings.pair, settings.seed, format_today(), tuple(found))
 
 
-def _record_game(pair: LoadedPair, bug: PublishedBug, settings: Settings, count: int) -> SampleGame | None:
-    own, ids = BUGS[bug.id].apply_settings(settings), tuple(pair.encode(settings.prompt))
-    mode = SHARED if bug.on_shared_distributions else ENGINE
+def _record_game(pair: LoadedPair, mistake: PublishedMistake, settings: Settings, count: int) -> SampleGame | None:
+    own, ids = MISTAKES[mistake.id].apply_settings(settings), tuple(pair.encode(settings.prompt))
+    mode = SHARED if mistake.on_shared_distributions else ENGINE
     cells = build_partition(pair.open(own)[0], ids, 1, CELLS, MIN_MASS, pair.eos_token_ids).without_impossible()
     order = [*np.argsort(-cells.masses[1:], kind="stable") + 1, 0]  # the first cell has all other tokens
     probs = cells.masses[order] / cells.masses.sum()
@@ -46,17 +50,17 @@ def _record_game(pair: LoadedPair, bug: PublishedBug, settings: Settings, count:
     if len(names) < 2:
         return None  # the next token is as good as certain
     wrong_seed = replace(own, seed=own.seed + 1)
-    truth = build_decoder(bug.id, pair, wrong_seed, ids).sample(mode, 0, TRUTH if mode == SHARED else count)
+    truth = build_decoder(mistake.id, pair, wrong_seed, ids).sample(mode, 0, TRUTH if mode == SHARED else count)
     counts = np.bincount(_find_cells(truth, names), minlength=len(probs))
     needed = _count_samples_needed(counts, probs)
     if needed > MOST_NEEDED:
         return None
-    right = build_decoder(bug.id, pair, own, ids, without_bug=True).sample(mode, 0, count)
+    right = build_decoder(mistake.id, pair, own, ids, without_mistake=True).sample(mode, 0, count)
     pieces = pair.pieces({token for name in names for token in name})
     labels = [read_piece(pieces, name[0]).decode("utf-8", "replace").strip() for name in names]
     digits, wrong_digits = ("".join(map(str, _find_cells(one, names)[:count])) for one in (right, truth))
     masses = tuple(float(round(p, 6)) for p in probs)
-    return SampleGame(bug.id, (*labels, ""), masses, digits, wrong_digits, needed, own.temperature, own.top_k)
+    return SampleGame(mistake.id, (*labels, ""), masses, digits, wrong_digits, needed, own.temperature, own.top_k)
 
 
 def _find_cells(samples: Samples, names: Sequence[tuple[int, ...]]) -> np.ndarray:
@@ -69,7 +73,7 @@ def _count_samples_needed(counts: np.ndarray, probs: np.ndarray) -> int:
     """Samples with which a chi-square test detects a distribution of which ``counts`` were drawn."""
     n, possible = counts.sum(), probs > 0.0
     impossible = float(counts[~possible].sum() / n)
-    if impossible > 0.0:  # a single sample there shows the bug
+    if impossible > 0.0:  # a single sample there shows the mistake
         return count_equality_draws_needed(impossible, POWER)
     df = int(possible.sum()) - 1
     distance = float(((counts / n - probs)[possible] ** 2 / probs[possible]).sum()) - df / n  # without what the noise adds

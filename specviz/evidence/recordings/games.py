@@ -1,4 +1,4 @@
-"""Recorded samples of two decoders, one of them with a published bug: the games of the front page. No torch."""
+"""Recorded samples of two decoders, one of them with a published mistake: the games of the front page. No torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from specviz.records import Schema, build, to_json_value
 
-SCHEMA = Schema("games", 1, "The record of games")
+SCHEMA = Schema("games", 2, "The record of games")
 CELLS, MIN_MASS = 8, 0.002  # most next tokens with a bar of their own or in the last one, and the smallest probability of one
 ALPHA, POWER = 0.01, 0.95  # of the chi-square test whose samples are counted
 
@@ -16,15 +16,15 @@ class SampleGame:
     """The next token after the prompt, sampled by a right and a wrong decoder under the same settings.
 
     Attributes:
-        bug: Its id.
+        mistake: Its id.
         labels: The token of each cell; empty for the last cell, which has all others.
         probs: The target's exact probability of each cell.
         right, wrong: The cell of each sample, in order, as one digit.
         needed: Samples with which a chi-square test of level ALPHA detects the wrong decoder with probability POWER.
-        temperature, top_k: The settings that show the bug.
+        temperature, top_k: The settings that show the mistake.
     """
 
-    bug: str
+    mistake: str
     labels: tuple[str, ...]
     probs: tuple[float, ...]
     right: str

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.comparison import LONG, POINTS, TEXTS, BugResult, DistanceCurve, find_first_differences
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.recordings.samples import BugSamplesRecord, DecoderSamplesRecord
+from specviz.evidence.mistakes.comparison import LONG, POINTS, TEXTS, DistanceCurve, MistakeResult, find_first_differences
+from specviz.evidence.mistakes.registry import MISTAKES
+from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord
 from specviz.evidence.results import (
     CELLS,
     DECODERS,
@@ -58,16 +58,16 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: P
     return DecoderSamplesRecord(settings, "speculative", pair.describe() | hash_pair(pair), format_today(), result)
 
 
-def record_bug(
+def record_mistake(
     pair: LoadedPair, mistake: str, specs: Sequence[SamplingSpec], wrong: int | None, most: int, progress: ProgressCallback
-) -> BugSamplesRecord:
+) -> MistakeSamplesRecord:
     """Samples of two decoders side by side, until a test rejects the wrong one; at most ``most``.
 
     Args:
         pair: The models.
         mistake: The id under which they are kept. Texts are compared only for one that is no secret.
         specs: Both decoders, under the same settings but for the seed.
-        wrong: The decoder with the bug; None: neither has one.
+        wrong: The decoder with the mistake; None: neither has one.
         most: Samples of each, a point of the curve.
         progress: Called with the share that is done.
     """
@@ -85,12 +85,12 @@ def record_bug(
     left, right = session.report()
     (texts, one), (other_texts, other) = written
     alike = sum(a == b for a, b in zip(texts, other_texts, strict=True))
-    pairs = find_first_differences(pair.decode, texts, other_texts) if mistake in BUGS else ()
-    result = BugResult(
+    pairs = find_first_differences(pair.decode, texts, other_texts) if mistake in MISTAKES else ()
+    result = MistakeResult(
         (left, right), tuple(looks), pairs=pairs, alike=(alike, TEXTS), speeds=(one, other),
-        toy=BUGS[mistake].toy_tv if mistake in BUGS else 0.0, curve=curve, same=same,
+        toy=MISTAKES[mistake].toy_tv if mistake in MISTAKES else 0.0, curve=curve, same=same,
     )  # fmt: skip
-    return BugSamplesRecord(settings, mistake, pair.describe() | hash_pair(pair), format_today(), result)
+    return MistakeSamplesRecord(settings, mistake, pair.describe() | hash_pair(pair), format_today(), result)
 
 
 def _open_session(pair: LoadedPair, settings: Settings, specs: Sequence[SamplingSpec], tested: int) -> SideBySide:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.evidence.bugs.comparison import BugResult
+from specviz.evidence.mistakes.comparison import MistakeResult
 from specviz.evidence.results import ExactnessResult
 from specviz.records import Schema, build, to_json_value
 from specviz.settings import Settings
@@ -26,14 +26,14 @@ class DecoderSamplesRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class BugSamplesRecord:
+class MistakeSamplesRecord:
     """Samples of Break it. mistake: its id; the rest as above."""
 
     settings: Settings
     mistake: str
     models: Mapping[str, Any]
     date: str
-    result: BugResult
+    result: MistakeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class RecordedSamples:
     """Samples of a decoder, and of each mistake."""
 
     exactness: DecoderSamplesRecord
-    mistakes: tuple[BugSamplesRecord, ...]
+    mistakes: tuple[MistakeSamplesRecord, ...]
 
     def to_json(self) -> str:
         return SCHEMA.format_record(to_json_value(self))
 
-    def find_bug(self, mistake: str) -> BugSamplesRecord | None:
+    def find_mistake(self, mistake: str) -> MistakeSamplesRecord | None:
         """Samples of a mistake by its id; None where it has none."""
         return next((one for one in self.mistakes if one.mistake == mistake), None)
 

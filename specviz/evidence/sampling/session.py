@@ -18,7 +18,6 @@ from specviz.decoding.engine import build_first_prefix
 from specviz.decoding.sampler import FollowedTexts, ShardState
 from specviz.decoding.samples import Coverage, Samples, join_samples
 from specviz.errors import SpecvizError
-from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.decoder import (
     ENGINE,
     SHARED,
@@ -31,6 +30,7 @@ from specviz.evidence.decoder import (
     sample_together,
 )
 from specviz.evidence.hypothesis_tests import TestPlan, TestReport, run_count_tests, run_tests
+from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import build_report
 from specviz.evidence.results import CELLS, LEAST, CellShares, InterimTest
@@ -67,13 +67,19 @@ class SamplingSpec:
     mode: str
     settings: Settings
     ids: tuple[int, ...]
-    without_bug: bool = False
+    without_mistake: bool = False
     label: str = ""
     followed: FollowedTexts | None = None
 
     def build(self, pair: LoadedPair) -> Decoder:
         return build_decoder(
-            self.name, pair, self.settings, self.ids, without_bug=self.without_bug, label=self.label, followed=self.followed
+            self.name,
+            pair,
+            self.settings,
+            self.ids,
+            without_mistake=self.without_mistake,
+            label=self.label,
+            followed=self.followed,
         )
 
 

@@ -12,7 +12,7 @@ from specviz.export.package import ExportOffer, Package, Picture, Rows
 from specviz.settings import Settings
 from specviz.web.classroom.results import ClassSamplesResult, TaskResult
 from specviz.web.classroom.words import TEXTS
-from specviz.web.sampling.words import RULE
+from specviz.web.common.side_by_side.words import RULE
 
 PairFacts = Callable[[str, str, str], Mapping[str, Any]]  # (pair, device, dtype) -> names, sizes and hashes of both models
 

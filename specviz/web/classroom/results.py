@@ -17,8 +17,8 @@ from specviz.figures.numbers import format_probability
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.web.classroom import figures, wall
 from specviz.web.classroom.words import TEXTS
-from specviz.web.sampling.export import SAMPLE_CELL_COLUMNS, iterate_cell_rows
-from specviz.web.sampling.words import count_samples
+from specviz.web.common.side_by_side.export import SAMPLE_CELL_COLUMNS, iterate_cell_rows
+from specviz.web.common.side_by_side.words import count_samples
 
 TEST_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples of the class at which a test comes
 WALL_CHARACTERS = 240  # of a text on the wall, the last ones
@@ -196,7 +196,7 @@ class ClassSamplesResult(TaskResult):
 
 @dataclass(frozen=True, slots=True)
 class VoteResult(TaskResult):
-    """Votes on a decoder that may have a bug. decoder: the samples that the class votes on."""
+    """Votes on a decoder that may have a mistake. decoder: the samples that the class votes on."""
 
     votes: Votes
     decoder: CellShares

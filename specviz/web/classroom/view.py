@@ -32,8 +32,8 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.jobs import cache
-from specviz.web.sampling.state import load_recorded_samples
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
 EXAMPLE_SAMPLES = 40  # of a student in the example
@@ -127,7 +127,7 @@ def show_example_samples(kind: str) -> None:
 def load_example() -> tuple[CellShares | None, str]:
     """The recorded shares, the same object each time, and where they are from; None without the file."""
     known = load_recorded_samples()
-    record = known and known.find_bug("R5")
+    record = known and known.find_mistake("R5")
     if not record:
         return None, ""
     assert record.result.arms is not None

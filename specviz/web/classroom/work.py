@@ -46,31 +46,31 @@ def _prepare_prediction(ticket: Ticket, pair: LoadedPair, settings: Settings, se
 
 
 def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[str, Any]:
-    from specviz.web.sampling.work import compute_exact_cells
+    from specviz.web.common.side_by_side.work import compute_exact_cells
 
     exact = compute_exact_cells(pair, settings, ticket)
     return {"labels": list(exact.labels), "cells": exact.cells.to_record()}
 
 
 def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[str, Any]:
-    """Samples of a decoder that may have a bug, and the options. The system's randomness chooses: no seed that anyone sees does."""
+    """Samples of a decoder that may have a mistake, and the options. The system's randomness chooses: no seed that anyone sees does."""
     from specviz.classroom import drawing
-    from specviz.evidence.bugs.published import PUBLISHED_BUGS
+    from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+    from specviz.web.common.side_by_side.work import compute_exact_cells
     from specviz.web.mistakes.state import GAME, HIDEABLE
-    from specviz.web.sampling.work import compute_exact_cells
 
     random = secrets.SystemRandom()
     offered = sorted(random.sample(HIDEABLE, 3))
     answer = random.randrange(len(offered) + 1)
-    bug = offered[answer] if answer < len(offered) else None
+    mistake = offered[answer] if answer < len(offered) else None
     settings = replace(settings, **GAME)
     exact = compute_exact_cells(pair, settings, ticket)
-    samples = run_in_worker(ticket, drawing.draw_for_vote, pair, settings, (settings, bug, exact.ids), "a decoder to vote on")
-    options = [{"name": PUBLISHED_BUGS[one].name, "wrong": PUBLISHED_BUGS[one].description} for one in offered]
+    samples = run_in_worker(ticket, drawing.draw_for_vote, pair, settings, (settings, mistake, exact.ids), "a decoder to vote on")
+    options = [{"name": PUBLISHED_MISTAKES[one].name, "wrong": PUBLISHED_MISTAKES[one].description} for one in offered]
     options.append({"name": "no mistake", "wrong": "The decoder is exact."})
     cells = exact.cells.shown
     return {
-        "settings": settings.to_record(), "labels": list(exact.labels), "options": options, "answer": answer, "mistake": bug,
+        "settings": settings.to_record(), "labels": list(exact.labels), "options": options, "answer": answer, "mistake": mistake,
         "cells": {"shown": {"whole": cells.whole.tolist(), "masses": cells.masses.tolist()}},
         "counts": cells.count_samples(samples).tolist(), "n": len(samples),
     }  # fmt: skip

@@ -11,10 +11,10 @@ from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture
 from specviz.figures import cell_shares
 from specviz.settings import Settings
+from specviz.web.common.side_by_side.export import TestRow, build_sample_tables, describe_samples
+from specviz.web.common.side_by_side.words import RULE, build_test_row
 from specviz.web.exactness import words
 from specviz.web.exactness.state import ExactnessState
-from specviz.web.sampling.export import TestRow, build_sample_tables, describe_samples
-from specviz.web.sampling.words import RULE, build_test_row
 
 
 def build_offer(state: ExactnessState) -> ExportOffer:

@@ -18,6 +18,7 @@ from specviz.web.common.elements import show_figure, show_notes, show_tables
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.words import RULE, count_samples, describe_conditions, describe_origin, shorten_prompt
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.payload import build_histogram
 from specviz.web.exactness.state import (
@@ -35,7 +36,6 @@ from specviz.web.exactness.state import (
 )  # fmt: skip
 from specviz.web.hosting.options import load_options
 from specviz.web.jobs import warmup
-from specviz.web.sampling.words import RULE, count_samples, describe_conditions, describe_origin, shorten_prompt
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000

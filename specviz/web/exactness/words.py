@@ -10,8 +10,7 @@ from specviz.export.manifest import build_drafting_options
 from specviz.records import load_toml
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import format_p_for_table, tested_nothing
-from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
-from specviz.web.sampling.words import (
+from specviz.web.common.side_by_side.words import (
     PageVerdict,
     announce_next_test,
     build_early_verdict,
@@ -22,6 +21,7 @@ from specviz.web.sampling.words import (
     explain_distance,
     shorten_prompt,
 )
+from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import EvidenceError
-from specviz.evidence.bugs.comparison import POINTS
+from specviz.evidence.mistakes.comparison import POINTS
 from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, FillStep, SeedPValues, find_latest_difference
 from specviz.export.manifest import build_sampling_options, find_drafting_changes
 from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import format_options
 from specviz.progress import ProgressCallback
 from specviz.settings import CUT_FIELDS, Settings
+from specviz.web.common.side_by_side import work as sampling
+from specviz.web.common.side_by_side.work import SHARD, SamplingWorkspace, encode_settings, report_part
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState, SampleUpload, ServerRequest, list_sources
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, server_workers
-from specviz.web.sampling import work as sampling
-from specviz.web.sampling.work import SHARD, SamplingWorkspace, encode_settings, report_part
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.recordings.games import RecordedGames, SampleGame
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import ASSETS, read_file_or
@@ -39,17 +39,17 @@ def build_games_payload() -> dict[str, Any] | None:
     recorded: RecordedGames | None = read_file_or(GAMES, RecordedGames.from_json, None)
     if recorded is None:
         return None
-    games = [_build_game(one) for one in recorded.games if one.bug in PUBLISHED_BUGS]
+    games = [_build_game(one) for one in recorded.games if one.mistake in PUBLISHED_MISTAKES]
     return {"prompt": recorded.prompt, "games": games, "note": describe_games(recorded)} if games else None
 
 
 def _build_game(game: SampleGame) -> dict[str, Any]:
-    bug = PUBLISHED_BUGS[game.bug]
-    name = bug.title or bug.name
+    mistake = PUBLISHED_MISTAKES[game.mistake]
+    name = mistake.title or mistake.name
     return {
         "name": f"{name[0].upper()}{name[1:]}.",
-        "description": bug.description.replace("'", "’"),
-        "threads": [{"words": words, "href": address} for words, address in bug.threads],
+        "description": mistake.description.replace("'", "’"),
+        "threads": [{"words": words, "href": address} for words, address in mistake.threads],
         "labels": game.labels,
         "probs": game.probs,
         "right": game.right,

@@ -6,25 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
+from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.results import CellShares
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture
 from specviz.settings import Settings
+from specviz.web.common.side_by_side.export import TestRow, build_sample_tables, describe_samples
+from specviz.web.common.side_by_side.words import RULE, build_test_row, build_verify_command, find_smallest_p
 from specviz.web.mistakes import figures, words
-from specviz.web.mistakes.state import BugState
-from specviz.web.sampling.export import TestRow, build_sample_tables, describe_samples
-from specviz.web.sampling.words import RULE, build_test_row, build_verify_command, find_smallest_p
+from specviz.web.mistakes.state import MistakeState
 
 
-def build_offer(state: BugState) -> ExportOffer:
+def build_offer(state: MistakeState) -> ExportOffer:
     """What can be exported; nothing until the texts are there, and until a hidden mistake is guessed."""
     if state.shown_result.arms is None or not state.is_revealed:
         return ExportOffer("break-it", note="" if state.is_revealed else "Guess first: an export would reveal the answer.")
     return ExportOffer.from_package(build_session_package(state))
 
 
-def build_session_package(state: BugState) -> Package:
+def build_session_package(state: MistakeState) -> Package:
     """Build the package of the trial on screen."""
     result, question, verdict = state.shown_result, state.question, words.build_verdict(state)
     tests = [
@@ -32,13 +32,13 @@ def build_session_package(state: BugState) -> Package:
         for pair in result.looks
         for name, one in zip(question.names, pair, strict=True)
     ]
-    mistake = None
-    if bug := question.bug:
-        words_of_bug = {"id": bug.id, "name": bug.name, "wrong": bug.description, "thread": bug.thread}
-        mistake = words_of_bug | {"decoder": question.names[question.wrong_decoder[1]]}
+    shown = None
+    if mistake := question.mistake:
+        mistake_words = {"id": mistake.id, "name": mistake.name, "wrong": mistake.description, "thread": mistake.thread}
+        shown = mistake_words | {"decoder": question.names[question.wrong_decoder[1]]}
     said = build_facts(
         question.settings, state.models, "mistakes", question.link(),
-        [] if question.is_hidden else [build_verify_command(question.settings, question.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,
+        [] if question.is_hidden else [build_verify_command(question.settings, question.mistake_id)], mistake=shown, n=result.n, verdict=verdict.mark,
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
     curve = result.mark_curve(question.wrong_index)

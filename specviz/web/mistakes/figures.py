@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log10
 from typing import Any
 
-from specviz.evidence.bugs.comparison import DistanceCurve, DraftingCounts
+from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts
 from specviz.evidence.results import CellShares
 from specviz.figures import cell_shares
 from specviz.figures.cell_shares import CLEAR

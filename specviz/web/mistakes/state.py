@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
-from specviz.evidence.bugs.comparison import RULES, BugResult
-from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
-from specviz.evidence.recordings.samples import BugSamplesRecord, has_same_samples
+from specviz.evidence.mistakes.comparison import RULES, MistakeResult
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
+from specviz.evidence.recordings.samples import MistakeSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.web.common.error_sentences import explain_left_out
 from specviz.web.common.links import read_link
 from specviz.web.common.pairs import resolve_pair
-from specviz.web.sampling.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
+from specviz.web.common.side_by_side.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
 HIDDEN = "hidden"
 GAME_SAMPLES = SIZES[0]  # with which the game opens: as many as its first test needs
@@ -26,44 +26,47 @@ GAME = {
     "max_new_tokens": 3,
 }  # of a hidden mistake; they tell nothing about it
 HIDEABLE = tuple(
-    bug.id
-    for bug in PUBLISHED_BUGS.values()
-    if bug.can_be_sampled and bug.on_shared_distributions and bug.settings.temperature == 1.0 and bug.settings.top_k is None
+    mistake.id
+    for mistake in PUBLISHED_MISTAKES.values()
+    if mistake.can_be_sampled
+    and mistake.on_shared_distributions
+    and mistake.settings.temperature == 1.0
+    and mistake.settings.top_k is None
 )
 
 
 @dataclass(frozen=True, slots=True)
-class BugQuestion:
+class MistakeQuestion:
     """What is tried: text, seed and pair of a visitor, everything else the mistake's own. Raises SettingsError."""
 
     settings: Settings
-    mistake: str = HIDDEN
+    mistake_id: str = HIDDEN
 
     def __post_init__(self) -> None:
-        if self.mistake != HIDDEN and self.mistake not in PUBLISHED_BUGS:
-            raise SettingsError("mistake", self.mistake[:60], f"{HIDDEN} or one of {', '.join(PUBLISHED_BUGS)}")
+        if self.mistake_id != HIDDEN and self.mistake_id not in PUBLISHED_MISTAKES:
+            raise SettingsError("mistake", self.mistake_id[:60], f"{HIDDEN} or one of {', '.join(PUBLISHED_MISTAKES)}")
         settings = replace(self.settings, uniforms={})
-        settings = replace(settings, **GAME) if self.is_hidden else PUBLISHED_BUGS[self.mistake].apply_settings(settings)
+        settings = replace(settings, **GAME) if self.is_hidden else PUBLISHED_MISTAKES[self.mistake_id].apply_settings(settings)
         object.__setattr__(self, "settings", settings)
 
     @property
     def is_hidden(self) -> bool:
-        return self.mistake == HIDDEN
+        return self.mistake_id == HIDDEN
 
     @property
     def wrong_decoder(self) -> tuple[str | None, int]:
-        """The bug (None: there is none) and which of the two decoders has it. The seed of a game decides."""
+        """The mistake (None: there is none) and which of the two decoders has it. The seed of a game decides."""
         if not self.is_hidden:
-            return self.mistake, 1
+            return self.mistake_id, 1
         stream = random.Random(f"hidden {self.settings.seed}")
         answer = stream.choice(GUESSES)
         return (None, 1) if answer == "neither" else (stream.choice(HIDEABLE), GUESSES.index(answer))
 
     @property
     def wrong_index(self) -> int | None:
-        """The decoder that has a bug; None where neither has."""
-        bug, place = self.wrong_decoder
-        return place if bug else None
+        """The decoder that has a mistake; None where neither has."""
+        mistake, place = self.wrong_decoder
+        return place if mistake else None
 
     @property
     def answer(self) -> str:
@@ -71,13 +74,13 @@ class BugQuestion:
         return "neither" if self.wrong_index is None else GUESSES[self.wrong_index]
 
     @property
-    def bug(self) -> PublishedBug | None:
-        return PUBLISHED_BUGS.get(self.wrong_decoder[0] or "")
+    def mistake(self) -> PublishedMistake | None:
+        return PUBLISHED_MISTAKES.get(self.wrong_decoder[0] or "")
 
     @property
     def on_shared_distributions(self) -> bool:
         """Whether both decoders can be sampled on shared distributions."""
-        return self.bug is None or self.bug.on_shared_distributions
+        return self.mistake is None or self.mistake.on_shared_distributions
 
     @property
     def max_samples(self) -> int:
@@ -90,10 +93,10 @@ class BugQuestion:
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same trial."""
         query = {key: value for key, value in self.settings.to_query().items() if key in ("seed", "pair")}
-        return query | {"mistake": self.mistake, "prompt": self.settings.prompt}
+        return query | {"mistake": self.mistake_id, "prompt": self.settings.prompt}
 
     @classmethod
-    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[BugQuestion, list[str]]:
+    def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MistakeQuestion, list[str]]:
         """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
         found, left_out = read_link(mine)
@@ -108,15 +111,15 @@ class BugQuestion:
             return cls(settings), [*said, explain_left_out(error)]
 
 
-class BugState(SamplingState):
+class MistakeState(SamplingState):
     """A case with everything sampled for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
 
-    empty = BugResult()
+    empty = MistakeResult()
 
-    def load_recorded(self) -> BugSamplesRecord | None:
+    def load_recorded(self) -> MistakeSamplesRecord | None:
         if (records := load_recorded_samples()) is None:
             return None
-        record = records.find_bug(self.question.mistake)
+        record = records.find_mistake(self.question.mistake_id)
         return record if record is not None and has_same_samples(self.question.settings, record.settings) else None
 
     @property
@@ -139,7 +142,7 @@ class BugState(SamplingState):
         """The first test of the visitor's own samples that rejected the mistake."""
         return self.find_rejection(self.result)
 
-    def find_rejection(self, result: BugResult) -> InterimTest | None:
+    def find_rejection(self, result: MistakeResult) -> InterimTest | None:
         """The first test that rejected the mistake."""
         place = self.question.wrong_index
         return next((pair[place] for pair in result.looks if place is not None and pair[place].verdict == "rejected"), None)

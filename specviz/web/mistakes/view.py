@@ -8,7 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.evidence.bugs import comparison
+from specviz.evidence.mistakes import comparison
 from specviz.web.common import elements, export_fold, session
 from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_tables
@@ -16,9 +16,9 @@ from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.words import RULE, build_verify_command, describe_origin
 from specviz.web.mistakes import export, figures, words, work
-from specviz.web.mistakes.state import GUESSES, HIDDEN, BugQuestion, BugState
-from specviz.web.sampling.words import RULE, build_verify_command, describe_origin
+from specviz.web.mistakes.state import GUESSES, HIDDEN, MistakeQuestion, MistakeState
 
 ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 
@@ -26,7 +26,7 @@ ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
 @end_with_row("mistakes")
 def show_page() -> None:
     """Draw the page Break it."""
-    state = session.open_state("mistakes", session.make_opener(BugState, BugQuestion))
+    state = session.open_state("mistakes", session.make_opener(MistakeState, MistakeQuestion))
     show_page_head("mistakes", words.TEXTS["lede"])
     place, chooser = st.columns([8, 5], gap="large", vertical_alignment="bottom")
     with chooser:
@@ -64,12 +64,12 @@ def show_page() -> None:
     _show_folds(state, drawn_curve)
 
 
-def show_fields(state: BugState) -> tuple[BugQuestion, list[str]]:
+def show_fields(state: MistakeState) -> tuple[MistakeQuestion, list[str]]:
     """The mistake in sight, text and seed folded: the case they ask for, and sentences where one cannot be used."""
-    question, names = state.question, [HIDDEN, *words.order_bugs()]
+    question, names = state.question, [HIDDEN, *words.order_mistakes()]
     form = Form("mistakes", state.turn, {"prompt": question.settings.prompt, "seed": str(question.settings.seed)})
     mistake = st.container(key="mistakes-which").selectbox(
-        "Mistake", names, index=names.index(question.mistake), format_func=words.title_bug, **form.build_key("mistake")
+        "Mistake", names, index=names.index(question.mistake_id), format_func=words.title_mistake, **form.build_key("mistake")
     )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
@@ -78,17 +78,17 @@ def show_fields(state: BugState) -> tuple[BugQuestion, list[str]]:
         st.caption(words.TEXTS["share"])
     settings, problems = read_fields(form.raw, question.settings)
     try:
-        question = question if problems else BugQuestion(settings, mistake)
+        question = question if problems else MistakeQuestion(settings, mistake)
     except SettingsError as error:
         problems = [explain_error(error)]
     show_notes(problems, place=top)
     return question, problems
 
 
-def _show_buttons(state: BugState) -> None:
+def _show_buttons(state: MistakeState) -> None:
     """What to do next: draw, answer in the game, or begin it."""
     question, n, coming = state.question, state.shown_result.n, state.next_test
-    can_be_sampled = question.bug is None or question.bug.can_be_sampled
+    can_be_sampled = question.mistake is None or question.mistake.can_be_sampled
     is_playing = question.is_hidden and not state.is_revealed
     with st.container(horizontal=True, vertical_alignment="bottom", key="mistakes-buttons"):
         if is_playing and n:
@@ -129,19 +129,19 @@ def _show_buttons(state: BugState) -> None:
     session.show_progress("mistakes")
 
 
-def _take_answer(state: BugState) -> None:
+def _take_answer(state: MistakeState) -> None:
     state.record_guess(st.session_state.get(f"mistakes-guess-{state.turn}"))
 
 
-def start_new_quiz(state: BugState) -> None:
+def start_new_quiz(state: MistakeState) -> None:
     """A hidden mistake under another seed, in fields of its own."""
     state.begin_script_run()
     settings = replace(state.question.settings, seed=secrets.randbelow(1_000_000))
-    state.choose(replace(state.question, settings=settings, mistake=HIDDEN))
+    state.choose(replace(state.question, settings=settings, mistake_id=HIDDEN))
     state.turn += 1
 
 
-def show_distance(state: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
+def show_distance(state: MistakeState, curve: comparison.DistanceCurve, kind: str) -> None:
     """The picture that tells a wrong rule from a right one."""
     st.markdown("**How far from the exact distribution?**")
     show_figure(figures.plot_distances(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
@@ -149,7 +149,7 @@ def show_distance(state: BugState, curve: comparison.DistanceCurve, kind: str) -
     st.container(key="mistakes-said-curve").markdown(said)
 
 
-def _show_pictures(state: BugState, curve: comparison.DistanceCurve, kind: str) -> None:
+def _show_pictures(state: MistakeState, curve: comparison.DistanceCurve, kind: str) -> None:
     result = state.shown_result
     left, right = st.columns([3, 2], gap="large")
     if result.n and curve.wrong is not None:
@@ -168,7 +168,7 @@ def _show_pictures(state: BugState, curve: comparison.DistanceCurve, kind: str) 
         st.container(key="mistakes-said-speed").markdown(words.describe_acceptance(state))
 
 
-def _show_folds(state: BugState, curve: comparison.DistanceCurve) -> None:
+def _show_folds(state: MistakeState, curve: comparison.DistanceCurve) -> None:
     result, question = state.shown_result, state.question
     speeds = [
         {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
@@ -178,10 +178,10 @@ def _show_folds(state: BugState, curve: comparison.DistanceCurve) -> None:
     show_tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
     with st.expander("When this page tests, and what each test found"):
         st.markdown(
-            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(question.bug, result.toy)}"
+            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(question.mistake, result.toy)}"
         )
         if result.looks and state.is_revealed:
             elements.show_dataframe(words.build_tests_table(state))
         if not question.is_hidden:
             st.markdown(words.TEXTS["command"])
-            st.code(build_verify_command(question.settings, question.mistake), language=None, wrap_lines=True)
+            st.code(build_verify_command(question.settings, question.mistake_id), language=None, wrap_lines=True)

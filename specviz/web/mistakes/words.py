@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specviz.evidence.bugs.comparison import DistanceCurve, TextPair, compare_acceptance_rates
-from specviz.evidence.bugs.published import PUBLISHED_BUGS, UNSAMPLED_TIERS, PublishedBug
+from specviz.evidence.mistakes.comparison import DistanceCurve, TextPair, compare_acceptance_rates
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, UNSAMPLED_TIERS, PublishedMistake
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
 from specviz.records import load_toml
 from specviz.statistics.finding import format_p_for_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
-from specviz.web.mistakes.state import BugQuestion, BugState
-from specviz.web.sampling.words import (
+from specviz.web.common.side_by_side.words import (
     PageVerdict,
     announce_next_test,
     build_early_verdict,
@@ -24,6 +23,7 @@ from specviz.web.sampling.words import (
     format_percent,
     shorten_prompt,
 )
+from specviz.web.mistakes.state import MistakeQuestion, MistakeState
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
@@ -31,32 +31,39 @@ if TYPE_CHECKING:
 TEXTS = load_toml("texts/mistakes")
 
 
-def order_bugs() -> list[str]:
-    """All bugs: those reported in real projects first, and last those that sampling cannot show."""
-    return sorted(PUBLISHED_BUGS, key=lambda name: (not (bug := PUBLISHED_BUGS[name]).can_be_sampled, bug.thread == "derived"))
+def order_mistakes() -> list[str]:
+    """All mistakes: those reported in real projects first, and last those that sampling cannot show."""
+    return sorted(
+        PUBLISHED_MISTAKES,
+        key=lambda name: (not (mistake := PUBLISHED_MISTAKES[name]).can_be_sampled, mistake.thread == "derived"),
+    )
 
 
-def title_bug(name: str) -> str:
+def title_mistake(name: str) -> str:
     """An entry of the list: the mistake, and where it was made."""
-    if name not in PUBLISHED_BUGS:
+    if name not in PUBLISHED_MISTAKES:
         return "A hidden mistake: which decoder is wrong?"
-    bug = PUBLISHED_BUGS[name]
-    projects = " and ".join(bug.projects[: 2 if bug.can_be_sampled else 1])
-    parts = _name_bug(bug), f"in {projects}" if projects else "", "" if bug.can_be_sampled else "not shown by sampling"
+    mistake = PUBLISHED_MISTAKES[name]
+    projects = " and ".join(mistake.projects[: 2 if mistake.can_be_sampled else 1])
+    parts = (
+        _name_mistake(mistake),
+        f"in {projects}" if projects else "",
+        "" if mistake.can_be_sampled else "not shown by sampling",
+    )
     return " · ".join(filter(None, parts))
 
 
-def _name_bug(bug: PublishedBug) -> str:
-    name = bug.title or bug.name
+def _name_mistake(mistake: PublishedMistake) -> str:
+    name = mistake.title or mistake.name
     return name[0].upper() + name[1:]
 
 
-def describe_bug(bug: PublishedBug) -> str:
+def describe_mistake(mistake: PublishedMistake) -> str:
     """What goes wrong, with the page's apostrophes."""
-    return bug.description.replace("'", "’")
+    return mistake.description.replace("'", "’")
 
 
-def describe_run(state: BugState) -> str:
+def describe_run(state: MistakeState) -> str:
     """Text, settings and number of samples."""
     question, n = state.question, state.result.n
     said = f"{describe_prompt(question.settings.prompt)}: {describe_conditions(question.settings)}"
@@ -64,34 +71,34 @@ def describe_run(state: BugState) -> str:
     return said if question.is_hidden else f"{said}. {TEXTS['settings']}"
 
 
-def describe_source(bug: PublishedBug) -> str:
+def describe_source(mistake: PublishedMistake) -> str:
     """Who reported it, with links, as markdown; the words come from this package alone."""
-    if bug.thread == "derived":
+    if mistake.thread == "derived":
         return "Not seen in a real decoder so far."
-    if bug.thread == "common":
+    if mistake.thread == "common":
         return "A common mistake, found in many decoders."
-    return "Reported in " + ", ".join(f"[{words}]({link})" if link else words for words, link in bug.threads) + "."
+    return "Reported in " + ", ".join(f"[{words}]({link})" if link else words for words, link in mistake.threads) + "."
 
 
-def describe_question(question: BugQuestion) -> str:
+def describe_question(question: MistakeQuestion) -> str:
     """What is wrong, and who reported it; empty where it is hidden."""
-    if (bug := question.bug) is None or question.is_hidden:
+    if (mistake := question.mistake) is None or question.is_hidden:
         return ""
-    sentence = f"**{_name_bug(bug)}.** {describe_bug(bug)} {describe_source(bug)}"
-    if not bug.on_shared_distributions:
+    sentence = f"**{_name_mistake(mistake)}.** {describe_mistake(mistake)} {describe_source(mistake)}"
+    if not mistake.on_shared_distributions:
         sentence += f" Sampling it takes the full decoder, so this page draws at most {question.max_samples:,} samples."
     return sentence
 
 
-def describe_enumeration(bug: PublishedBug | None, toy: float) -> str:
-    """How far the bug is from the target on small tables, where every outcome is added up; empty where that says nothing."""
+def describe_enumeration(mistake: PublishedMistake | None, toy: float) -> str:
+    """How far the mistake is from the target on small tables, where every outcome is added up; empty where that says nothing."""
     moved = f"{format_percent(toy)} of the" if toy else "no"
-    if toy or (bug and bug.tier in ("injected random number", "tokens per pass")):
+    if toy or (mistake and mistake.tier in ("injected random number", "tokens per pass")):
         return f"In a worked example with few tokens, where every outcome is added up, this mistake moves {moved} probability."
     return ""
 
 
-def build_verdict(state: BugState) -> PageVerdict:
+def build_verdict(state: MistakeState) -> PageVerdict:
     """What the tests have found so far."""
     question, result, rejected = state.question, state.shown_result, state.find_rejection(state.shown_result)
     if not state.is_revealed:
@@ -100,8 +107,8 @@ def build_verdict(state: BugState) -> PageVerdict:
         return _build_game_verdict(state)
     if rejected:
         return PageVerdict("rejected", _announce_detection(rejected), _explain_detection(state, rejected))
-    if question.bug and not question.bug.can_be_sampled:
-        return _build_unshown_verdict(state, question.bug)
+    if question.mistake and not question.mistake.can_be_sampled:
+        return _build_unshown_verdict(state, question.mistake)
     if early := build_early_verdict(state, "Sample, and watch the distance of the wrong rule part from that of the right one."):
         return early
     if result.n == result.same:
@@ -121,9 +128,9 @@ def build_verdict(state: BugState) -> PageVerdict:
     )
 
 
-def _build_unshown_verdict(state: BugState, bug: PublishedBug) -> PageVerdict:
+def _build_unshown_verdict(state: MistakeState, mistake: PublishedMistake) -> PageVerdict:
     """The verdict on a mistake that sampling cannot show, which samples confirm."""
-    tier, looks = UNSAMPLED_TIERS[bug.tier], state.shown_result.looks
+    tier, looks = UNSAMPLED_TIERS[mistake.tier], state.shown_result.looks
     confirmation = f" As expected, {count_samples(looks[-1][1].n)} show no difference." if looks else ""
     return PageVerdict("unshown", tier["verdict"], tier["instead"] + confirmation)
 
@@ -132,7 +139,7 @@ def _announce_detection(test: InterimTest) -> str:
     return f"Detected: {test.n:,} samples were enough."
 
 
-def _explain_detection(state: BugState, test: InterimTest) -> str:
+def _explain_detection(state: MistakeState, test: InterimTest) -> str:
     """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
     looks, right = state.shown_result.looks, 1 - state.question.wrong_decoder[1]
     said, place = describe_rejection(test), SIZES.index(test.n)
@@ -149,17 +156,17 @@ def _describe_pooling(test: InterimTest) -> str:
     return f"{test.pooled:.0%} of the probability lies in groups of several texts. Differences inside a group show only in the longer test on the command line, below."
 
 
-def _describe_game(state: BugState) -> tuple[str, str]:
+def _describe_game(state: MistakeState) -> tuple[str, str]:
     if not state.shown_result.n:
         return "At most one of these two decoders is wrong. Which?", TEXTS["quiz"]
     return f"{state.shown_result.n:,} samples of each. Is one of them wrong?", TEXTS["answer"]
 
 
-def _build_game_verdict(state: BugState) -> PageVerdict:
+def _build_game_verdict(state: MistakeState) -> PageVerdict:
     question, found = state.question, state.find_rejection(state.shown_result)
     good = state.guess == question.answer
     mark, answer = ("consistent", "Right.") if good else ("rejected", "No.")
-    if not question.bug:
+    if not question.mistake:
         return PageVerdict(
             mark,
             f"{answer} Neither is wrong: both follow the target’s distribution.",
@@ -173,15 +180,15 @@ def _build_game_verdict(state: BugState) -> PageVerdict:
     return PageVerdict(
         mark,
         f"{answer} Decoder {question.answer} is wrong.",
-        f"{_name_bug(question.bug)}: {describe_bug(question.bug)} {describe_source(question.bug)} {seen}; you answered after {state.guessed_at:,}.",
+        f"{_name_mistake(question.mistake)}: {describe_mistake(question.mistake)} {describe_source(question.mistake)} {seen}; you answered after {state.guessed_at:,}.",
     )
 
 
-def describe_curve(curve: DistanceCurve, state: BugState) -> str:
+def describe_curve(curve: DistanceCurve, state: MistakeState) -> str:
     """The sentence of meaning under the curve."""
-    bug, same, n = state.question.bug if state.is_revealed else None, state.shown_result.same, state.shown_result.n
+    mistake, same, n = state.question.mistake if state.is_revealed else None, state.shown_result.same, state.shown_result.n
     said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
-    if bug and not bug.can_be_sampled:
+    if mistake and not mistake.can_be_sampled:
         return f"{said} So does that of this mistake, as far as samples can tell."
     said += " That of a wrong one levels off."
     if not n or state.question.is_hidden:
@@ -195,7 +202,7 @@ def describe_curve(curve: DistanceCurve, state: BugState) -> str:
     return f"With the same random numbers, the two rules wrote the same in {same:,} of {n:,} samples{of}; the mistake shows in the others. {said}"
 
 
-def describe_acceptance(state: BugState) -> str:
+def describe_acceptance(state: MistakeState) -> str:
     """The lesson of the second picture."""
     speeds, question = state.shown_result.speeds, state.question
     counted = f"Counted on {speeds[0].texts} longer texts of each."
@@ -217,7 +224,7 @@ def describe_acceptance(state: BugState) -> str:
     return f"The two acceptance rates are too close to tell apart on these texts, so speed does not show this mistake. {counted}"
 
 
-def describe_cells(state: BugState) -> str:
+def describe_cells(state: MistakeState) -> str:
     """The sentence under the picture of the wrong rule's cells."""
     arm = state.shown_result.arms[state.question.wrong_decoder[1]]
     beyond, bars = len(arm.rows.outliers), len(arm.rows.probs)
@@ -230,7 +237,7 @@ def describe_cells(state: BugState) -> str:
     return f"{said} A dot stands for a space, and … for all other texts that begin like this."
 
 
-def build_tests_table(state: BugState) -> list[dict[str, str]]:
+def build_tests_table(state: MistakeState) -> list[dict[str, str]]:
     """Every test of both decoders as a row."""
     return [
         {"samples": f"{one.n:,}", "decoder": name, "test": test.name, "p-value": format_p_for_table(test.p_value), "level": format_p_for_table(test.alpha),
@@ -239,7 +246,7 @@ def build_tests_table(state: BugState) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def build_texts_title(state: BugState) -> str:
+def build_texts_title(state: MistakeState) -> str:
     """What stands over the texts side by side."""
     alike, of = state.shown_result.alike
     if alike == of:
@@ -250,7 +257,7 @@ def build_texts_title(state: BugState) -> str:
     )
 
 
-def build_texts_html(question: BugQuestion, pairs: tuple[TextPair, ...]) -> str:
+def build_texts_html(question: MistakeQuestion, pairs: tuple[TextPair, ...]) -> str:
     """The texts side by side."""
     before = shorten_prompt(question.settings.prompt)
     return html.build_two_texts(

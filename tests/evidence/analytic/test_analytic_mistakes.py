@@ -4,8 +4,8 @@ gate that is off by one), except where their settings hide them.
 
 import pytest
 
-from specviz.evidence.bugs.registry import BUGS
-from specviz.evidence.bugs.rules import TargetReplacementRule
+from specviz.evidence.mistakes.registry import MISTAKES
+from specviz.evidence.mistakes.rules import TargetReplacementRule
 from specviz.models.cache.decoder import CachedModel
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
@@ -53,7 +53,7 @@ def apply_published(row: str):
     """A row of the catalog put in a decoder's place."""
 
     def change(one):
-        made = BUGS[row].build(one.open, one.settings)
+        made = MISTAKES[row].build(one.open, one.settings)
         one.target, one.proposer, one.rule = made.target, made.proposer, made.rule
 
     return change
@@ -73,7 +73,7 @@ def replace_rule(rule):
     return change
 
 
-MISTAKES = {
+CASES = {
     "R1 an argmax draft token judged by its softmax": (apply_published("R1"), {}),
     "R2 q before top-k": (apply_published("R2"), {"top_k": 8}),
     "R2 q before top-p": (apply_published("R2"), {"top_p": 0.7}),
@@ -93,9 +93,9 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", CASES)
 def test_the_mistake_fails_this_very_check(name):
-    change, warper = MISTAKES[name]
+    change, warper = CASES[name]
     one = decoder(warper)
     change(one)
     found = one.checked(6)
@@ -104,9 +104,9 @@ def test_the_mistake_fails_this_very_check(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", CASES)
 def test_the_mistake_fails_on_the_shipped_pair(name, storybook):
-    change, warper = MISTAKES[name]
+    change, warper = CASES[name]
     one = Decoder(Settings(gamma=3, **warper), (storybook.target, storybook.draft))
     change(one)
     found = one.checked(30, storybook.encode(HELD_OUT))

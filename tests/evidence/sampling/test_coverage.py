@@ -128,7 +128,7 @@ def test_a_draft_that_is_never_rejected_is_said_in_the_verdict(pair):
     assert "No draft token was rejected, so rejection and the residual distribution were not tested." in report["sentence"]
 
 
-def test_a_bug_that_is_rejected_is_rejected_whatever_it_exercised(pair):
+def test_a_mistake_that_is_rejected_is_rejected_whatever_it_exercised(pair):
     """R18 accepts every draft token that the target can write: nothing is ever rejected, and samples still show it."""
     settings = build_decoder("R18", pair, SETTINGS).settings
     found = Session(build_decoder("R18", pair, replace(settings, gamma=2)), SamplingPlan(samples=1000, min_tv=0.9, reference=0))

@@ -12,8 +12,8 @@ import pytest
 from specviz.decoding.samples import join_samples
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence import hypothesis_tests as evidence_tests
-from specviz.evidence.bugs.registry import BUGS
-from specviz.evidence.decoder import SHARED, build_decoder, with_bug
+from specviz.evidence.decoder import SHARED, build_decoder, with_mistake
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.sampling.plan import INTERIM, SCHEDULE, SamplingPlan
 from specviz.evidence.sampling.session import SamplingSpec, Session, SideBySide, draw_together
 from specviz.settings import Settings
@@ -102,8 +102,8 @@ def test_work_begun_in_a_thread_gives_its_result_or_its_error() -> None:
         evidence_tests._start(fail)()
 
 
-def test_a_setting_that_a_published_bug_replaces_is_refused():
-    assert with_bug("R5", Settings()).gamma == BUGS["R5"].settings.gamma
+def test_a_setting_that_a_published_mistake_replaces_is_refused():
+    assert with_mistake("R5", Settings()).gamma == MISTAKES["R5"].settings.gamma
     for name, value in (("temperature", 0.3), ("gamma", 9), ("top_k", 3)):
         with pytest.raises(SettingsError, match=f"{name.replace('_', '-')} must be left out with the decoder R5, which needs"):
-            with_bug("R5", replace(Settings(), **{name: value}))
+            with_mistake("R5", replace(Settings(), **{name: value}))

@@ -9,8 +9,8 @@ import pytest
 
 from specviz.decoding.engine import decode
 from specviz.decoding.samples import NONE
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.sampling.session import SamplingSpec, ShardRange, draw_shard, draw_together, write_texts
 from specviz.models import continuations
 from specviz.randomness import PhiloxRandomness
@@ -19,10 +19,10 @@ from specviz.settings import Settings
 SETTINGS = Settings(prompt="a", max_new_tokens=3, gamma=2, seed=7)
 
 
-@pytest.mark.parametrize("without_bug", [False, True])
-def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_bug):
-    settings, ids = BUGS["R5"].apply_settings(SETTINGS), tuple(pair.encode("a"))
-    spec = SamplingSpec("R5", ENGINE, settings, ids, without_bug, "it")
+@pytest.mark.parametrize("without_mistake", [False, True])
+def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_mistake):
+    settings, ids = MISTAKES["R5"].apply_settings(SETTINGS), tuple(pair.encode("a"))
+    spec = SamplingSpec("R5", ENGINE, settings, ids, without_mistake, "it")
     made = spec.build(pair).reopen()
     arguments = made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(settings.seed))
 
@@ -39,13 +39,13 @@ def test_texts_and_samples_of_a_decoder_are_the_engines(pair, without_bug):
         assert kept == [texts(settings, draw) for draw in range(2, 8)] and (drawn.first, drawn.source) == (2, "it")
 
 
-def test_a_decoder_has_its_bug_and_without_it_is_plain_speculative_decoding(pair):
-    settings = BUGS["R5"].apply_settings(SETTINGS)
-    bug, control, plain = (
-        build_decoder(name, pair, settings, without_bug=without).reopen().rule
+def test_a_decoder_has_its_mistake_and_without_it_is_plain_speculative_decoding(pair):
+    settings = MISTAKES["R5"].apply_settings(SETTINGS)
+    mistake, control, plain = (
+        build_decoder(name, pair, settings, without_mistake=without).reopen().rule
         for name, without in (("R5", False), ("R5", True), ("speculative", False))
     )
-    assert type(bug) is not type(control) and type(control) is type(plain)
+    assert type(mistake) is not type(control) and type(control) is type(plain)
 
 
 @pytest.mark.parametrize("kept", [1024, 3, 0])

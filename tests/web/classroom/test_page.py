@@ -20,8 +20,8 @@ from specviz.web.classroom.host import SampleRequest
 from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local_address
 from specviz.web.classroom.view import load_example
 from specviz.web.classroom.words import TASKS, TEXTS
+from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.jobs import cache, server_workers
-from specviz.web.sampling.state import load_recorded_samples
 from tests.classroom.rooms import SETTINGS, limit_permutations
 from tests.pages import FreeTicket, draw_first_paint, settle
 
@@ -89,7 +89,7 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = open_page()
     assert len(app.get("plotly_chart")) == 1
-    known = load_recorded_samples().find_bug("R5")
+    known = load_recorded_samples().find_mistake("R5")
     shares, told = load_example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
     assert shares == known.result.arms[0] and told in read_page(app)

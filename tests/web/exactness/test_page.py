@@ -20,11 +20,11 @@ from specviz.figures.theme import PERCENT
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.common.controls import read_fields
+from specviz.web.common.side_by_side.state import load_recorded_samples
+from specviz.web.common.side_by_side.words import format_percent
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
-from specviz.web.sampling.state import load_recorded_samples
-from specviz.web.sampling.words import format_percent
 from tests.pages import BASE, draw_first_paint, open_on_tiny_pair, settle
 from tests.pages import build_exactness_state as exam
 

@@ -1,4 +1,4 @@
-"""The front page's race is the recorded passage, its games are recorded samples of reported bugs, and its texts are complete."""
+"""The front page's race is the recorded passage, its games are recorded samples of reported mistakes, and its texts are complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.recordings.games import RecordedGames
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import ASSETS, read_file
@@ -50,20 +50,20 @@ def test_a_round_keeps_its_accepted_draft_tokens_and_replaces_the_rejected_one()
         assert round_["tokens"][len(kept)]["is"] == ("residual" if rejected else "bonus")
 
 
-def test_every_game_is_of_a_reported_bug_that_its_own_samples_show():
+def test_every_game_is_of_a_reported_mistake_that_its_own_samples_show():
     """Chi-square on all recorded samples at level 0.001: each wrong decoder is rejected, and no more right ones than by chance.
 
     False alarms: 11 right decoders at 0.001, so 0.011 for the test as a whole, on recorded data.
     """
     assert len(RECORDED.games) >= 8
     for game in RECORDED.games:
-        bug = PUBLISHED_BUGS[game.bug]
-        assert bug.thread not in ("common", "derived") and all(words for words, _ in bug.threads)
+        mistake = PUBLISHED_MISTAKES[game.mistake]
+        assert mistake.thread not in ("common", "derived") and all(words for words, _ in mistake.threads)
         assert len(game.right) == len(game.wrong) > MOST and sum(game.probs) == pytest.approx(1.0, abs=1e-5)
         counts = {side: [getattr(game, side).count(str(cell)) for cell in range(len(game.probs))] for side in ("right", "wrong")}
         probs = [p / sum(game.probs) for p in game.probs]
-        assert compute_chi_square(counts["wrong"], probs).p_value < 0.001, game.bug
-        assert compute_chi_square(counts["right"], probs).p_value > 0.001, game.bug
+        assert compute_chi_square(counts["wrong"], probs).p_value < 0.001, game.mistake
+        assert compute_chi_square(counts["right"], probs).p_value > 0.001, game.mistake
         assert 1 <= game.needed <= 1200
 
 

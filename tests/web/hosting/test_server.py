@@ -156,10 +156,10 @@ def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_the
 
 def test_the_page_of_work_is_the_name_of_its_folder():
     from specviz.figures.pages_and_glossary import PAGES
-    from specviz.web.mistakes.state import BugState
+    from specviz.web.mistakes.state import MistakeState
     from specviz.web.one_round.state import OneRoundState
 
-    assert BugState.page.fget(object.__new__(BugState)) == "mistakes"
+    assert MistakeState.page.fget(object.__new__(MistakeState)) == "mistakes"
     assert OneRoundState.page.fget(object.__new__(OneRoundState)) == "one_round" and {"mistakes", "one_round"} <= set(PAGES)
 
 

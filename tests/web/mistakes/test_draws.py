@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 from specviz.errors import CancelledError
-from specviz.evidence.bugs import comparison
-from specviz.evidence.bugs.comparison import POINTS, TextPair
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.hypothesis_tests import run_count_tests
+from specviz.evidence.mistakes import comparison
+from specviz.evidence.mistakes.comparison import POINTS, TextPair
 from specviz.evidence.results import SIZES
 from specviz.evidence.sampling.plan import INTERIM
 from specviz.settings import Settings
+from specviz.web.common.side_by_side.state import MOST_SLOW
 from specviz.web.mistakes import words, work
-from specviz.web.mistakes.state import HIDDEN, HIDEABLE, BugQuestion, BugState
-from specviz.web.sampling.state import MOST_SLOW
+from specviz.web.mistakes.state import HIDDEN, HIDEABLE, MistakeQuestion, MistakeState
 from tests.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)
 
 
-def build_state(mistake: str = "R5", **options) -> BugState:
-    return BugState(BugQuestion(replace(BASE, **options), mistake))
+def build_state(mistake: str = "R5", **options) -> MistakeState:
+    return MistakeState(MistakeQuestion(replace(BASE, **options), mistake))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_texts_are_marked_at_their_first_different_token(ready, pair):
 
 
 def test_what_was_written_is_escaped():
-    case = BugQuestion(replace(BASE, prompt="<b>x</b>"), "R5")
+    case = MistakeQuestion(replace(BASE, prompt="<b>x</b>"), "R5")
     html = words.build_texts_html(case, (TextPair(1, " <i>", ("<script>", " a"), ("&", "")),))
     assert "<script>" not in html and "&lt;script&gt;" in html and "&lt;b&gt;x" in html
     assert "</q>" in html and " <b class='wrong'>≠ a</b>" in html
@@ -122,14 +122,14 @@ def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready, ticks):
 
 
 def test_seeds_hide_every_answer_and_every_mistake_that_samples_can_show():
-    cases = [BugQuestion(replace(BASE, seed=seed), HIDDEN) for seed in range(200)]
+    cases = [MistakeQuestion(replace(BASE, seed=seed), HIDDEN) for seed in range(200)]
     assert {case.answer for case in cases} == {"A", "B", "neither"}
     assert {case.wrong_decoder[0] for case in cases} - {None} == set(HIDEABLE) and len(HIDEABLE) >= 6
     assert all(replace(case.settings, seed=0) == replace(cases[0].settings, seed=0) for case in cases), "settings tell nothing"
 
 
-def build_hidden_state(answer: str) -> BugState:
-    seed = next(seed for seed in range(100) if BugQuestion(replace(BASE, seed=seed), HIDDEN).answer == answer)
+def build_hidden_state(answer: str) -> MistakeState:
+    seed = next(seed for seed in range(100) if MistakeQuestion(replace(BASE, seed=seed), HIDDEN).answer == answer)
     return build_state(HIDDEN, seed=seed)
 
 
@@ -139,12 +139,12 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     curve = one.result.mark_curve(None)
     assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
     said = words.build_verdict(one)
-    assert one.question.bug.name not in said.words + said.details + words.describe_acceptance(one)
+    assert one.question.mistake.name not in said.words + said.details + words.describe_acceptance(one)
     one.record_guess("A")
     one.record_guess("B")
     assert one.guess == "A", "the first guess counts"
     said = words.build_verdict(one)
-    assert said.words == "No. Decoder B is wrong." and words.describe_bug(one.question.bug) in said.details
+    assert said.words == "No. Decoder B is wrong." and words.describe_mistake(one.question.mistake) in said.details
     assert said.details.endswith("you answered after 1,000.")
 
 

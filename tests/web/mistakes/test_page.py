@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.bugs import comparison
-from specviz.evidence.bugs.comparison import BugResult, DistanceCurve, DraftingCounts
-from specviz.evidence.bugs.published import PUBLISHED_BUGS, TIERS, UNSAMPLED_TIERS
-from specviz.evidence.bugs.registry import BUGS
 from specviz.evidence.hypothesis_tests import run_count_tests
+from specviz.evidence.mistakes import comparison
+from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts, MistakeResult
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, TIERS, UNSAMPLED_TIERS
+from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares
 from specviz.evidence.sampling.plan import INTERIM
@@ -25,11 +25,11 @@ from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
 from specviz.web.common.html import extend_to_word
+from specviz.web.common.side_by_side.state import MOST_SLOW
+from specviz.web.common.side_by_side.words import format_odds
 from specviz.web.jobs import cache
 from specviz.web.mistakes import figures, words, work
-from specviz.web.mistakes.state import HIDDEN, BugQuestion
-from specviz.web.sampling.state import MOST_SLOW
-from specviz.web.sampling.words import format_odds
+from specviz.web.mistakes.state import HIDDEN, MistakeQuestion
 from tests.pages import draw_first_paint, open_on_tiny_pair, settle
 from tests.web.mistakes.test_draws import BASE, build_state
 
@@ -50,49 +50,50 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
 
 
 def test_mistakes_in_words_and_mutants_are_the_same_list():
-    assert list(PUBLISHED_BUGS) == list(BUGS)
+    assert list(PUBLISHED_MISTAKES) == list(MISTAKES)
     assert all(
-        BUGS[name].description == one.description and BUGS[name].settings == one.settings for name, one in PUBLISHED_BUGS.items()
+        MISTAKES[name].description == one.description and MISTAKES[name].settings == one.settings
+        for name, one in PUBLISHED_MISTAKES.items()
     )
 
 
 def test_threads_lead_to_github_where_they_name_one():
-    links = dict(PUBLISHED_BUGS["R8"].threads)
+    links = dict(PUBLISHED_MISTAKES["R8"].threads)
     assert links["vllm-project/vllm#43522"] == "https://github.com/vllm-project/vllm/issues/43522"
-    assert PUBLISHED_BUGS["R7"].threads == (
+    assert PUBLISHED_MISTAKES["R7"].threads == (
         ("feifeibear/LLMSpeculativeSampling", "https://github.com/feifeibear/LLMSpeculativeSampling"),
     )
-    assert PUBLISHED_BUGS["R5"].threads == (("common", ""),)
+    assert PUBLISHED_MISTAKES["R5"].threads == (("common", ""),)
     assert "Not seen in a real decoder" in words.describe_source(
-        PUBLISHED_BUGS["gate"]
-    ) and "many decoders" in words.describe_source(PUBLISHED_BUGS["R5"])
+        PUBLISHED_MISTAKES["gate"]
+    ) and "many decoders" in words.describe_source(PUBLISHED_MISTAKES["R5"])
 
 
 @pytest.mark.parametrize("mistake", ("R4", HIDDEN))
 def test_a_link_leads_to_the_case_it_was_made_from(mistake):
-    case = BugQuestion(replace(BASE, seed=12), mistake)
-    assert BugQuestion.from_link(case.link(), Settings()) == (case, [])
+    case = MistakeQuestion(replace(BASE, seed=12), mistake)
+    assert MistakeQuestion.from_link(case.link(), Settings()) == (case, [])
 
 
 def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():
-    assert (BugQuestion(BASE, "R4").settings.temperature, BugQuestion(BASE, "R2").settings.top_k) == (0.5, 3)
-    assert BugQuestion(BASE.with_uniform(0, "accept", 0.9), "R5").settings.uniforms == {}
+    assert (MistakeQuestion(BASE, "R4").settings.temperature, MistakeQuestion(BASE, "R2").settings.top_k) == (0.5, 3)
+    assert MistakeQuestion(BASE.with_uniform(0, "accept", 0.9), "R5").settings.uniforms == {}
     with pytest.raises(SettingsError, match="hidden or one of R1"):
-        BugQuestion(BASE, "R99")
+        MistakeQuestion(BASE, "R99")
 
 
 def test_every_tier_that_sampling_cannot_see_has_a_sentence():
     assert set(UNSAMPLED_TIERS) == set(TIERS) - {"sampled"}
-    for name, one in PUBLISHED_BUGS.items():
-        said = words.describe_question(BugQuestion(BASE, name))
-        assert words.describe_bug(one) in said and one.can_be_sampled is (one.tier == "sampled")
+    for name, one in PUBLISHED_MISTAKES.items():
+        said = words.describe_question(MistakeQuestion(BASE, name))
+        assert words.describe_mistake(one) in said and one.can_be_sampled is (one.tier == "sampled")
         if not one.can_be_sampled:
             before = words.build_verdict(build_state(name))
             assert (
                 before.mark == "unshown" and {"verdict": before.words, "instead": before.details} == UNSAMPLED_TIERS[one.tier]
             ), "nothing is promised"
         assert ("at most" in said) is (not one.on_shared_distributions)
-    assert (BugQuestion(BASE, "R8").max_samples, BugQuestion(BASE, "R5").max_samples) == (MOST_SLOW, SIZES[-1])
+    assert (MistakeQuestion(BASE, "R8").max_samples, MistakeQuestion(BASE, "R5").max_samples) == (MOST_SLOW, SIZES[-1])
 
 
 # pictures and words
@@ -120,12 +121,12 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     one = build_state()
-    one.result = build_bug_result((500, 500, 0), same=900)
+    one.result = build_mistake_result((500, 500, 0), same=900)
     said = words.describe_curve(build_curve(tv=((0.0, 0.2), (0.0, 0.1))), one)
     assert "distance is always 0" in said and said.startswith(
         "With the same random numbers, the two rules wrote the same in 900 of 1,000 samples of 2 tokens; the mistake shows"
     )
-    one.result = build_bug_result((500, 500, 0), same=1000)
+    one.result = build_mistake_result((500, 500, 0), same=1000)
     assert words.describe_curve(build_curve(), one).startswith("The two rules wrote the same in all 1,000 samples.")
     for name in (HIDDEN, "no-bonus"):
         other = build_state(name)
@@ -151,14 +152,14 @@ def test_words_and_bars_of_the_missing_bonus_token_say_the_same():
     """The acceptance rates differ by noise alone; the tokens per pass are what the mistake costs."""
     one = build_state("no-bonus")
     right, wrong = DraftingCounts("right rule", 24, 260, 161, 384, 180), DraftingCounts("wrong rule", 24, 250, 166, 384, 230)
-    one.result = replace(build_bug_result((500, 500, 0)), speeds=(right, wrong))
+    one.result = replace(build_mistake_result((500, 500, 0)), speeds=(right, wrong))
     said, bars = words.describe_acceptance(one), figures.plot_acceptance((right, wrong), 1).data[0]
     assert all(text in said for text in bars.text) and "as many" not in said and "1.67 tokens instead of 2.13" in said
 
 
 def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
     """Vermillion and hatching mean rejected, and nothing else."""
-    one, arm = build_curve(rejected=(False, True)), build_bug_result((900, 100, 0)).arms[1]
+    one, arm = build_curve(rejected=(False, True)), build_mistake_result((900, 100, 0)).arms[1]
     speeds = DraftingCounts("right rule", 9, 1000, 600, 2000, 1000), DraftingCounts("wrong rule", 9, 1000, 900, 2400, 1000)
     for kind in ("light", "dark"):
         for figure in (
@@ -172,17 +173,17 @@ def test_a_wrong_rule_never_looks_like_a_rejected_draft_token():
             )
 
 
-def build_bug_result(counts: tuple[int, ...], same: int = 10, **changes) -> BugResult:
+def build_mistake_result(counts: tuple[int, ...], same: int = 10, **changes) -> MistakeResult:
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
     found = replace(run_count_tests(INTERIM.plan_look(1, cells.length), cells, np.array(counts), "").to_interim(), **changes)
     arm = CellShares.from_counts("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
-    return BugResult((arm, arm), looks=((found,) * 2,), same=same)
+    return MistakeResult((arm, arm), looks=((found,) * 2,), same=same)
 
 
 def test_a_false_alarm_of_the_right_rule_is_called_one():
     one = build_state()
-    one.result = build_bug_result((500, 499, 1))
+    one.result = build_mistake_result((500, 499, 1))
     said = words.build_verdict(one)
     assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.details
     assert "less than once in 10³⁰⁰ runs" in said.details, "one sample lies where the target never is"
@@ -195,19 +196,19 @@ def test_a_p_value_is_said_as_one_in_so_many(p, said):
 
 def test_what_can_hide_inside_a_cell_is_said():
     one = build_state()
-    one.result = build_bug_result((500, 500, 0), pooled=0.93)
+    one.result = build_mistake_result((500, 500, 0), pooled=0.93)
     assert "93% of the probability lies in groups of several texts" in words.build_verdict(one).details
-    one.result = build_bug_result((500, 500, 0), pooled=0.1)
+    one.result = build_mistake_result((500, 500, 0), pooled=0.1)
     assert "lies in groups" not in words.build_verdict(one).details
 
 
 def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_cannot_show():
-    names = words.order_bugs()
-    titles = {name: words.title_bug(name) for name in names}
-    assert sorted(names) == sorted(PUBLISHED_BUGS) and len(set(titles.values())) == len(names)
+    names = words.order_mistakes()
+    titles = {name: words.title_mistake(name) for name in names}
+    assert sorted(names) == sorted(PUBLISHED_MISTAKES) and len(set(titles.values())) == len(names)
     assert not any(re.search(r"\bR\d|\(", one) for one in titles.values())
     assert titles["R6"].endswith("in vLLM") and titles["R10"].endswith("in SGLang · not shown by sampling")
-    shown = [PUBLISHED_BUGS[name].can_be_sampled for name in names]
+    shown = [PUBLISHED_MISTAKES[name].can_be_sampled for name in names]
     assert shown == sorted(shown, reverse=True) and not shown[-1]
 
 

@@ -22,7 +22,7 @@ from specviz.web.common import frame, pairs, session
 from specviz.web.drafting_methods.state import MethodsQuestion
 from specviz.web.exactness.state import ExactnessQuestion
 from specviz.web.jobs import cache, model_loading, warmup
-from specviz.web.mistakes.state import BugQuestion
+from specviz.web.mistakes.state import MistakeQuestion
 from specviz.web.pair_picker import words, work
 from specviz.web.pair_picker.state import PairPickerState, PairRequest
 from specviz.web.serving_limits.state import SetupsQuestion
@@ -286,7 +286,7 @@ def test_how_fast_takes_the_pairs_draft_and_the_catalogs_drafts_are_pairs():
     (
         PassageRequest(Settings(pair=STRANGER, prompt="a", max_new_tokens=64, gamma=2)),
         ExactnessQuestion(Settings(pair=STRANGER, prompt="a", max_new_tokens=2)),
-        BugQuestion(Settings(pair=STRANGER, prompt="a")),
+        MistakeQuestion(Settings(pair=STRANGER, prompt="a")),
         SetupsQuestion(Settings(pair=STRANGER, prompt="a")),
         SpeedQuestion("a text").with_pair(STRANGER),
         SpeedQuestion("one\ntwo", lines=True).with_pair(STRANGER),
@@ -300,7 +300,9 @@ def test_a_link_with_a_pair_that_was_used_here_leads_to_what_it_was_made_from(qu
     assert said == [] and found.settings.pair == STRANGER and found.link() == question.link()
 
 
-@pytest.mark.parametrize("page", (PassageRequest, ExactnessQuestion, BugQuestion, SetupsQuestion, SpeedQuestion, MethodsQuestion))
+@pytest.mark.parametrize(
+    "page", (PassageRequest, ExactnessQuestion, MistakeQuestion, SetupsQuestion, SpeedQuestion, MethodsQuestion)
+)
 def test_a_link_with_a_pair_alone_asks_that_pair_what_its_page_asks_by_itself(page):
     pairs.remember_pair(STRANGER)
     base = Settings(prompt="Once upon a time", seed=16)

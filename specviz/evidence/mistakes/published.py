@@ -1,4 +1,4 @@
-"""The published bugs in words, read from assets/texts/bugs.toml: what goes wrong, who reported it, which evidence must catch it.
+"""The published mistakes in words, read from assets/texts/known_mistakes.toml: what goes wrong, who reported it, which evidence must catch it.
 
 No torch, so that a page names them before anything heavy is imported. ``registry`` has what each does to the decoder, by the same ids.
 """
@@ -15,13 +15,13 @@ from specviz.settings import SAMPLING_FIELDS, Settings
 COMPONENTS = ("distribution", "proposer", "randomness", "rule", "commit")
 TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
 ONE_DRAFT_TOKEN: dict[str, Any] = {"gamma": 1, "max_new_tokens": 2}
-_TABLES = load_toml("texts/bugs")
+_TABLES = load_toml("texts/known_mistakes")
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PublishedBug:
-    """One bug. The head of assets/texts/bugs.toml explains the fields."""
+class PublishedMistake:
+    """One mistake. The head of assets/texts/known_mistakes.toml explains the fields."""
 
     id: str
     name: str
@@ -34,7 +34,7 @@ class PublishedBug:
     on_shared_distributions: bool = True
 
     def apply_settings(self, settings: Settings) -> Settings:
-        """A run's settings with the warper, gamma and length that this bug needs."""
+        """A run's settings with the warper, gamma and length that this mistake needs."""
         names = (*SAMPLING_FIELDS, "gamma", "max_new_tokens")
         return replace(settings, **{name: getattr(self.settings, name) for name in names})
 
@@ -50,7 +50,7 @@ class PublishedBug:
 
     @property
     def projects(self) -> list[str]:
-        """Names of the projects in which it was found; none for a bug without a report."""
+        """Names of the projects in which it was found; none for a mistake without a report."""
         if self.thread in ("derived", "common"):
             return ["many decoders"] if self.thread == "common" else []
         names = [
@@ -67,10 +67,12 @@ def _build_address(words: str) -> str:
     return f"https://github.com/{match[1]}" + (f"/issues/{match[2]}" if match[2] else "")
 
 
-def _build_bug(name: str, table: dict[str, Any]) -> PublishedBug:
+def _build_mistake(name: str, table: dict[str, Any]) -> PublishedMistake:
     settings = Settings(**ONE_DRAFT_TOKEN | table.get("settings", {}))
-    return PublishedBug(**table | {"id": name, "settings": settings})
+    return PublishedMistake(**table | {"id": name, "settings": settings})
 
 
-PUBLISHED_BUGS = {name: _build_bug(name, table) for name, table in _TABLES["bugs"].items()}
-UNSAMPLED_TIERS: dict[str, dict[str, str]] = _TABLES["tiers"]  # by tier: the verdict of a page, and what shows these bugs instead
+PUBLISHED_MISTAKES = {name: _build_mistake(name, table) for name, table in _TABLES["mistakes"].items()}
+UNSAMPLED_TIERS: dict[str, dict[str, str]] = _TABLES[
+    "tiers"
+]  # by tier: the verdict of a page, and what shows these mistakes instead

@@ -9,16 +9,16 @@ from __future__ import annotations
 import pytest
 
 from specviz.__main__ import main
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.speed.measurement.timed_decoding import PROMPTS
 
-SAMPLED = [one for one in PUBLISHED_BUGS.values() if one.tier == "sampled"]
+SAMPLED = [one for one in PUBLISHED_MISTAKES.values() if one.tier == "sampled"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mistake", SAMPLED, ids=[one.id for one in SAMPLED])
-def test_draws_record_bug_are_rejected(mistake, capsys):
+def test_draws_of_each_mistake_are_rejected(mistake, capsys):
     mode = "shared-distributions" if mistake.on_shared_distributions else "engine"
     codes = []
     for prompt in PROMPTS.values():

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from specviz.audit.prefix_table import PrefixTable
-from specviz.evidence.bugs.components import change_temperature, concentrate_on_argmax, round_probs_to_bfloat16
-from specviz.evidence.bugs.registry import LEAST, SIBLINGS
-from specviz.evidence.bugs.rules import ListResidualRule
+from specviz.evidence.mistakes.components import change_temperature, concentrate_on_argmax, round_probs_to_bfloat16
+from specviz.evidence.mistakes.registry import LEAST, SIBLINGS
+from specviz.evidence.mistakes.rules import ListResidualRule
 from specviz.settings import Settings
 from specviz.verification.token import EmptyResidualError, compute_residual
 from specviz.verification.typical import compute_typical_bound
@@ -62,23 +62,23 @@ class NextTokenSplit:
 
 
 # One split, or one for each value of a random number that a whole sample shares.
-BugModel = Callable[[PrefixTable], Iterable[NextTokenSplit]]
+MistakeModel = Callable[[PrefixTable], Iterable[NextTokenSplit]]
 
 
 @dataclass(frozen=True, slots=True)
-class KnownBug:
+class KnownMistake:
     """One mistake on one kind of draft.
 
     Attributes:
-        mistake: Its id in docs/reference/mistakes.md, or SETTINGS.
+        id: Its name in docs/reference/mistakes.md, or SETTINGS.
         greedy: Whether the draft takes its likeliest token.
         factor: Of pass-temperature: the temperature of the verifying pass over the one asked for; None for other mistakes.
         words: What else is particular, such as "temperature 0.5"; may be ''.
     """
 
-    mistake: str
+    id: str
     greedy: bool
-    model: BugModel
+    model: MistakeModel
     factor: float | None = None
     words: str = ""
 
@@ -120,7 +120,7 @@ def list_schedules(length: int, total: int) -> list[DraftSchedule]:
     return list(found.values())
 
 
-def list_known_bugs(table: PrefixTable, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[KnownBug]:
+def list_known_mistakes(table: PrefixTable, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[KnownMistake]:
     """Every mistake that changes anything under these settings, each on a draft that draws and on one that takes its likeliest token.
 
     soft: both distributions at temperature 1 without cuts, (G, V) each; uncut: the draft's with its temperature and without cuts,
@@ -129,27 +129,29 @@ def list_known_bugs(table: PrefixTable, settings: Settings, soft: tuple[Tensor, 
     cuts = bool(settings.cuts)
     greedy = settings.temperature == 0.0
     warped = cuts or settings.temperature != 1.0
-    found = [KnownBug("R3", True, lambda table: [split_argmax_after_softmax(*soft)])] if greedy else []
+    found = [KnownMistake("R3", True, lambda table: [split_argmax_after_softmax(*soft)])] if greedy else []
     if not greedy:
         found += [
-            KnownBug("R1", True, lambda table: [apply_token_rule(table.p, concentrate_on_argmax(table.q), table.q)]),
-            KnownBug("R6", False, lambda table: [split_same_noise(table.p, table.q)]),
-            KnownBug("R8", False, lambda table: [split_dropped_drafts(table.p, table.q, LEAST)]),
-            KnownBug("R16", False, lambda table: [apply_token_rule(table.p, round_probs_to_bfloat16(table.q), table.q)]),
-            KnownBug("R20", True, lambda table: [split_per_path(table.p, table.q, SIBLINGS)]),
-            KnownBug("R21", True, lambda table: [split_typical(table.p, table.q, settings.typical_epsilon)]),
+            KnownMistake("R1", True, lambda table: [apply_token_rule(table.p, concentrate_on_argmax(table.q), table.q)]),
+            KnownMistake("R6", False, lambda table: [split_same_noise(table.p, table.q)]),
+            KnownMistake("R8", False, lambda table: [split_dropped_drafts(table.p, table.q, LEAST)]),
+            KnownMistake("R16", False, lambda table: [apply_token_rule(table.p, round_probs_to_bfloat16(table.q), table.q)]),
+            KnownMistake("R20", True, lambda table: [split_per_path(table.p, table.q, SIBLINGS)]),
+            KnownMistake("R21", True, lambda table: [split_typical(table.p, table.q, settings.typical_epsilon)]),
         ]
         if cuts:
-            found.append(KnownBug("R2", False, lambda table: [apply_token_rule(table.p, table.q, uncut)]))
+            found.append(KnownMistake("R2", False, lambda table: [apply_token_rule(table.p, table.q, uncut)]))
         found += [build_other_settings(one, settings.temperature) for one in OTHER_SETTINGS]
     if warped:
-        found.append(KnownBug(SETTINGS, False, lambda table: [split_without_draft(soft[0])], words="temperature 1 without cuts"))
+        found.append(
+            KnownMistake(SETTINGS, False, lambda table: [split_without_draft(soft[0])], words="temperature 1 without cuts")
+        )
     for is_greedy, drawn in DRAFT_KINDS:
-        found += _list_draft_bugs(is_greedy, drawn, settings, soft, cuts, warped, greedy)
+        found += _list_draft_mistakes(is_greedy, drawn, settings, soft, cuts, warped, greedy)
     return found
 
 
-def _list_draft_bugs(
+def _list_draft_mistakes(
     is_greedy: bool,
     choose_draft: Callable[[Tensor], Tensor],
     settings: Settings,
@@ -157,7 +159,7 @@ def _list_draft_bugs(
     cuts: bool,
     warped: bool,
     greedy: bool,
-) -> list[KnownBug]:
+) -> list[KnownMistake]:
     """The mistakes that both kinds of draft can meet. choose_draft: the draft's distribution -> the one that its tokens are drawn from."""
 
     def apply_gate(table: PrefixTable) -> list[NextTokenSplit]:
@@ -179,27 +181,27 @@ def _list_draft_bugs(
             yield apply_token_rule(table.p, q, q, replaced, ((number + 0.5) / SHARED_UNIFORMS < share).double())
 
     found = [
-        KnownBug("gate", is_greedy, apply_gate),
-        KnownBug("R11", is_greedy, apply_late_target),
-        KnownBug("R18", is_greedy, accept_always),
+        KnownMistake("gate", is_greedy, apply_gate),
+        KnownMistake("R11", is_greedy, apply_late_target),
+        KnownMistake("R18", is_greedy, accept_always),
     ]
     if greedy:
         return found
-    found += [KnownBug("R5", is_greedy, replace_from_target), KnownBug("R7", is_greedy, share_uniform)]
+    found += [KnownMistake("R5", is_greedy, replace_from_target), KnownMistake("R7", is_greedy, share_uniform)]
     found += [
         build_pass_temperature(is_greedy, factor, settings.temperature) for factor in (*TEMPERATURE_FACTORS, *STRANGE_FACTORS)
     ]
     found += [build_undefined_temperature()] if is_greedy else []
     if warped:
         found.append(
-            KnownBug("R4", is_greedy, lambda table: [apply_token_rule(soft[0], choose_draft(table.q), choose_draft(table.q))])
+            KnownMistake("R4", is_greedy, lambda table: [apply_token_rule(soft[0], choose_draft(table.q), choose_draft(table.q))])
         )
     if cuts:
-        found.append(KnownBug("R9", is_greedy, lambda table: [split_by_place(table.p, choose_draft(table.q))]))
+        found.append(KnownMistake("R9", is_greedy, lambda table: [split_by_place(table.p, choose_draft(table.q))]))
     return found
 
 
-def build_pass_temperature(is_greedy: bool, factor: float, temperature: float) -> KnownBug:
+def build_pass_temperature(is_greedy: bool, factor: float, temperature: float) -> KnownMistake:
     """pass-temperature at one temperature of the verifying pass."""
     drawn = dict(DRAFT_KINDS)[is_greedy]
 
@@ -208,17 +210,17 @@ def build_pass_temperature(is_greedy: bool, factor: float, temperature: float) -
         return [replace(apply_token_rule(change_temperature(table.p, factor), q, q), bonus=table.p)]
 
     words = f"temperature {STRANGE_FACTORS.get(factor, f'{factor * temperature:.3g}')}"
-    return KnownBug("pass-temperature", is_greedy, split_tokens, factor=factor, words=words)
+    return KnownMistake("pass-temperature", is_greedy, split_tokens, factor=factor, words=words)
 
 
-def build_undefined_temperature() -> KnownBug:
+def build_undefined_temperature() -> KnownMistake:
     """pass-temperature at 0, or so near it that logits overflow: all probabilities are no numbers, and so is every comparison with them.
 
     The draft token is rejected. With a greedy draft it is also its own replacement, because a server that draws from the residual of a
     one-hot q sets the draft token's mass to 0, the one number that is left (vLLM, ``sample_recovered_tokens_kernel``). So it is written,
     and ends the round.
     """
-    return KnownBug(
+    return KnownMistake(
         "pass-temperature",
         True,
         lambda table: [NextTokenSplit(torch.zeros_like(table.p), concentrate_on_argmax(table.q), table.p)],
@@ -227,11 +229,13 @@ def build_undefined_temperature() -> KnownBug:
     )
 
 
-def build_other_settings(changed: Settings, temperature: float) -> KnownBug:
+def build_other_settings(changed: Settings, temperature: float) -> KnownMistake:
     """Target-only sampling under other settings. changed: its temperature over the one asked for, and cuts on top of those asked for."""
     parts = [f"temperature {changed.temperature * temperature:.3g}"] if changed.temperature != 1.0 else []
     parts += [f"{name.replace('_', '-')} {value:g}" for name, value in changed.cuts.items()]
-    return KnownBug(SETTINGS, False, lambda table: [split_without_draft(warp(table.p.log(), changed))], words=", ".join(parts))
+    return KnownMistake(
+        SETTINGS, False, lambda table: [split_without_draft(warp(table.p.log(), changed))], words=", ".join(parts)
+    )
 
 
 # The three distributions of a mistake. p, drawn, claimed: (G, V), rows sum to 1 --------------------------------------------------
@@ -334,7 +338,7 @@ class EdgeProbabilities:
     bonus: np.ndarray
 
     @classmethod
-    def from_bug(cls, one: KnownBug, table: PrefixTable) -> EdgeProbabilities:
+    def from_mistake(cls, one: KnownMistake, table: PrefixTable) -> EdgeProbabilities:
         accepted, last, bonus = [], [], np.zeros(0)
         for found in one.model(table):
             accepted.append(table.gather(found.accepted))
@@ -375,7 +379,7 @@ def compute_edge_probabilities(
     return found, states[:, :, :length]
 
 
-def compute_next_token(one: KnownBug, table: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
+def compute_next_token(one: KnownMistake, table: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
     """(G, V): the whole distribution of the next token after each prefix, from the states that ``probabilities`` found."""
     drafting = schedule.build_drafting_mask(table.length)[table.prefix_lengths]
     result = torch.zeros_like(table.p)

@@ -134,7 +134,7 @@ def find_first_differences(decode: Callable[[Sequence[int]], str], left: Texts, 
 
 
 @dataclass(frozen=True, slots=True)
-class BugResult(SamplingResult):
+class MistakeResult(SamplingResult):
     """What was found so far; both decoders are tested."""
 
     pairs: tuple[TextPair, ...] = ()  # longer texts from the same random numbers, the first that differ

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.evidence.bugs.components import change_temperature, concentrate_on_argmax
+from specviz.evidence.mistakes.components import change_temperature, concentrate_on_argmax
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.comparison_log import report_comparison

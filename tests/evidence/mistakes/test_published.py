@@ -1,5 +1,5 @@
 """Mistakes that real implementations have made, one claim each (rows of docs/reference/mistakes.md; the docstring gives
-row and source). Enumerated distributions: test_bugs.py; caches: tests/models/test_cache.py; here each mistake has its own test,
+row and source). Enumerated distributions: test_mistakes.py; caches: tests/models/test_cache.py; here each mistake has its own test,
 and where it can be put in by hand through an argument of ``step`` or ``decode``, the same test sees it.
 """
 

@@ -11,14 +11,14 @@ from specviz.figures.numbers import RAISED
 from specviz.models.pairs.names import format_options
 from specviz.records import load_toml
 from specviz.settings import Settings
-from specviz.web.sampling.state import SamplingState
+from specviz.web.common.side_by_side.state import SamplingState
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
     from specviz.statistics.finding import Finding
 
 TAIL = 34  # characters of the prompt before a text
-RULE = load_toml("texts/sampling")["rule"]
+RULE = load_toml("texts/side_by_side")["rule"]
 
 
 @dataclass(frozen=True, slots=True)

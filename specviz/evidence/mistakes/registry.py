@@ -1,6 +1,6 @@
-"""Every published bug as a decoder: which argument of ``decode`` it replaces, its nearest decoder without the bug, and its tables.
+"""Every published mistake as a decoder: which argument of ``decode`` it replaces, its nearest decoder without the mistake, and its tables.
 
-``BUGS["R5"].build(pair.open, settings)`` gives target, proposer, rule and randomness, for a pair of networks or for tables alike.
+``MISTAKES["R5"].build(pair.open, settings)`` gives target, proposer, rule and randomness, for a pair of networks or for tables alike.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import cast
 
-from specviz.evidence.bugs import components, rules
-from specviz.evidence.bugs.components import (
+from specviz.evidence.enumeration import Components, Text, Wrapper, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.mistakes import components, rules
+from specviz.evidence.mistakes.components import (
     BestOfDrawnProposer,
     ChangedModel,
     DroppingProposer,
@@ -20,8 +21,7 @@ from specviz.evidence.bugs.components import (
     concentrate_on_argmax,
     round_probs_to_bfloat16,
 )
-from specviz.evidence.bugs.published import PUBLISHED_BUGS, PublishedBug
-from specviz.evidence.enumeration import Components, Text, Wrapper, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
 from specviz.models.base import LanguageModel
 from specviz.models.table import TableModel
 from specviz.proposers.base import Proposer
@@ -50,8 +50,8 @@ Build = Callable[[Open, Settings], Components]  # calls its first argument once 
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Bug(PublishedBug):
-    """A bug as a decoder. ``control`` builds the nearest decoder without it; ``toy`` has the distributions of its stated distance."""
+class Mistake(PublishedMistake):
+    """A mistake as a decoder. ``control`` builds the nearest decoder without it; ``toy`` has the distributions of its stated distance."""
 
     build: Build
     control: Build
@@ -64,8 +64,8 @@ class Bug(PublishedBug):
 
 
 @cache
-def _compute_toy_tv(bug: Bug) -> float:
-    return enumerate_tv(bug.build, open_tables(*bug.toy), bug.settings)
+def _compute_toy_tv(mistake: Mistake) -> float:
+    return enumerate_tv(mistake.build, open_tables(*mistake.toy), mistake.settings)
 
 
 def enumerate_tv(build: Build, open_pair: Open, settings: Settings, prompt: Sequence[int] = (0,)) -> float:
@@ -140,7 +140,7 @@ def build_argmax_model(open_pair: Open, settings: Settings) -> LanguageModel:
 
 
 def mix_greedy_and_softmax(open_pair: Open, settings: Settings) -> Components:
-    """Argmax wherever a token is drawn, softmax wherever one is compared: a bug at temperature 0 only."""
+    """Argmax wherever a token is drawn, softmax wherever one is compared: a mistake at temperature 0 only."""
     soft = drop_warpers(settings)
     target, draft = open_pair(soft)
     proposer = MisreportingProposer(build_argmax_model(open_pair, soft), draft, settings.gamma)
@@ -166,44 +166,44 @@ THIRD = 1 / 3
 TURNING = make_turning_table(0.6, 0.3, 0.1), make_turning_table(0.2, 0.5, 0.3)
 
 
-def _build_bug(name: str, build: Build, control: Build = build_correct, toy: TablePair = (TOY_P, TOY_Q)) -> Bug:
-    words = {one.name: getattr(PUBLISHED_BUGS[name], one.name) for one in fields(PublishedBug)}
-    return Bug(**words, build=build, control=control, toy=toy)
+def _build_mistake(name: str, build: Build, control: Build = build_correct, toy: TablePair = (TOY_P, TOY_Q)) -> Mistake:
+    words = {one.name: getattr(PUBLISHED_MISTAKES[name], one.name) for one in fields(PublishedMistake)}
+    return Mistake(**words, build=build, control=control, toy=toy)
 
 
 _ROWS = (
-    _build_bug("R1", _report(lambda draft, open_pair, s: (build_argmax_model(open_pair, s), draft))),
-    _build_bug("R2", _report(lambda draft, open_pair, s: (draft, open_pair(s.without_cuts())[1]))),
-    _build_bug("R3", mix_greedy_and_softmax),
-    _build_bug("R4", with_target(lambda target, open_pair, s: open_pair(drop_warpers(s))[0])),
-    _build_bug("R5", with_rule(rules.TargetReplacementRule())),
-    _build_bug("R6", with_rule(randomness=components.reuse_draft_numbers)),
-    _build_bug("R7", with_rule(randomness=components.reuse_acceptance_numbers)),
-    _build_bug("R8", with_proposer(lambda draft, open_pair, s: DroppingProposer(draft, s.gamma, LEAST))),
-    _build_bug("R9", with_rule(rules.ListResidualRule()), toy=((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0))),  # as after a cut
-    _build_bug("R10", with_rule(rules.NonStrictRule()), toy=((0.0, 1.0), (1.0, 0.0))),
-    _build_bug("R11", with_target(lambda target, open_pair, s: RowBeforeModel(target)), toy=TURNING),
-    _build_bug("R16", _report(lambda draft, open_pair, s: (ChangedModel(draft, round_probs_to_bfloat16), open_pair(s)[1]))),
-    _build_bug("R18", with_rule(randomness=components.ZeroAcceptanceRandomness)),
-    _build_bug("R20", propose_siblings(rules.DrawPerPathRule()), propose_siblings(TokenRule())),
-    _build_bug(
+    _build_mistake("R1", _report(lambda draft, open_pair, s: (build_argmax_model(open_pair, s), draft))),
+    _build_mistake("R2", _report(lambda draft, open_pair, s: (draft, open_pair(s.without_cuts())[1]))),
+    _build_mistake("R3", mix_greedy_and_softmax),
+    _build_mistake("R4", with_target(lambda target, open_pair, s: open_pair(drop_warpers(s))[0])),
+    _build_mistake("R5", with_rule(rules.TargetReplacementRule())),
+    _build_mistake("R6", with_rule(randomness=components.reuse_draft_numbers)),
+    _build_mistake("R7", with_rule(randomness=components.reuse_acceptance_numbers)),
+    _build_mistake("R8", with_proposer(lambda draft, open_pair, s: DroppingProposer(draft, s.gamma, LEAST))),
+    _build_mistake("R9", with_rule(rules.ListResidualRule()), toy=((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0))),  # as after a cut
+    _build_mistake("R10", with_rule(rules.NonStrictRule()), toy=((0.0, 1.0), (1.0, 0.0))),
+    _build_mistake("R11", with_target(lambda target, open_pair, s: RowBeforeModel(target)), toy=TURNING),
+    _build_mistake("R16", _report(lambda draft, open_pair, s: (ChangedModel(draft, round_probs_to_bfloat16), open_pair(s)[1]))),
+    _build_mistake("R18", with_rule(randomness=components.ZeroAcceptanceRandomness)),
+    _build_mistake("R20", propose_siblings(rules.DrawPerPathRule()), propose_siblings(TokenRule())),
+    _build_mistake(
         "R21", lambda open_pair, s: propose_greedily(TypicalRule(s.typical_epsilon))(open_pair, s), propose_greedily(TokenRule())
     ),
-    _build_bug(
+    _build_mistake(
         "best-drawn",
         with_proposer(lambda draft, open_pair, s: BestOfDrawnProposer(draft, DRAWN, BEST)),
         with_proposer(lambda draft, open_pair, s: BudgetTree(draft, (DRAWN,), "distinct", BEST)),  # as many, none dropped
     ),
-    _build_bug(
+    _build_mistake(
         "R35",
         with_rule(BlockRule(), components.address_by_position),
         with_rule(BlockRule()),
         toy=((THIRD, 2 * THIRD), (2 * THIRD, THIRD)),
     ),
-    _build_bug("gate", _report(lambda draft, open_pair, s: (draft, RowBeforeModel(open_pair(s)[1]))), toy=TURNING),
-    _build_bug("pass-temperature", with_rule(rules.OtherTemperatureRule(COLDER))),
-    _build_bug("kept-rest", with_rule(rules.KeepAfterRejectionRule()), toy=TURNING),
-    _build_bug("no-bonus", with_rule(rules.NoBonusRule())),
+    _build_mistake("gate", _report(lambda draft, open_pair, s: (draft, RowBeforeModel(open_pair(s)[1]))), toy=TURNING),
+    _build_mistake("pass-temperature", with_rule(rules.OtherTemperatureRule(COLDER))),
+    _build_mistake("kept-rest", with_rule(rules.KeepAfterRejectionRule()), toy=TURNING),
+    _build_mistake("no-bonus", with_rule(rules.NoBonusRule())),
 )
 
-BUGS: dict[str, Bug] = {bug.id: bug for bug in _ROWS}
+MISTAKES: dict[str, Mistake] = {mistake.id: mistake for mistake in _ROWS}

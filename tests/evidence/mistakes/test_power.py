@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from specviz.evidence.bugs.registry import BUGS, enumerate_tv, open_tables
+from specviz.evidence.mistakes.registry import MISTAKES, enumerate_tv, open_tables
 from specviz.statistics.goodness import compute_chi_square
 from tests import tables
 from tests.chance import is_in_band
@@ -20,37 +20,37 @@ LATER = ("R7", "R11", "gate", "kept-rest", "no-bonus", "R35")
 
 def count_caught(name: str) -> int:
     """On how many of forty pairs of tables the distribution is off: twelfths for every prefix, V = 3 (2 for R35; 4 for cuts, at top-k 3)."""
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     settings = replace(mutant.settings, top_k=mutant.settings.top_k and 3)
     vocabulary = 2 if name == "R35" else 4 if settings.top_k else 3
     pairs = (open_tables(*tables.pair("random", seed, vocabulary, 12)) for seed in range(40))
     return sum(enumerate_tv(mutant.build, open_, settings) > 1e-9 for open_ in pairs)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LATER else name for name in BUGS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LATER else name for name in MISTAKES])
 def test_on_forty_random_tables_as_many_see_it_as_documented(name):
     """One table is not enough, and some mistakes need many."""
     assert count_caught(name) == read_stated()[name].of_forty
 
 
-@pytest.mark.parametrize("name", [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"])
+@pytest.mark.parametrize("name", [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"])
 def test_a_mutants_draws_follow_the_distribution_that_was_enumerated_for_it(name):
     """2,000 draws with the seed's random numbers, as the mutant mistakes them: no text of probability 0, chi-square above 1e-4."""
-    written, _ = distributions(BUGS[name])
+    written, _ = distributions(MISTAKES[name])
     counts, cells = count_draws(
-        BUGS[name], BUGS[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000
+        MISTAKES[name], MISTAKES[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000
     )
     assert compute_chi_square(counts, cells.probs).p_value > 1e-4
 
 
 QUICK = ("R5", "R6")
-SAMPLED = [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"]
+SAMPLED = [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"]
 
 
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLED])
 def test_a_mutant_is_caught_as_often_as_its_enumerated_distribution_says(name):
     """200 repeats of n draws, tested at .01: rejections lie in the 99.99% band of the power that the distribution gives."""
-    mutant, (written, exact) = BUGS[name], distributions(BUGS[name])
+    mutant, (written, exact) = MISTAKES[name], distributions(MISTAKES[name])
     n, power = find_fewest_draws(written, exact)
     cells, _, _ = build_pooled_cells(exact, written, n)
     found = 0

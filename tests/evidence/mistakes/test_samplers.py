@@ -9,21 +9,21 @@ import torch
 
 from specviz.decoding.engine import decode
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
-from specviz.evidence.bugs.components import RowBeforeModel
-from specviz.evidence.bugs.registry import BUGS, open_tables
+from specviz.evidence.mistakes.components import RowBeforeModel
+from specviz.evidence.mistakes.registry import MISTAKES, open_tables
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from tests import tables
 
-SHARED = [mutant.id for mutant in BUGS.values() if mutant.on_shared_distributions]
+SHARED = [mutant.id for mutant in MISTAKES.values() if mutant.on_shared_distributions]
 
 
 @pytest.mark.parametrize("prompt", ((0,), (0, 2)))
 @pytest.mark.parametrize("name", SHARED)
 def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     """Random numbers taken as slices, distributions drawn from and distributions claimed, rules on tensors: 200 draws of four tokens, number by number."""
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     settings = mutant.apply_settings(Settings(seed=11))
     settings = Settings(**{**settings.to_record(), "uniforms": {}, "max_new_tokens": 4, "gamma": 2})
     open_ = open_tables(*tables.pair("random", 3, 4, 100))
@@ -36,7 +36,7 @@ def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     assert np.array_equal(*drawn)
 
 
-@pytest.mark.parametrize("mutant", BUGS.values(), ids=BUGS)
+@pytest.mark.parametrize("mutant", MISTAKES.values(), ids=MISTAKES)
 def test_it_runs_through_the_caches_of_a_pair(mutant, pair):
     """24 tokens after a prompt of three; what the rule was handed is distribution-shaped, and the length is met."""
     settings = mutant.apply_settings(Settings(seed=5))
@@ -51,7 +51,7 @@ def test_it_runs_through_the_caches_of_a_pair(mutant, pair):
 @pytest.mark.parametrize("name", ("R1", "R2", "R16", "gate"))
 def test_a_misreporting_proposer_hands_over_distributions_it_did_not_draw_from(name, pair):
     """Through the caches: q is the claimed source's distribution after the draft token's own prefix, and the draft token is a draw from the other's."""
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     settings = mutant.apply_settings(Settings(seed=5))
     made, fresh = mutant.build(pair.open, settings), mutant.build(pair.open, settings)
     block = made.proposer.propose([Prefix((1, 2, 3), 0, 9)], PhiloxRandomness(5))
@@ -79,7 +79,9 @@ def test_a_row_too_early_is_the_distribution_of_the_shorter_text(prompt, pair):
 
 @pytest.mark.parametrize("name", ("R6", "R7", "R18", "R35"))
 def test_mutated_uniforms_are_the_same_one_by_one_and_in_slices(name):
-    randomness = BUGS[name].build(open_tables((0.5, 0.5), (0.5, 0.5)), BUGS[name].settings).randomness(PhiloxRandomness(3))
+    randomness = (
+        MISTAKES[name].build(open_tables((0.5, 0.5), (0.5, 0.5)), MISTAKES[name].settings).randomness(PhiloxRandomness(3))
+    )
     for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS):
         for start, node in ((0, 0), (0, 1), (2, 0), (2, 1)):
             one = randomness.take(purpose, [Prefix((0,), start, 9, draw) for draw in range(5)], node, node)

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.audit.known_bugs import (
+from specviz.audit.known_mistakes import (
     DRAFT_KINDS,
     SETTINGS,
     SHARED_UNIFORMS,
     DraftSchedule,
     EdgeProbabilities,
-    KnownBug,
+    KnownMistake,
     compute_edge_probabilities,
     compute_next_token,
-    list_known_bugs,
+    list_known_mistakes,
     list_schedules,
 )
 from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
-from specviz.evidence.bugs.components import ChangedModel, concentrate_on_argmax
-from specviz.evidence.bugs.registry import BUGS, drop_warpers, open_tables
 from specviz.evidence.enumeration import compute_text_tv, enumerate_output
+from specviz.evidence.mistakes.components import ChangedModel, concentrate_on_argmax
+from specviz.evidence.mistakes.registry import MISTAKES, drop_warpers, open_tables
 from specviz.settings import Settings
 from tests import tables
 from tests.oracle import mistakes as oracle
@@ -33,20 +33,20 @@ GREEDY = ("R4", "R5", "R7", "R9", "R11", "R18", "pass-temperature")
 LEFT_OUT = ("R10", "no-bonus", "R35", "kept-rest", "best-drawn")
 
 
-def list_bugs(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[PrefixTable, list[KnownBug]]:
+def list_mistakes(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[PrefixTable, list[KnownMistake]]:
     """All prefixes of tables, as if every text had been sampled, and every known mistake on them."""
     texts = np.array(list(product(range(vocabulary), repeat=LENGTH)) * MIN_SAMPLES_PER_PREFIX, dtype=np.int32)
     target, draft = open_(settings)
     reading = build_prefix_table(target, draft, prompt, Samples(texts, settings.to_record(), "all"))
     soft = tuple(compute_distributions(model, prompt, reading.prefixes) for model in open_(drop_warpers(settings)))
-    return reading, list_known_bugs(
+    return reading, list_known_mistakes(
         reading, settings, soft, compute_distributions(open_(settings.without_cuts())[1], prompt, reading.prefixes)
     )
 
 
-def enumerate_texts(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
+def enumerate_texts(one: KnownMistake, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
     """The distribution of texts of LENGTH tokens that a known mistake has, as products over the tokens."""
-    found, _ = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, schedule)
+    found, _ = compute_edge_probabilities(EdgeProbabilities.from_mistake(one, reading), reading, schedule)
     masses, texts = {(): 1.0}, {}
     for edge, token, share in zip(reading.edge.tolist(), reading.token.tolist(), found.tolist(), strict=True):
         text = (*reading.prefixes[edge], token)
@@ -57,14 +57,14 @@ def enumerate_texts(one: KnownBug, reading: PrefixTable, schedule: DraftSchedule
 def enumerate_decoder(name: str, greedy: bool, settings: Settings, open_) -> dict[tuple[int, ...], float]:
     """What the mutant writes, on a draft that draws or on one that takes its likeliest token."""
     opened = (lambda s: (open_(s)[0], ChangedModel(open_(s)[1], concentrate_on_argmax))) if greedy else open_
-    made = BUGS[name].build(opened, settings)
+    made = MISTAKES[name].build(opened, settings)
     return enumerate_output(made, PROMPT, LENGTH)
 
 
 @pytest.mark.parametrize(("name", "greedy"), [*((name, False) for name in COVERED), *((name, True) for name in GREEDY)])
 def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greedy):
     """To 1e-9; R7 only to the width of the cells of its one random number."""
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     gamma = 1 if name == "R20" else 2
     settings = Settings(
         temperature=mutant.settings.temperature, top_k=mutant.settings.top_k and 3, gamma=gamma, max_new_tokens=LENGTH
@@ -72,11 +72,9 @@ def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greed
     vocabulary = 4 if settings.top_k else 3
     for seed in range(3):
         open_ = open_tables(*tables.pair("random", seed, vocabulary, 12))
-        reading, ways = list_bugs(open_, settings, vocabulary)
+        reading, ways = list_mistakes(open_, settings, vocabulary)
         inherent = name in ("R1", "R3", "R20", "R21")
-        one = next(
-            one for one in ways if one.mistake == name and one.greedy is (greedy or inherent) and one.factor in (None, 0.5)
-        )
+        one = next(one for one in ways if one.id == name and one.greedy is (greedy or inherent) and one.factor in (None, 0.5))
         apart = compute_text_tv(
             enumerate_texts(one, reading, DraftSchedule(0, gamma, LENGTH)), enumerate_decoder(name, greedy, settings, open_)
         )
@@ -87,8 +85,8 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
     """By fractions: the production rule never meets a draft token of q = 0, but servers divide by it and accept."""
     for seed in range(3):
         p, q = tables.pair("random", seed, 3, 12)
-        reading, ways = list_bugs(open_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
-        one = next(one for one in ways if one.mistake == "gate" and one.greedy)
+        reading, ways = list_mistakes(open_tables(p, q), Settings(gamma=2, max_new_tokens=LENGTH), 3, oracle.PROMPT)
+        one = next(one for one in ways if one.id == "gate" and one.greedy)
         sure = lambda ids, q=q: oracle.certain(q(ids))  # noqa: E731
         expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
         found = enumerate_texts(one, reading, DraftSchedule(0, 2, LENGTH))
@@ -96,17 +94,17 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
 
 
 def test_every_mutant_is_compared_or_named_as_left_out():
-    assert set(COVERED) | set(LEFT_OUT) == set(BUGS)
+    assert set(COVERED) | set(LEFT_OUT) == set(MISTAKES)
 
 
 @pytest.mark.parametrize("temperature", (1.0, 0.5))
 def test_whole_distributions_sum_to_one_and_agree_with_those_of_the_tokens_seen(temperature):
     settings = Settings(temperature=temperature, top_p=0.9, gamma=2, max_new_tokens=LENGTH)
-    reading, ways = list_bugs(open_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
-    assert {one.mistake for one in ways} == {*COVERED, SETTINGS} - {"R3"}
+    reading, ways = list_mistakes(open_tables(*tables.pair("random", 7, 4, 100)), settings, 4)
+    assert {one.id for one in ways} == {*COVERED, SETTINGS} - {"R3"}
     for one in ways:
         for schedule in list_schedules(LENGTH, LENGTH):
-            found, states = compute_edge_probabilities(EdgeProbabilities.from_bug(one, reading), reading, schedule)
+            found, states = compute_edge_probabilities(EdgeProbabilities.from_mistake(one, reading), reading, schedule)
             probs = compute_next_token(one, reading, schedule, states)
             assert torch.allclose(probs.sum(-1), torch.ones(len(probs)).double(), atol=1e-12)
             assert np.allclose(reading.gather(probs), found, atol=1e-12)

@@ -8,9 +8,9 @@ from functools import cache
 
 import pytest
 
-from specviz.evidence.bugs.components import BestOfDrawnProposer
-from specviz.evidence.bugs.registry import BUGS, TOY_P, TOY_Q, open_tables
 from specviz.evidence.enumeration import Components, compute_text_tv, enumerate_output, enumerate_target
+from specviz.evidence.mistakes.components import BestOfDrawnProposer
+from specviz.evidence.mistakes.registry import MISTAKES, TOY_P, TOY_Q, open_tables
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests import tables
@@ -38,19 +38,19 @@ def by_hand(name: str) -> tuple[dict, dict]:
     """What the mistake writes and what the target writes on the mutant's own toy distributions, in fractions."""
     if name == "R35":
         return distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), 5, 3)), of_target(lambda ids: THIRDS[0], 3)
-    round_, length, target = programs(*map(exactly, BUGS[name].toy))[name]
+    round_, length, target = programs(*map(exactly, MISTAKES[name].toy))[name]
     return distribution_of(run(round_, length)), of_target(target, length)
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_fractions_and_the_enumerated_step_give_one_distribution(name):
-    written, _ = distributions(BUGS[name])
+    written, _ = distributions(MISTAKES[name])
     expected, _ = by_hand(name)
     assert sum(expected.values()) == 1
     assert compute_text_tv(first(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_the_documented_distances_are_those_of_fractions(name):
     written, exact = by_hand(name)
     assert as_printed(read_stated()[name].text, float(token_rule.total_variation(written, exact)))
@@ -95,7 +95,7 @@ def test_r7_with_one_draft_token_at_a_time():
 @pytest.mark.parametrize(("length", "distance"), ((3, "0.000"), (4, "0.056"), (5, "0.065")))
 def test_r35_by_the_length_of_the_run(length, distance):
     """A cap shortens the blocks: after three tokens nothing is off, after four less than in a run that goes on."""
-    mutant = BUGS["R35"]
+    mutant = MISTAKES["R35"]
     by_fractions = distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), length, 3))
     exact = of_target(lambda ids: THIRDS[0], 3)
     assert as_printed(distance, float(token_rule.total_variation(by_fractions, exact)))
@@ -108,7 +108,7 @@ OF_FORTY = ("R1", "R3", "R4", "R5", "R6", "R8", "R10", "R16", "R18", "R20", "R21
 LONGER = ("R7", "R11", "gate", "kept-rest", "no-bonus")
 
 
-QUICK = ("R5", "R6", "pass-temperature")  # the others' number is enumerated in test_bugs_power.py
+QUICK = ("R5", "R6", "pass-temperature")  # the others' number is enumerated in test_power.py
 
 
 @pytest.mark.parametrize(

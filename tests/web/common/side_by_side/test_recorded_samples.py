@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import TraceError
-from specviz.evidence.bugs.comparison import TEXTS
-from specviz.evidence.bugs.published import PUBLISHED_BUGS
+from specviz.evidence.mistakes.comparison import TEXTS
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.recordings import sample_drawing
-from specviz.evidence.recordings.samples import BugSamplesRecord, DecoderSamplesRecord, RecordedSamples, has_same_samples
+from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord, RecordedSamples, has_same_samples
 from specviz.evidence.results import SIZES
 from specviz.settings import Settings
+from specviz.web.common.side_by_side.state import RECORDED, load_recorded_samples
+from specviz.web.common.side_by_side.words import describe_origin
 from specviz.web.exactness import words as exact_words
 from specviz.web.exactness import work as exact_work
 from specviz.web.exactness.payload import build_histogram
@@ -20,9 +22,7 @@ from specviz.web.exactness.state import ExactnessQuestion, ExactnessState
 from specviz.web.jobs import cache
 from specviz.web.mistakes import words as mistake_words
 from specviz.web.mistakes import work as mistake_work
-from specviz.web.mistakes.state import HIDDEN, BugQuestion, BugState
-from specviz.web.sampling.state import RECORDED, load_recorded_samples
-from specviz.web.sampling.words import describe_origin
+from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState
 from tests.pages import FreeTicket, draw_first_paint
 
 FIRST = Settings.from_record(cache.load_recording().settings)
@@ -32,8 +32,8 @@ def build_exactness_state(**changes) -> ExactnessState:
     return ExactnessState(replace(ExactnessQuestion.from_link({}, FIRST)[0], **changes))
 
 
-def build_bug_state(**changes) -> BugState:
-    return BugState(replace(BugQuestion.from_link({"mistake": "R5"}, FIRST)[0], **changes))
+def build_mistake_state(**changes) -> MistakeState:
+    return MistakeState(replace(MistakeQuestion.from_link({"mistake": "R5"}, FIRST)[0], **changes))
 
 
 @pytest.mark.parametrize("page", ("exactness", "mistakes"))
@@ -55,11 +55,11 @@ def test_what_is_recorded_is_the_question_that_the_pages_open_with():
         and describe_origin(build_exactness_state())
     )
     assert (
-        not build_bug_state().has_own_result
-        and build_bug_state().find_rejection(build_bug_state().shown_result)
-        and build_bug_state().first_rejection is None
+        not build_mistake_state().has_own_result
+        and build_mistake_state().find_rejection(build_mistake_state().shown_result)
+        and build_mistake_state().first_rejection is None
     )
-    assert "sha" in " ".join(build_exactness_state().models) and build_exactness_state().models == build_bug_state().models
+    assert "sha" in " ".join(build_exactness_state().models) and build_exactness_state().models == build_mistake_state().models
 
 
 def test_of_any_other_question_nothing_recorded_is_shown():
@@ -68,8 +68,8 @@ def test_of_any_other_question_nothing_recorded_is_shown():
         other = build_exactness_state(settings=replace(settings, **change))
         assert other.has_own_result and other.shown_result.n == 0 and describe_origin(other) == []
     assert build_exactness_state(source="target").has_own_result
-    assert build_bug_state(settings=replace(settings, prompt="Once")).has_own_result
-    assert build_bug_state(settings=replace(settings, seed=1), mistake=HIDDEN).has_own_result
+    assert build_mistake_state(settings=replace(settings, prompt="Once")).has_own_result
+    assert build_mistake_state(settings=replace(settings, seed=1), mistake_id=HIDDEN).has_own_result
     assert has_same_samples(replace(settings, device="cpu", dtype="float32"), settings), (
         "the machine's choice fixes no other samples"
     )
@@ -101,11 +101,11 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypat
     exact_work.run_many_seeds(one, FreeTicket(), sample_drawing.SEEDS)
     made = sample_drawing.record_decoder(pair, one.question.settings, 1000, quiet)
     assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
-    other = BugState(BugQuestion(Settings(prompt="A bear", seed=7), "R5"))
+    other = MistakeState(MistakeQuestion(Settings(prompt="A bear", seed=7), "R5"))
     mistake_work.draw_until_detected(other, FreeTicket())
     specs = mistake_work.make_specs(other.question, tuple(pair.encode("A bear")))
-    found = sample_drawing.record_bug(pair, "R5", specs, 1, 100_000, quiet)
-    assert isinstance(found, BugSamplesRecord) and found.settings == other.question.settings
+    found = sample_drawing.record_mistake(pair, "R5", specs, 1, 100_000, quiet)
+    assert isinstance(found, MistakeSamplesRecord) and found.settings == other.question.settings
     assert replace(found.result, notes=()) == replace(other.result, notes=())
     assert mistake_words.build_verdict(other).words.startswith("Detected")
 
@@ -113,14 +113,14 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypat
 def test_every_mistake_and_the_opening_game_are_recorded_and_stay_small():
     """Whether a mistake is found is what its tier says: samples show it, or nothing but an injected number or a count does."""
     found = load_recorded_samples()
-    assert [one.mistake for one in found.mistakes] == [*PUBLISHED_BUGS, HIDDEN]
-    for name, bug in PUBLISHED_BUGS.items():
-        state = build_bug_state(mistake=name)
+    assert [one.mistake for one in found.mistakes] == [*PUBLISHED_MISTAKES, HIDDEN]
+    for name, mistake in PUBLISHED_MISTAKES.items():
+        state = build_mistake_state(mistake_id=name)
         assert not state.has_own_result and state.shown_result.alike[1] == TEXTS
         rejected = state.find_rejection(state.shown_result)
-        assert rejected is None or (bug.can_be_sampled and rejected.n == state.shown_result.n), name
+        assert rejected is None or (mistake.can_be_sampled and rejected.n == state.shown_result.n), name
         assert rejected or state.shown_result.n >= min(10_000, state.question.max_samples), "not found in fewer says little"
-    game = build_bug_state(mistake=HIDDEN)
+    game = build_mistake_state(mistake_id=HIDDEN)
     assert game.shown_result.n == SIZES[0] and game.next_test == SIZES[1] and game.shown_result.pairs == ()
     game.record_guess("A")
     assert game.guessed_at == SIZES[0], "the recorded samples were seen"

@@ -19,9 +19,9 @@ from specviz.jobs.queue import Ticket
 from specviz.models.pairs.names import describe_draftable
 from specviz.progress import ProgressCallback
 from specviz.settings import Settings
+from specviz.web.common.side_by_side.state import SamplingState
 from specviz.web.hosting import limits, metrics
 from specviz.web.jobs import cache, model_loading, server_workers
-from specviz.web.sampling.state import SamplingState
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples

@@ -14,10 +14,10 @@ import torch
 from scipy import integrate
 
 from specviz.decoding.engine import step
-from specviz.evidence.bugs.components import address_by_position
-from specviz.evidence.bugs.published import COMPONENTS, TIERS
-from specviz.evidence.bugs.registry import BUGS, TOY_P, TOY_Q, enumerate_tv, open_tables, with_rule
 from specviz.evidence.enumeration import Components, compute_text_tv, compute_tokens_per_pass, enumerate_output, enumerate_target
+from specviz.evidence.mistakes.components import address_by_position
+from specviz.evidence.mistakes.published import COMPONENTS, TIERS
+from specviz.evidence.mistakes.registry import MISTAKES, TOY_P, TOY_Q, enumerate_tv, open_tables, with_rule
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
@@ -30,7 +30,7 @@ from tests import tables
 from tests.mutated import PROMPT, as_printed, build_pooled_cells, count_draws, distributions, first, read_stated
 
 RARELY = 1e-4
-SEEN_BY_DRAWS = [mutant.id for mutant in BUGS.values() if mutant.tier == "sampled"]
+SEEN_BY_DRAWS = [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"]
 
 
 # The records ---------------------------------------------------------------------------------------------------------------
@@ -38,10 +38,10 @@ SEEN_BY_DRAWS = [mutant.id for mutant in BUGS.values() if mutant.tier == "sample
 
 def test_every_row_marked_as_a_mutant_is_there():
     rows = {f"R{n}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 18, 20, 21, 35)}
-    assert rows | {"gate", "pass-temperature", "kept-rest", "no-bonus", "best-drawn"} <= set(BUGS)
+    assert rows | {"gate", "pass-temperature", "kept-rest", "no-bonus", "best-drawn"} <= set(MISTAKES)
 
 
-@pytest.mark.parametrize("mutant", BUGS.values(), ids=BUGS)
+@pytest.mark.parametrize("mutant", MISTAKES.values(), ids=MISTAKES)
 def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(mutant):
     assert mutant.component in COMPONENTS and mutant.tier in TIERS and mutant.thread
     assert mutant.description.endswith(".") and mutant.description.count(". ") == 0, "one sentence"
@@ -58,26 +58,26 @@ def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(
 
 
 def test_the_documented_distances_are_those_of_every_mutant():
-    assert list(read_stated()) == list(BUGS)
+    assert list(read_stated()) == list(MISTAKES)
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_the_distance_of_the_first_token_is_the_documented_one(name):
-    written, exact = distributions(BUGS[name])
+    written, exact = distributions(MISTAKES[name])
     assert as_printed(read_stated()[name].first, compute_text_tv(first(written, 1), first(exact, 1)))
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_the_distance_of_the_text_is_the_documented_one(name):
-    assert as_printed(read_stated()[name].text, BUGS[name].toy_tv)
+    assert as_printed(read_stated()[name].text, MISTAKES[name].toy_tv)
 
 
 def test_r7_leaves_one_token_alone_and_bends_three_by_099():
     """.099 where two draft tokens of one token each meet the same random number; the mutant's own gamma of 2 makes it twice that."""
-    written, exact = distributions(BUGS["R7"], settings=Settings(gamma=1, max_new_tokens=3))
+    written, exact = distributions(MISTAKES["R7"], settings=Settings(gamma=1, max_new_tokens=3))
     assert compute_text_tv(first(written, 1), first(exact, 1)) < 1e-12
     assert compute_text_tv(written, exact) == pytest.approx(0.0991, abs=5e-5)
-    assert BUGS["R7"].toy_tv == pytest.approx(2 * 0.0991, abs=5e-5)
+    assert MISTAKES["R7"].toy_tv == pytest.approx(2 * 0.0991, abs=5e-5)
 
 
 def test_r6_by_one_number_is_farther_off_than_by_a_race():
@@ -90,21 +90,21 @@ def test_r6_by_one_number_is_farther_off_than_by_a_race():
     lead = TOY_Q[3] / three - TOY_Q[0] / zero  # how much later token 3 starts, times m
     wins, _ = integrate.quad(lambda m: np.exp(-m) * three * np.exp(-zero * lead * m), 0, np.inf)
     assert refused * (three - wins) == pytest.approx(0.0064, abs=5e-5)
-    assert BUGS["R6"].toy_tv == pytest.approx(0.0319, abs=5e-5)
+    assert MISTAKES["R6"].toy_tv == pytest.approx(0.0319, abs=5e-5)
 
 
 def test_r16_is_off_by_less_than_a_thousandth_and_more_than_rounding():
-    assert 1e-4 < BUGS["R16"].toy_tv < 1e-3
+    assert 1e-4 < MISTAKES["R16"].toy_tv < 1e-3
 
 
 def test_r20_is_134_where_the_siblings_are_the_targets_own_first_three():
-    mutant = BUGS["R20"]
+    mutant = MISTAKES["R20"]
     assert enumerate_tv(mutant.build, open_tables(TOY_P, TOY_P), mutant.settings) == pytest.approx(0.1344, abs=5e-5)
     assert mutant.toy_tv == pytest.approx(0.1080, abs=5e-5)  # the toy draft's first three stand in another order
 
 
 def test_r35_bends_three_tokens_by_065_where_there_is_room_to_go_on():
-    written, exact = distributions(BUGS["R35"])
+    written, exact = distributions(MISTAKES["R35"])
     assert compute_text_tv(first(written, 3), first(exact, 3)) == pytest.approx(0.0648, abs=5e-5)
     assert compute_text_tv(first(written, 1), first(exact, 1)) < 1e-12
 
@@ -119,7 +119,7 @@ def test_r35_needs_a_rule_that_looks_ahead():
 
 def test_the_block_rule_of_r35_keeps_the_distribution_and_more_draft_tokens_than_the_token_rule():
     """p=(1/3,2/3), q=(2/3,1/3), gamma 2: 11/9 accepted draft tokens in the mean, the token rule accepts 10/9 (Sun et al. 2024)."""
-    open_ = open_tables(*BUGS["R35"].toy)
+    open_ = open_tables(*MISTAKES["R35"].toy)
     target, draft = open_(Settings())
     proposer = DraftModel(draft, 2)
     assert compute_tokens_per_pass(Components(target, proposer, BlockRule()), PROMPT, 9) == pytest.approx(1 + 11 / 9, abs=1e-12)
@@ -135,20 +135,22 @@ def test_what_was_drawn_is_dropped_without_harm_where_the_draft_draws_nothing(na
     """At temperature 0 a draft token is certain, and a set of certain draft tokens may be cut as one likes: budgets re-rank only there."""
     for seed in range(3):
         open_ = open_tables(*tables.pair("random", seed, 3, 12))
-        assert enumerate_tv(BUGS[name].build, open_, Settings(temperature=0.0, gamma=1, max_new_tokens=2)) < 1e-12
+        assert enumerate_tv(MISTAKES[name].build, open_, Settings(temperature=0.0, gamma=1, max_new_tokens=2)) < 1e-12
 
 
 def test_typical_acceptance_at_temperature_0_is_the_target():
     """So it must be looked for at another temperature."""
-    assert enumerate_tv(BUGS["R21"].build, open_tables(TOY_P, TOY_Q), Settings(temperature=0.0, gamma=1, max_new_tokens=2)) == 0
+    assert (
+        enumerate_tv(MISTAKES["R21"].build, open_tables(TOY_P, TOY_Q), Settings(temperature=0.0, gamma=1, max_new_tokens=2)) == 0
+    )
 
 
 @pytest.mark.parametrize("name", ("R2", "R9"))
 def test_without_cuts_there_is_nothing_to_see_of_mistakes_about_cuts(name):
-    assert enumerate_tv(BUGS[name].build, open_tables(TOY_P, TOY_Q), Settings(gamma=1, max_new_tokens=2)) < 1e-12
+    assert enumerate_tv(MISTAKES[name].build, open_tables(TOY_P, TOY_Q), Settings(gamma=1, max_new_tokens=2)) < 1e-12
 
 
-@pytest.mark.parametrize("mutant", BUGS.values(), ids=BUGS)
+@pytest.mark.parametrize("mutant", MISTAKES.values(), ids=MISTAKES)
 def test_the_decoder_without_the_mistake_keeps_the_distribution(mutant):
     assert enumerate_tv(mutant.control, open_tables(*mutant.toy), mutant.settings) < 1e-12
 
@@ -176,7 +178,7 @@ def p_value(mutant, build, exact: dict, n: int) -> float:
 
 @pytest.mark.parametrize("name", SEEN_BY_DRAWS)
 def test_draws_catch_the_mutant_and_pass_the_decoder_without_the_mistake(name):
-    mutant = BUGS[name]
+    mutant = MISTAKES[name]
     written, exact = distributions(mutant)
     assert compute_text_tv(written, exact) > 0.005
     n = draws_for(exact, written)
@@ -184,14 +186,18 @@ def test_draws_catch_the_mutant_and_pass_the_decoder_without_the_mistake(name):
     assert p_value(mutant, mutant.build, exact, n) < RARELY < p_value(mutant, mutant.control, exact, n)
 
 
-@pytest.mark.parametrize("name", [mutant.id for mutant in BUGS.values() if mutant.tier == "enumerated"])
+@pytest.mark.parametrize("name", [mutant.id for mutant in MISTAKES.values() if mutant.tier == "enumerated"])
 def test_enumeration_catches_the_mutant(name):
-    assert BUGS[name].toy_tv > 1e-9 > enumerate_tv(BUGS[name].control, open_tables(*BUGS[name].toy), BUGS[name].settings)
+    assert (
+        MISTAKES[name].toy_tv
+        > 1e-9
+        > enumerate_tv(MISTAKES[name].control, open_tables(*MISTAKES[name].toy), MISTAKES[name].settings)
+    )
 
 
 def test_r10_is_seen_by_a_uniform_of_0_and_by_nothing_else():
     """The token has p = 0. Enumerated, the mistake has no mass at all; with the random number put in by hand it is kept."""
-    mutant = BUGS["R10"]
+    mutant = MISTAKES["R10"]
     assert mutant.toy_tv < 1e-12
     script = {(purpose, node): 0.0 for purpose in Purpose for node in range(3)}
     for build, written in ((mutant.build, (0, 1)), (mutant.control, (1,))):
@@ -221,7 +227,7 @@ def claimed(made):
 @pytest.mark.parametrize("name", ("R1", "R2", "R4", "R5", "R16"))
 def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_decoder_without(name, pair):
     """On networks of a tiny pair, under the mutant's settings; 5e-6 is what rounding may do. R16 is named for this tier."""
-    mutant, ids = BUGS[name], (1, 2, 3)
+    mutant, ids = MISTAKES[name], (1, 2, 3)
     settings = mutant.apply_settings(Settings())
     (p,) = pair.open(settings)[0].distributions([Prefix(ids, 0, 9)], build_empty_tree(1))[:, 0]
     for build, seen in ((mutant.build, True), (mutant.control, False)):
@@ -231,7 +237,7 @@ def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_deco
 
 def test_no_bonus_keeps_the_distribution_and_writes_less_per_pass():
     """gamma 2 on the toy distributions: the formula's (1 - beta^3) / (1 - beta) at beta = .73, and less by the chance of a whole block."""
-    mutant = BUGS["no-bonus"]
+    mutant = MISTAKES["no-bonus"]
     assert mutant.toy_tv < 1e-12
     found = []
     for build in (mutant.control, mutant.build):

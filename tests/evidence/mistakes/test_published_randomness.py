@@ -12,7 +12,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.token import TokenRule
-from tests.evidence.test_published_mistakes import TOY_P, P, Q, V, joint_tv, open_networks, sample_tv, toy
+from tests.evidence.mistakes.test_published import TOY_P, P, Q, V, joint_tv, open_networks, sample_tv, toy
 from tests.tables import RecordingRandomness, Siblings, World, model
 
 

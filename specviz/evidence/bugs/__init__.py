@@ -1,1 +1,0 @@
-"""Published bugs as arguments of ``decode``: each replaces or wraps one of them, none is inside the production path."""
