@@ -3,7 +3,7 @@
     pair = specviz.Pair.from_pretrained("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
     print(pair.decode("Once upon a time", gamma=4, max_new_tokens=64).text)
 
-Every method is a pure function of the pair and its arguments: the keyword arguments of ``Options``, a ``Settings``, or both,
+Every method is a pure function of the pair and its arguments: the keyword arguments of ``PairOptions``, a ``Settings``, or both,
 where the keyword arguments win. Results are records: ``to_record`` gives what JSON holds, ``save`` writes it.
 """
 
@@ -30,7 +30,7 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import LoadedPair, build_pair, load_pair
 from specviz.models.pairs.names import PairPlaces, check_place, describe_draftable
 from specviz.models.pairs.shared_weights import share_weights
-from specviz.options import Options
+from specviz.pair_options import PairOptions
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
@@ -265,7 +265,7 @@ class Pair:
         settings: Settings | None = None,
         *,
         on_progress: ProgressCallback = ignore_progress,
-        **options: Unpack[Options],
+        **options: Unpack[PairOptions],
     ) -> Decoding:
         """Write one text.
 
@@ -273,7 +273,7 @@ class Pair:
             prompt: Text to continue; if it is empty, the one of ``settings``, or a start token.
             settings: Settings of the run. Pair, device and dtype are those of this pair.
             on_progress: Called after each round.
-            **options: Fields of ``Options``, which override ``settings``.
+            **options: Fields of ``PairOptions``, which override ``settings``.
 
         Raises:
             SettingsError: A value is out of range, a name is unknown, or the prompt does not fit.
@@ -287,7 +287,7 @@ class Pair:
         *,
         bars: int = BARS,
         on_progress: ProgressCallback = ignore_progress,
-        **options: Unpack[Options],
+        **options: Unpack[PairOptions],
     ) -> Trace:
         """As ``decode``, but keep the ``bars`` most probable tokens of both distributions at every position, for figures."""
         check_whole("bars", bars, 1, 10**6, "a whole number from 1")
@@ -305,7 +305,7 @@ class Pair:
         seconds: float = DEFAULT_SAMPLING.seconds,
         decoder: str = "speculative",
         on_progress: ProgressCallback = ignore_progress,
-        **options: Unpack[Options],
+        **options: Unpack[PairOptions],
     ) -> Verification:
         """Draw samples and test whether they follow the target's distribution. ``max_new_tokens`` is 1 to 4 tokens of a sample, 3 by default.
 
@@ -356,7 +356,7 @@ class Pair:
         costs: str = "",
         name: str = "",
         on_progress: ProgressCallback = ignore_progress,
-        **options: Unpack[Options],
+        **options: Unpack[PairOptions],
     ) -> Plan:
         """Predict tokens per target pass, speed and the best gamma on your texts, before anything is decoded speculatively.
 
@@ -393,8 +393,8 @@ class Pair:
         self, prompt: str, given: Settings | None, options: Mapping[str, Any], max_new_tokens: int = DEFAULTS.max_new_tokens
     ) -> Settings:
         """Settings of a call: the given ones or the defaults, with the options over them. max_new_tokens: the call's default."""
-        if unknown := sorted(set(options) - Options.__annotations__.keys()):
-            raise SettingsError("option", unknown[0], f"one of {', '.join(Options.__annotations__)}")
+        if unknown := sorted(set(options) - PairOptions.__annotations__.keys()):
+            raise SettingsError("option", unknown[0], f"one of {', '.join(PairOptions.__annotations__)}")
         own = {name: getattr(self._settings, name) for name in ("pair", "device", "dtype")}
         base = replace(self._settings, max_new_tokens=max_new_tokens) if given is None else replace(given, **own)
         changes = {**options, "prompt": prompt or base.prompt}

@@ -1,7 +1,7 @@
 """Everything that fixes a run, in one frozen record. It is the permalink, and every trace and export contains it.
 
 A setting is a field of ``Settings`` with its type and default, and a table of assets/settings.toml with its help, range and names. Made
-from both are the options of the commands (cli/common/options.py), links, the fields of the pages (web/common/controls.py), the keyword
+from both are the options of the commands (cli/common/command_options.py), links, the fields of the pages (web/common/controls.py), the keyword
 arguments of ``Pair`` (options.py, a generated file), the commands that exports name, and the tables of docs/reference/command-line.md.
 To add a setting, add both and the code that reads it; then run ``python tools/generated_docs.py``.
 

@@ -279,7 +279,7 @@ def test_importing_the_package_imports_no_torch():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-PUBLIC = ("__init__.py", "py.typed", "interface.py", "options.py", "settings.py", "trace.py", "progress.py", "threads.py")
+PUBLIC = ("__init__.py", "py.typed", "interface.py", "pair_options.py", "settings.py", "trace.py", "progress.py", "threads.py")
 USE = """
 import specviz
 

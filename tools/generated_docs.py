@@ -1,9 +1,9 @@
-"""Write the generated parts of docs/ and specviz/options.py, the keyword arguments of ``specviz.Pair``.
+"""Write the generated parts of docs/ and specviz/pair_options.py, the keyword arguments of ``specviz.Pair``.
 
     python tools/generated_docs.py
 
 Replaces the text between ``<!-- generated: NAME -->`` and ``<!-- end -->``: options of commands from their parsers, options of the
-server from web/hosting/options.py, settings from settings.py, terms and papers from assets/*.toml, the gallery of pairs from assets/pairs, audits from docs/audits.
+server from web/hosting/server_options.py, settings from settings.py, terms and papers from assets/*.toml, the gallery of pairs from assets/pairs, audits from docs/audits.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from specviz.__main__ import COMMANDS  # noqa: E402
-from specviz.cli.common import options  # noqa: E402
+from specviz.cli.common import command_options  # noqa: E402
 from specviz.figures.pages_and_glossary import GLOSSARY  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
 from specviz.speed.records.pair import format_gallery, load_pair_records  # noqa: E402
-from specviz.web.hosting.options import DEFAULTS, ServerOptions  # noqa: E402
+from specviz.web.hosting.server_options import DEFAULTS, ServerOptions  # noqa: E402
 from tools.servers import table as audits_table  # noqa: E402
 
-DOCS, KEYWORDS_FILE = ROOT / "docs", ROOT / "specviz" / "options.py"
+DOCS, KEYWORDS_FILE = ROOT / "docs", ROOT / "specviz" / "pair_options.py"
 PAIR_FIELDS = ("pair", "prompt", "device", "dtype")  # settings that are no keyword arguments of the methods of Pair
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
 SHARED_GROUPS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "pair": ("[the pair of models](#the-pair-of-models)", options.add_pair_options),
-    "run": ("[one run](#one-run)", options.add_run_options),
-    "sampling": ("[sampling](#sampling)", options.add_sampling_options),
-    "drafting": ("[drafting method and rule](#drafting-method-and-rule)", options.add_drafting_options),
+    "pair": ("[the pair of models](#the-pair-of-models)", command_options.add_pair_options),
+    "run": ("[one run](#one-run)", command_options.add_run_options),
+    "sampling": ("[sampling](#sampling)", command_options.add_sampling_options),
+    "drafting": ("[drafting method and rule](#drafting-method-and-rule)", command_options.add_drafting_options),
 }
 
 
@@ -197,7 +197,7 @@ def replace_blocks(text: str) -> str:
 
 
 def format_keyword_arguments() -> str:
-    """Format the source of specviz/options.py: the settings as typed keyword arguments."""
+    """Format the source of specviz/pair_options.py: the settings as typed keyword arguments."""
     lines = [
         '"""Keyword arguments of the methods of ``specviz.Pair``: the settings, with their ranges and defaults.',
         "",
@@ -210,7 +210,7 @@ def format_keyword_arguments() -> str:
         "from typing import TypedDict",
         "",
         "",
-        "class Options(TypedDict, total=False):",
+        "class PairOptions(TypedDict, total=False):",
         '    """Every field of ``Settings`` that is not of the pair."""',
         "",
         "    uniforms: Mapping[tuple[int, str], float]  # random numbers that you choose: (position, purpose) -> u in [0, 1)",

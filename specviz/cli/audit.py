@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from specviz.audit.body_fields import refuse_distribution_fields
 from specviz.audit.collection_size import CollectionSize, RequestLimits
 from specviz.audit.sampling_request import MAX_TOKENS, SamplingRequest
-from specviz.cli.common.options import (
+from specviz.cli.common.command_options import (
     add_count,
     add_declared,
     add_sampling_options,

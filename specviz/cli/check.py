@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.common.options import read_pair_name
+from specviz.cli.common.command_options import read_pair_name
 from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from specviz.cli.common.options import add_declared, add_seed_option
+from specviz.cli.common.command_options import add_declared, add_seed_option
 from specviz.cli.common.output import add_report_options, print_record, write_report
 from specviz.cli.common.progress import Progress
 from specviz.cli.verify import EXIT_CODES, format_report

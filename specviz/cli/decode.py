@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.cli.common.options import (
+from specviz.cli.common.command_options import (
     add_cluster_option,
     add_decoding_options,
     add_drafting_options,

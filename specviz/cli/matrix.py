@@ -7,7 +7,7 @@ import os
 from itertools import groupby
 from typing import Any
 
-from specviz.cli.common.options import (
+from specviz.cli.common.command_options import (
     add_cluster_option,
     add_declared,
     add_pair_options,

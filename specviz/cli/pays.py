@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from specviz.audit.collection_size import RequestLimits
 from specviz.cli.audit import name_folder, read_json_object
-from specviz.cli.common.options import add_declared
+from specviz.cli.common.command_options import add_declared
 from specviz.cli.common.output import NO_VERDICT, add_format_option, format_command, print_record
 from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.options import (
+from specviz.cli.common.command_options import (
     add_declared,
     add_pair_options,
     add_sampling_options,

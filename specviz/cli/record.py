@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specviz.cli.common.options import (
+from specviz.cli.common.command_options import (
     add_count,
     add_decoding_options,
     add_drafting_options,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.options import add_cluster_option, add_count, add_seed_option, check_cluster
+from specviz.cli.common.command_options import add_cluster_option, add_count, add_seed_option, check_cluster
 from specviz.cli.common.output import add_format_option
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError

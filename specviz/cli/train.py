@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from specviz.cli.common.options import add_count
+from specviz.cli.common.command_options import add_count
 from specviz.cli.common.parser import NO_LIMIT, Choice
 from specviz.errors import TrainingError
 

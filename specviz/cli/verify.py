@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.common.options import (
+from specviz.cli.common.command_options import (
     add_cluster_option,
     add_declared,
     add_decoding_options,

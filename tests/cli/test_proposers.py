@@ -13,7 +13,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.cli import decode as decode_command_module
 from specviz.cli.bench import table as bench_command
-from specviz.cli.common import options as command_options
+from specviz.cli.common import command_options
 from specviz.export.manifest import build_decode_command, describe_conditions
 from specviz.export.report import build_commands
 from specviz.models.pairs import loading

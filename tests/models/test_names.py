@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from specviz.__main__ import main
-from specviz.cli.common.options import add_pair_options, read_pair_name
+from specviz.cli.common.command_options import add_pair_options, read_pair_name
 from specviz.errors import ModelError
 from specviz.evidence import certificate
 from specviz.models.attachments import exits

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.errors import SpecvizError
-from specviz.web.hosting.options import is_loopback
+from specviz.web.hosting.server_options import is_loopback
 from tools.processes import find_free_port, run_server
 
 ROOT = Path(__file__).resolve().parents[2]

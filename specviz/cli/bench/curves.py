@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from specviz.cli.bench.table import add_measurement_options
-from specviz.cli.common.options import load_models, read_settings
+from specviz.cli.common.command_options import load_models, read_settings
 from specviz.cli.common.output import format_machine, print_record
 from specviz.cli.common.progress import log_line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from specviz.cli.common.options import add_pair_options, load_models, read_settings
+from specviz.cli.common.command_options import add_pair_options, load_models, read_settings
 from specviz.cli.common.output import add_format_option, format_machine, print_record
 from specviz.cli.common.progress import log_line
 from specviz.evidence.sampling.effort import SamplingEffort

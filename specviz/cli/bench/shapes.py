@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from specviz.cli.common.options import add_setting
+from specviz.cli.common.command_options import add_setting
 from specviz.errors import SettingsError
 from specviz.settings import FASTEST_GAMMA
 

@@ -7,7 +7,7 @@ import statistics
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.common.options import (
+from specviz.cli.common.command_options import (
     add_cluster_option,
     add_count,
     add_drafting_options,

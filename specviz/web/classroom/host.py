@@ -27,7 +27,7 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, TaskResult, VoteResult
 from specviz.web.hosting.limits import ActionRateLimiter
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 from specviz.web.jobs import model_loading, server_workers
 from specviz.web.jobs.server_queue import get_server_queue
 

@@ -17,7 +17,7 @@ from specviz.web.common.links import read_link
 from specviz.web.common.page_state import PageState
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.limits import check_text
-from specviz.web.hosting.options import is_loopback, load_options
+from specviz.web.hosting.server_options import is_loopback, load_options
 
 LENGTH = 2  # tokens of a sample until somebody chooses
 

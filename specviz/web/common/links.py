@@ -1,7 +1,7 @@
 """Reading links and writing addresses. No Streamlit session here.
 
 A link that names a pair makes this machine look for folders and fetch models; one that names a device or a number type makes it load
-the same weights again and drop others'. Both are allowed on a local server only (web/hosting/options.py).
+the same weights again and drop others'. Both are allowed on a local server only (web/hosting/server_options.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from specviz.settings import OLD_NAMES, SETTINGS, Settings
 from specviz.web.common.error_sentences import explain_left_out, name_setting
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.limits import check_text
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 
 Question = TypeVar("Question")
 SERVERS = tuple(name for name, one in SETTINGS.items() if one.setter == "host")  # settings that are the server's, not a link's

@@ -17,7 +17,7 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import find_folder, parse_hub_name, parse_pair_name
 from specviz.records import Schema, build, read_file_or
 from specviz.settings import Settings
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 
 SCHEMA = Schema("pairs", 1, "The list of recent pairs")
 MOST = 12  # pairs that are remembered; the one used longest ago is forgotten first

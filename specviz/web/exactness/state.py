@@ -15,7 +15,7 @@ from specviz.web.common.links import read_link, read_prompt
 from specviz.web.common.page_state import Work
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.common.side_by_side.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # default

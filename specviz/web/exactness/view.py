@@ -34,7 +34,7 @@ from specviz.web.exactness.state import (
     list_sources,
     read_question,
 )  # fmt: skip
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 from specviz.web.jobs import warmup
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse
 
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.web.hosting import metrics
-from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.server_options import ServerOptions
 
 COOKIE = "_streamlit_xsrf"  # Streamlit's cookie against forged requests; all tabs of a browser send the same
 SOCKET = "/_stcore/stream"

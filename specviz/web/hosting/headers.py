@@ -10,8 +10,8 @@ from typing import Any
 
 from specviz.figures.preview import FRONT
 from specviz.web.classroom import student_page
-from specviz.web.hosting.options import ServerOptions
 from specviz.web.hosting.page_html import build_page_html
+from specviz.web.hosting.server_options import ServerOptions
 
 POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is the operator's
     "default-src": "'none'",

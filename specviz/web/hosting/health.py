@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from specviz.settings import Settings
 from specviz.web.hosting import metrics
-from specviz.web.hosting.options import is_loopback, load_options
+from specviz.web.hosting.server_options import is_loopback, load_options
 from specviz.web.jobs import cache, model_loading, server_workers, warmup
 from specviz.web.jobs.server_queue import get_server_queue
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from specviz.errors import SpecvizError, TooLongError
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 
 REMEMBERED = 5000  # visitors whose samples are counted; the one who asked longest ago is forgotten first
 BURST = 6.0  # seconds' worth of actions that need not wait

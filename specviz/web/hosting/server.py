@@ -23,7 +23,7 @@ from specviz.web.classroom import routes as classroom
 from specviz.web.hosting import health, logs, metrics, page_html, redirects, shutdown, streamlit_patches
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware
-from specviz.web.hosting.options import check_address, load_options
+from specviz.web.hosting.server_options import check_address, load_options
 from specviz.web.hosting.socket_filter import SocketFilterMiddleware
 from specviz.web.hosting.uploads import SlowUploadMiddleware, UploadLimitMiddleware
 from specviz.web.jobs import server_workers

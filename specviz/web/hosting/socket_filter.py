@@ -17,7 +17,7 @@ from streamlit.proto.ClientState_pb2 import ClientState
 
 from specviz.web.hosting.admission import SOCKET, read_visitor
 from specviz.web.hosting.limits import ActionRateLimiter
-from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.server_options import ServerOptions
 
 KINDS = {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
 LONGEST = 2 * 10**6  # bytes of one message: a book pasted into a field is still answered with a sentence

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from streamlit.runtime import get_instance
 
 from specviz.web.hosting.admission import measure_memory_mb
-from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.server_options import ServerOptions
 
 ADDRESS = "/_stcore/upload_file/"  # then the page's session, then the file
 MAX_LARGE_FILES, MAX_FILES = 4, 40  # of the largest size, and of any, that one page has here at a time; the app compares two

@@ -7,7 +7,7 @@ from functools import lru_cache
 from specviz.jobs.queue import FairQueue
 from specviz.process import count_usable_cores
 from specviz.web.hosting import metrics
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 
 EXTRA_PLACES = 2  # places for brief jobs where worker processes compute
 

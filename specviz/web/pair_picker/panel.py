@@ -14,7 +14,7 @@ from specviz.web.common import pairs, session
 from specviz.web.common.elements import show_notes
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 from specviz.web.pair_picker import words, work
 from specviz.web.pair_picker.state import PLACE_MAX, PairPickerState, PairRequest
 

@@ -26,7 +26,7 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 from specviz.web.speed import batch_figures, export, plan_figures, study_figures, surface_figures, timeline_figures, work
 from specviz.web.speed.state import (
     NUMBERS,

@@ -18,7 +18,7 @@ from specviz.web.classroom import routes
 from specviz.web.classroom.host import ClassroomHost
 from specviz.web.hosting.admission import AdmissionMiddleware
 from specviz.web.hosting.headers import SecurityHeadersMiddleware
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 from tests.classroom.rooms import SETTINGS
 
 

@@ -7,7 +7,7 @@ import pytest
 from specviz.web.front.race_payload import TOKENS
 from specviz.web.front.state import FrontState, open_race
 from specviz.web.hosting import limits
-from specviz.web.hosting.options import load_options
+from specviz.web.hosting.server_options import load_options
 
 
 @pytest.fixture

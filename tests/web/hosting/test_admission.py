@@ -9,7 +9,7 @@ import pytest
 
 from specviz.web.hosting import admission
 from specviz.web.hosting.admission import AGAIN, AdmissionMiddleware
-from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.server_options import ServerOptions
 
 COOKIE = "_streamlit_xsrf=2|00000000|00112233445566778899aabbccddee{:02x}|1"
 

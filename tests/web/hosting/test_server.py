@@ -35,7 +35,7 @@ from specviz.web.common.page_state import PageState
 from specviz.web.hosting import health, metrics, server, shutdown
 from specviz.web.hosting.headers import POLICY, SecurityHeadersMiddleware, hash_inline_scripts
 from specviz.web.hosting.logs import JsonFormatter
-from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.server_options import ServerOptions
 from specviz.web.hosting.shutdown import SENTENCE
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,7 @@ import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from specviz.web.hosting import socket_filter
-from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.server_options import ServerOptions
 from specviz.web.hosting.socket_filter import (
     BROKEN,
     DOWNLOAD,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.web.hosting import uploads
-from specviz.web.hosting.options import ServerOptions
+from specviz.web.hosting.server_options import ServerOptions
 from specviz.web.hosting.uploads import MAX_FILES, MAX_LARGE_FILES, UploadLimitMiddleware
 
 MB = 2**20

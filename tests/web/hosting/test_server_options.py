@@ -16,7 +16,7 @@ from specviz.errors import SpecvizError
 from specviz.settings import Settings
 from specviz.web.common import links
 from specviz.web.exactness.state import ExactnessQuestion
-from specviz.web.hosting.options import DEFAULTS, ServerOptions, explain_refused_address, load_options
+from specviz.web.hosting.server_options import DEFAULTS, ServerOptions, explain_refused_address, load_options
 from specviz.web.one_round.state import OneRoundState
 from specviz.web.whole_text.state import PassageRequest
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 
-class Options(TypedDict, total=False):
+class PairOptions(TypedDict, total=False):
     """Every field of ``Settings`` that is not of the pair."""
 
     uniforms: Mapping[tuple[int, str], float]  # random numbers that you choose: (position, purpose) -> u in [0, 1)
