@@ -2,7 +2,7 @@
 
 A setting is a field of ``Settings`` with its type and default, and a table of assets/settings.toml with its help, range and names. Made
 from both are the options of the commands (cli/common/command_options.py), links, the fields of the pages (web/common/controls.py), the keyword
-arguments of ``Pair`` (options.py, a generated file), the commands that exports name, and the tables of docs/reference/command-line.md.
+arguments of ``Pair`` (pair_options.py, a generated file), the commands that exports name, and the tables of docs/reference/command-line.md.
 To add a setting, add both and the code that reads it; then run ``python tools/generated_docs.py``.
 
 Names of pairs, drafting methods and rules are looked up by the modules that own them.

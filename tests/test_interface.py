@@ -19,7 +19,7 @@ import specviz
 from specviz.__main__ import main
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence import hypothesis_tests as evidence_tests
-from specviz.interface import Options
+from specviz.pair_options import PairOptions
 from specviz.settings import Settings
 from specviz.speed.records.plan import SpeedPlan
 from tests.certified import remember_permutations
@@ -271,7 +271,7 @@ def test_bad_input_is_one_sentence(own_pair, name):
 
 
 def test_the_options_are_the_settings_without_what_the_pair_and_the_prompt_say():
-    assert set(Options.__annotations__) == set(Settings.__dataclass_fields__) - {"pair", "prompt", "device", "dtype"}
+    assert set(PairOptions.__annotations__) == set(Settings.__dataclass_fields__) - {"pair", "prompt", "device", "dtype"}
 
 
 def test_importing_the_package_imports_no_torch():

@@ -12,7 +12,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (  # from the bottom up
-    {"errors", "trace", "records", "randomness", "settings", "options", "process", "progress", "registry", "glyphs", "threads"},
+    {
+        "errors",
+        "trace",
+        "records",
+        "randomness",
+        "settings",
+        "pair_options",
+        "process",
+        "progress",
+        "registry",
+        "glyphs",
+        "threads",
+    },
     {"theory", "statistics", "verification"},
     {"models"},
     {"proposers"},
@@ -32,7 +44,7 @@ TOP_FILES = {
     "records",
     "randomness",
     "settings",
-    "options",
+    "pair_options",
     "process",
     "progress",
     "registry",
