@@ -1,8 +1,7 @@
 """``specviz COMMAND``, or ``python -m specviz COMMAND``: the decoder and its tests on the command line.
 
-Exit codes: 0 done; 1 rejected (verify, audit), altered (check) or not ready (pairs check); 2 bad arguments or input, with one sentence
-on stderr; 3 too few samples (verify, audit), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only
-compared with itself (check); 5 nothing tested: no draft token was proposed (verify); 70 a bug in this program; 130 interrupted.
+Exit codes: those of a command are in assets/commands.toml; 2 bad arguments or input, with one sentence on stderr; 70 a bug in this
+program; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SpecvizError as error:
         if "-v" in words or "--verbose" in words:
             traceback.print_exc()
-        return _print_refusal(name, str(error))
+        return _print_refusal(name, str(error), error.exit_code)
     except KeyboardInterrupt as stop:
         print(f"\ninterrupted{f': {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
@@ -119,9 +118,9 @@ def _answer_without_command(words: list[str]) -> int:
     raise UsageError("A command is missing; --help lists the commands.")
 
 
-def _print_refusal(command: str, sentence: str) -> int:
+def _print_refusal(command: str, sentence: str, code: int = SpecvizError.exit_code) -> int:
     print(f"specviz{' ' * bool(command)}{command}: {sentence}", file=sys.stderr)
-    return 2
+    return code
 
 
 def _explain_machine_error(error: Exception) -> str:

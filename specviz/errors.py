@@ -1,6 +1,6 @@
 """Exceptions of the package. Their messages are complete sentences for users; programming errors are assertions.
 
-The command line prints a ``SpecvizError`` and exits with 2; a page shows it as text. ``CancelledError`` ends cancelled work.
+The command line prints a ``SpecvizError`` and exits with its ``exit_code``; a page shows it as text. ``CancelledError`` ends cancelled work.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,9 @@ class CancelledError(Exception):
 
 
 class SpecvizError(Exception):
-    """Base class. The message has what is wrong, the value, and what is allowed."""
+    """Base class. The message has what is wrong, the value, and what is allowed. exit_code: of a command that it ends."""
+
+    exit_code = 2
 
 
 class Described(str):
@@ -101,12 +103,20 @@ class EvidenceError(SpecvizError):
     """Samples, a distribution or a test from which nothing can be concluded."""
 
 
+class TrapError(EvidenceError):
+    """A server whose samples would show nothing, or something else than they seem to: it is greedy, filters tokens, does not draft, ..."""
+
+    exit_code = 7
+
+
 class PluginError(SpecvizError):
     """A proposer, rule, warper, server profile or test statistic of another package that cannot be loaded."""
 
 
 class EndpointError(SpecvizError):
     """A server that cannot be reached, or whose answers cannot be used. status: of its HTTP response, 0 without one."""
+
+    exit_code = 6
 
     def __init__(self, sentence: str, status: int = 0):
         self.status = status

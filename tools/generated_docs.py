@@ -85,6 +85,9 @@ def format_command(name: str) -> str:
     parts = ["\n".join(["```sh", *texts["examples"], "```"]) + "\n"]
     parts += [f"Options for {', '.join(shared)}{', and:' if rest else '.'}\n"] if shared else []
     parts += [format_table(list(rest.values()))] if rest else []
+    if codes := texts.get("exit_codes"):
+        rows = [f"| {code} | {escape_cell(meaning)} |" for code, meaning in codes.items()]
+        parts.append("\n".join(["| exit code | meaning |", "|---|---|", *rows]) + "\n")
     parts += [texts["notes"] + "\n"] if "notes" in texts else []
     return "\n".join(parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from specviz.errors import SettingsError
@@ -52,6 +52,12 @@ def _read_nested(value: Any) -> Mapping[str, Any]:
         except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, Mapping) else {}
+
+
+def refuse_request_fields(body: Mapping[str, Any], option: str, taken: Collection[str]) -> None:
+    """Raise SettingsError for a field that other options set, or that every request has of its own. option: name of the body's."""
+    if found := sorted(set(taken) & body.keys()):
+        raise SettingsError(option, found[0], "without what other options say, or what every request has of its own (the seed)")
 
 
 def refuse_distribution_fields(body: Mapping[str, Any], option: str) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from specviz.audit.body_fields import refuse_request_fields
 from specviz.audit.collection_size import RequestLimits
-from specviz.cli.audit import name_folder, read_json_object
+from specviz.audit.run import name_folder
 from specviz.cli.common.command_options import add_declared
-from specviz.cli.common.output import NO_VERDICT, add_format_option, format_command, print_record
+from specviz.cli.common.output import NO_VERDICT, add_format_option, format_command, print_record, read_json_object
 from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, SettingsError
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
 REPORT, METRICS = "report.json", "metrics.prom"  # files beside the times
 DEFAULT_USERS = "1,2,4,8"
 TIMEOUT = 300.0  # seconds for an answer
-TAKEN = ("prompt", "messages", "stream", "stream_options", "max_tokens", "model")  # fields of a request that options set
+TAKEN = (
+    "prompt",
+    "messages",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "model",
+    "seed",
+    "sampling_seed",
+    "n",
+)  # fields of a request that options set
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -162,6 +173,5 @@ def _build_arms(options: argparse.Namespace, plan: LoadPlan) -> list[Arm]:
 
 def _read_body(text: str, name: str) -> dict[str, Any]:
     found = read_json_object(text, name)
-    if taken := sorted(set(TAKEN) & found.keys()):
-        raise SettingsError(name, taken[0], "without what other options set")
+    refuse_request_fields(found, name, TAKEN)
     return found

@@ -43,7 +43,6 @@ def bend_probs(probs: np.ndarray) -> np.ndarray:
     return changed / changed.sum()
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("dialect", ["vllm", pytest.param("transformers", marks=pytest.mark.slow)])
 def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, local_pair, capsys, tmp_path, monkeypatch):
     if dialect == "transformers":  # texts without token ids: some tokens look alike, and half of the draws leave too few
@@ -59,8 +58,8 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
         dialect, "transformers serve"
     )
     assert report["audit"]["speculation"]["drafted"] is (None if dialect == "transformers" else True)
-    assert sorted(path.name for path in out.iterdir()) == ["certificate", "samples.json", "samples.jsonl"]
-    assert json.loads((out / "certificate" / "report.json").read_text()) == report
+    assert sorted(path.name for path in out.iterdir()) == ["report.json", "report.txt", "samples.json", "samples.jsonl"]
+    assert json.loads((out / "report.json").read_text()) == report
     assert "samples per second" in said.err and "detect a total variation of" in said.err
 
 
@@ -119,7 +118,6 @@ def test_fields_that_change_nothing_may_stay():
     assert list(find_distribution_fields(body)) == [] and list(find_distribution_fields({"min_tokens": 2})) == ["min_tokens"]
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
     with run_server(drafts=True, **answer_from_pair(pair, bend_probs)) as server:
         code = main(["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--out", str(tmp_path / "a")])
@@ -129,7 +127,6 @@ def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
     assert "It shows again." in out
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys, tmp_path):
     """A sample in 159 ends in its first two tokens, so 600 samples miss that with a probability of 0.02; the seed is the default."""
     switches = answer_from_pair(pair) | {"end": -1}
@@ -140,7 +137,6 @@ def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys
     assert code == 1 and "go on after the token that ends a text" in report["note"]
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, capsys, tmp_path):
     with run_server(drafts=True, **answer_from_pair(pair)) as on, run_server(**answer_from_pair(pair)) as off:
         code = main(["audit", on.url, "--against", off.url, *ASKED, "--max-new-tokens", "3", "--out", str(tmp_path)])
@@ -160,7 +156,6 @@ def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_s
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_pictures")
 def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
     """Top-k 3 leaves tokens that have a tenth of the mass: 500 samples of each show that with certainty."""
     with run_server(**answer_from_pair(pair)) as server:
@@ -168,7 +163,7 @@ def test_one_server_asked_in_two_ways(pair, capsys, tmp_path):
             ["audit", server.url, "--against-body", '{"top_k": 3}', *ASKED, "--samples", "500", "--out", str(tmp_path / "a")]
         )
         assert code == 1 and {body.get("top_k") for body in server.seen.bodies} == {-1, 3, None}
-        script = json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["audit"]["reproduction"]["script"]
+        script = json.loads((tmp_path / "a" / "report.json").read_text())["audit"]["reproduction"]["script"]
         assert script in capsys.readouterr().out and "'top_k': 3" in script and "'top_k': -1" in script
 
 
@@ -176,11 +171,10 @@ def test_a_check_stops_the_audit_before_the_first_sample_and_nothing_is_written(
     with run_server(greedy=True, **answer_from_pair(pair)) as server:
         code = main(["audit", server.url, *ASKED, *local_pair, "--out", str(tmp_path / "a")])
     said = capsys.readouterr()
-    assert code == 2 and "the server does not sample" in said.err and "--ignore-checks" in said.err and not said.out
+    assert code == 7 and "the server does not sample" in said.err and "--ignore-checks" in said.err and not said.out
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, local_pair, capsys, tmp_path, monkeypatch):
     from specviz.audit import endpoint
 
@@ -191,7 +185,7 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
         server.switches.fails = lambda number: (
             500 if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30 else 0
         )
-        assert main(["audit", server.url, *command]) == 2
+        assert main(["audit", server.url, *command]) == 6
         said = capsys.readouterr().err
         assert "status 500" in said and "the same command goes on from there" in said
         kept = (tmp_path / "a" / "samples.jsonl").read_bytes()
@@ -230,7 +224,7 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
             return 0
 
         server.switches.fails = fails
-        assert main(["audit", server.url, *command]) == 2
+        assert main(["audit", server.url, *command]) == 6
     said = capsys.readouterr()
     assert sentence in said.err and "the same command goes on from there" in said.err and not said.out
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["samples.json", "samples.jsonl"]
@@ -238,7 +232,6 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
     assert 0 < len(samples) < 60 and all(len(one["tokens"]) == 2 or one["stop"] == "stop" for one in samples)
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local_pair, capsys, tmp_path, monkeypatch):
     """Each request fails with probability 1/2, at most 8 times with one body, and the first six do not: so none can fail 20 times."""
     from specviz.audit import endpoint
@@ -260,7 +253,6 @@ def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, loca
     assert code == 0 and "Consistent" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, local_pair, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(pair.tokenizer, "chat_template", TEMPLATE, raising=False)
     text = f"{pair.tokenizer.bos_token}<user>Once upon<assistant>"
@@ -268,16 +260,15 @@ def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, lo
     def encode(chat: str) -> list[int]:
         return list(pair.encode(chat.replace("TEMPLATE", f"{pair.tokenizer.bos_token}<user>") + "<assistant>"))
 
-    options = ["--chat", *ASKED, *local_pair, "--samples", "100"]
-    with run_server(template="TEMPLATE", **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
+    options = ["--chat", *ASKED, *local_pair, "--samples", "100", "--max-tokens", "3"]
+    with run_server(template="TEMPLATE", drafts=True, **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
         assert main(["audit", server.url, *options, "--out", str(tmp_path / "a")]) == 0
-    assert json.loads((tmp_path / "a" / "certificate" / "report.json").read_text())["settings"]["prompt"] == text
-    with run_server(template="another ", **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
-        assert main(["audit", server.url, *options, "--out", str(tmp_path / "b")]) == 2
+    assert json.loads((tmp_path / "a" / "report.json").read_text())["settings"]["prompt"] == text
+    with run_server(template="another ", drafts=True, **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
+        assert main(["audit", server.url, *options, "--out", str(tmp_path / "b")]) == 7
     assert "another chat template" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_the_key_is_in_no_file_and_no_word(pair, local_pair, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
     with run_server(key="hunter2-hunter2", greedy=True, **answer_from_pair(pair)) as server:
@@ -292,7 +283,6 @@ def test_the_key_is_in_no_file_and_no_word(pair, local_pair, capsys, tmp_path, m
     )
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_a_key_is_not_sent_to_the_second_server(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("SERVER_KEY", "hunter2-hunter2")
     with run_server() as first, run_server() as second:
@@ -331,8 +321,9 @@ def test_bad_options_are_a_sentence_before_anything_is_asked(options, sentence, 
     assert sentence in said.err and said.err.count("\n") == 1 and not said.out and not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_something_else_is_refused_before_anything_is_asked(capsys, tmp_path):
-    (tmp_path / "certificate").mkdir()
-    (tmp_path / "certificate" / "notes.txt").write_text("mine")
-    assert main(["audit", "http://HOST", "--prompt", "a", "--against", "http://b", "--out", str(tmp_path)]) == 2
-    assert "notes.txt" in capsys.readouterr().err
+@pytest.mark.parametrize(("name", "more"), (("report.json", ()), ("figures/notes.txt", ("--figures",))))
+def test_a_folder_of_something_else_is_refused_before_anything_is_asked(name, more, capsys, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    assert main(["audit", "http://HOST", "--prompt", "a", "--against", "http://b", "--out", str(tmp_path), *more]) == 2
+    assert name.rpartition("/")[2] in capsys.readouterr().err and (tmp_path / name).read_text() == "mine"

@@ -33,7 +33,7 @@ PROMPTS = (
 ECHO_PROMPT = "The old king said to the queen, and the old king said"  # its last words stand before, so prompt lookup drafts
 GAMMAS = (0, 1, 3, 5)
 LENGTH, SAMPLES, TV = 4, 2400, 0.1
-REPORT = Path("certificate") / "report.json"
+REPORT = Path("report.json")
 GENERATIONS: dict[str, dict[str, object]] = {
     "plain": {},
     "prompt-lookup": {"prompt_lookup_num_tokens": 3},
@@ -107,7 +107,7 @@ def main(given: Sequence[str] | None = None) -> int:
         found = options.publish or Path(folder)
         found.mkdir(parents=True, exist_ok=True)
         for report in options.out.glob(f"*/{REPORT}"):
-            shutil.copyfile(report, found / f"{report.parents[1].name}.json")
+            shutil.copyfile(report, found / f"{report.parent.name}.json")
         print(build_table(found))
     return 0
 

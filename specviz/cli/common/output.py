@@ -13,10 +13,11 @@ from typing import Any
 
 from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import log_line
-from specviz.errors import TraceError
+from specviz.errors import SettingsError, TraceError
 from specviz.records import read_json
 
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
+NO_QUESTION = ("url", "out", "format", "figures", "junit", "prometheus")  # options that change no number
 NOTHING_TESTED = 5  # exit code: no draft token was proposed, so the samples say nothing of the decoder
 
 
@@ -60,24 +61,38 @@ def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: C
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
 
 
-def list_command_words(
-    name: str, add_arguments: Callable[[argparse.ArgumentParser], None], options: argparse.Namespace
-) -> list[str]:
-    """The words that repeat a command on a server: its address, and every option that is not at its default."""
+def add_figures_option(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of figures beside a command's record and report."""
+    parser.add_argument("--figures", action="store_true", help="also write tables and figures to the folder of --out")
+
+
+def add_junit_option(parser: argparse.ArgumentParser) -> None:
+    """Add the file of a nightly run."""
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the outcome as JUnit XML, which CI servers show")
+
+
+def read_json_object(text: str, name: str) -> dict[str, Any]:
+    """An object of an option. Raises SettingsError."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise SettingsError(name, text, 'a JSON object such as {"top_k": 0}')
+    return found
+
+
+def format_command(name: str, add_arguments: Callable[[argparse.ArgumentParser], None], options: argparse.Namespace) -> str:
+    """The line that repeats a command on a server: its address, and every option that is not at its default."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add_arguments(parser)
     plain = vars(parser.parse_args(["URL"]))
     words = ["specviz", name, options.url]
     for key, value in vars(options).items():
-        if key not in plain or key in ("url", "out", "format") or value == plain[key]:
+        if key not in plain or key in NO_QUESTION or value == plain[key]:
             continue
         words += [f"--{key.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return words
-
-
-def format_command(name: str, add_arguments: Callable[[argparse.ArgumentParser], None], options: argparse.Namespace) -> str:
-    """The same as one line for a shell."""
-    return shlex.join(list_command_words(name, add_arguments, options))
+    return shlex.join(words)
 
 
 def use_color() -> bool:

@@ -14,7 +14,7 @@ from specviz.errors import SettingsError, SpecvizError, suggest
 from specviz.records import load_toml
 from specviz.settings import OLD_NAMES, SETTINGS, check_number, check_whole
 
-COMMANDS = load_toml("commands")  # name -> summary, examples, notes
+COMMANDS = load_toml("commands")  # name -> summary, examples, notes, exit codes
 NOTES_WIDTH = 100  # columns of the notes below the options
 RENAMED_OPTIONS = {f"--{old}": SETTINGS[name].option for old, name in OLD_NAMES.items()} | {
     "--tv": "--min-tv",
@@ -66,6 +66,8 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, name: str, add_arguments: Callable[[argparse.ArgumentParser], None]):
         texts = COMMANDS[name]
         below = ["examples:", *(f"  {line}" for line in texts["examples"])]
+        if codes := texts.get("exit_codes"):
+            below += ["", "exit codes:", *(f"  {code:<2} {meaning}" for code, meaning in codes.items())]
         below += ["", *textwrap.wrap(texts["notes"], NOTES_WIDTH)] if "notes" in texts else []
         super().__init__(
             prog=f"specviz {name}",

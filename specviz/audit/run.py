@@ -1,0 +1,389 @@
+"""One audit from its options to its record: prepare the servers, collect, test, and write the record and the report.
+
+The command ``audit``, ``assert_lossless`` and the pytest plugin are different ways to call ``run_audit``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from specviz.audit.body_fields import refuse_distribution_fields, refuse_request_fields
+from specviz.audit.collection_size import CollectionSize, RequestLimits
+from specviz.audit.sampling_request import SamplingRequest
+from specviz.errors import EndpointError, EvidenceError, SettingsError, TraceError, TrapError
+from specviz.evidence.sampling.effort import SAMPLE_TOKENS
+from specviz.models.pairs.names import PairPlaces, check_place
+from specviz.progress import ProgressCallback, ignore_progress
+from specviz.records import read_json, write
+from specviz.settings import DEFAULTS, SAMPLING_FIELDS, SETTINGS, Settings
+
+if TYPE_CHECKING:
+    from specviz.audit.collect import CollectionRecord
+    from specviz.audit.record import AuditRecord
+    from specviz.audit.target import AuditTarget
+    from specviz.models.pairs.pair import LoadedPair
+
+RECORD, REPORT = "report.json", "report.txt"  # files of an audit's folder, beside the samples
+DEFAULT_MIN_TV = 0.02
+DEFAULT_SAMPLE_TOKENS = int(SAMPLE_TOKENS.high)
+RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
+VERDICT_CODES = {"consistent": 0, "rejected": 1, "too few samples": 3}
+NO_DRAFT_CODE = 5  # exit code: consistent, and the server counted no draft token
+TAKEN_FIELDS = ("prompt", "messages", "seed", "sampling_seed", "n", "stream")  # of a body: every request has its own
+
+MakeProgress = Callable[[str], ProgressCallback]  # a callback for a part of the work with this name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRequest:
+    """What an audit asks, of which servers, and what it compares with. The command's options have the same names.
+
+    The reference is either local weights (``pair``, or ``target`` with or without ``draft``) or a second server (``against``, or
+    ``against_body`` for other fields at the same one).
+
+    Attributes:
+        url: Of the server.
+        prompt: Text to continue; with ``chat`` the message of the user.
+        model: Its name on the server; empty: not named.
+        max_new_tokens: Tokens of a sample that are tested.
+        max_tokens: Tokens to ask for, where a server drafts only in longer requests; None: ``max_new_tokens``.
+        samples: Of each server; None: as many as ``min_tv`` needs.
+        min_tv: Total variation that the tests must detect, in (0, 1].
+        pair: Name of a pair that comes with the project.
+        target, draft: Folders or hub names.
+        body: Further fields of every request, which win over all others.
+        concurrency: Requests at a time.
+        choices: Samples of a request, where the server gives several.
+        rate: Most requests per second.
+        timeout: Seconds for an answer.
+        api_key_variable: Environment variable that holds the server's key.
+        ignore_checks: Whether to collect even where a check finds that samples will show nothing.
+
+    Raises:
+        SettingsError: A value is out of range, or there is no reference, or there are two.
+    """
+
+    url: str
+    prompt: str = ""
+    model: str = ""
+    chat: bool = False
+    max_new_tokens: int = DEFAULT_SAMPLE_TOKENS
+    max_tokens: int | None = None
+    samples: int | None = None
+    min_tv: float = DEFAULT_MIN_TV
+    pair: str | None = None
+    target: str | None = None
+    draft: str | None = None
+    device: str = DEFAULTS.device
+    dtype: str = DEFAULTS.dtype
+    against: str | None = None
+    against_model: str | None = None
+    against_body: Mapping[str, Any] | None = None
+    temperature: float = DEFAULTS.temperature
+    top_k: int | None = DEFAULTS.top_k
+    top_p: float | None = DEFAULTS.top_p
+    min_p: float | None = DEFAULTS.min_p
+    warpers: str = DEFAULTS.warpers
+    body: Mapping[str, Any] = field(default_factory=dict)
+    concurrency: int = CollectionSize().concurrency
+    choices: int = CollectionSize().choices
+    rate: float | None = RequestLimits().rate
+    timeout: float = RequestLimits().timeout
+    api_key_variable: str = ""
+    ignore_checks: bool = False
+    seed: int = DEFAULTS.seed
+
+    def __post_init__(self) -> None:
+        SAMPLE_TOKENS.check(self.max_new_tokens)
+        if self.max_tokens is not None and self.max_tokens < self.max_new_tokens:
+            raise SettingsError("max-tokens", self.max_tokens, f"at least --max-new-tokens, {self.max_new_tokens}")
+        second = self.against is not None or self.against_body is not None
+        if self.has_weights == second:
+            raise SettingsError(
+                "reference", "both" if second else "none",
+                "local weights (--target or --pair), or a second server (--against, or --against-body for the same one)",
+            )  # fmt: skip
+        for name, body in (("body", self.body), ("against-body", self.against_body or {})):
+            refuse_request_fields(body, name, TAKEN_FIELDS)
+        if self.has_weights:
+            refuse_distribution_fields(self.body, "body")
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the reference is local weights."""
+        return any(one is not None for one in (self.pair, self.target, self.draft))
+
+    @property
+    def pair_name(self) -> str:
+        """The name of the pair; a target alone is its own draft. Without weights the default, which is not read."""
+        if self.target is None and self.draft is None:
+            return self.pair or DEFAULTS.pair
+        if self.pair is not None:
+            raise SettingsError("pair", self.pair, "left out when --target and --draft are given")
+        if self.target is None:
+            raise SettingsError("pair", "no --target", "--pair NAME, or --target, alone or with --draft")
+        for role, place in (("target", self.target), ("draft", self.draft or self.target)):
+            check_place(role, place)
+        return PairPlaces(self.target, self.draft or self.target, False).name
+
+    @property
+    def settings(self) -> Settings:
+        """For all tests."""
+        names = (*SAMPLING_FIELDS, "prompt", "max_new_tokens", "seed", "device", "dtype")
+        return Settings(pair=self.pair_name, **{name: getattr(self, name) for name in names})
+
+    @property
+    def command(self) -> list[str]:
+        """The words of the command line that asks the same."""
+        words = ["specviz", "audit", self.url]
+        for one in fields(self):
+            value, usual = getattr(self, one.name), one.default
+            if one.name == "url" or value == usual or (isinstance(value, Mapping) and not value and one.name == "body"):
+                continue
+            option = SETTINGS[one.name].option if one.name in SETTINGS else f"--{one.name.replace('_', '-')}"
+            words += [option] if value is True else [option, json.dumps(value) if isinstance(value, Mapping) else str(value)]
+        return words
+
+    def build_folder_name(self) -> str:
+        """A name for the folder of the samples."""
+        return name_folder("audit", self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """The outcome of an audit. record: as the file of the audit holds it."""
+
+    record: AuditRecord
+
+    @property
+    def verdict(self) -> str:
+        """``consistent``, ``rejected`` or ``too few samples``."""
+        return self.record["verdict"]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, with the distance that would have been detected."""
+        return self.record["sentence"]
+
+    @property
+    def has_drafted(self) -> bool | None:
+        """Whether the server was seen to draft; None where it does not tell."""
+        return self.record["audit"]["speculation"]["drafted"]
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether the samples are consistent, and are not those of a server that drafted nothing."""
+        return self.exit_code == 0
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command: 0, 1, 3 or 5, as its help explains."""
+        code = VERDICT_CODES[self.verdict]
+        return NO_DRAFT_CODE if code == 0 and self.has_drafted is False else code
+
+    def __str__(self) -> str:
+        from specviz.audit.verdict import format_verdict
+
+        return format_verdict(self.record)
+
+
+def name_folder(command: str, url: str) -> str:
+    """A name for what a command collects of a server."""
+    return f"{command}-" + re.sub(r"[^A-Za-z0-9.]+", "-", urlsplit(url).netloc).strip("-")
+
+
+def _ignore_line(_: str) -> None:
+    """Show nothing."""
+
+
+def _make_silent(_: str) -> ProgressCallback:
+    return ignore_progress
+
+
+def run_audit(
+    request: AuditRequest,
+    folder: Path,
+    make_progress: MakeProgress = _make_silent,
+    show_line: Callable[[str], None] = _ignore_line,
+) -> AuditReport:
+    """Audit a server. The samples, who answered, the record and the report are written to the folder; the same call continues there.
+
+    Args:
+        request: What is asked.
+        folder: New, or of an earlier call with the same request.
+        make_progress: Gives the callback for a part of the work; what the callback raises ends the work.
+        show_line: Called with what is known before the samples are collected.
+
+    Raises:
+        SettingsError: The folder holds something else, or an option is out of range. Nothing was requested then.
+        EndpointError: The server cannot be reached, fails, or is not the one that it was. What was collected is kept.
+        TrapError: A check found that samples would show nothing.
+        EvidenceError: Nothing can be tested.
+    """
+    _check_folder(folder)
+    with _Audit(request, folder, make_progress, show_line) as audit:
+        audit.prepare()
+        records = audit.collect()
+        report = AuditReport(audit.judge(records))
+    write(folder / RECORD, json.dumps(report.record, indent=1, allow_nan=False) + "\n", over=True)
+    write(folder / REPORT, f"{report}\n", over=True)
+    return report
+
+
+def plan_audit(
+    request: AuditRequest,
+    folder: Path,
+    make_progress: MakeProgress = _make_silent,
+    show_line: Callable[[str], None] = _ignore_line,
+) -> list[str]:
+    """Check the servers, and say how many samples and minutes an audit takes; a text for each server. Arguments and errors as ``run_audit``."""
+    with _Audit(request, folder, make_progress, show_line) as audit:
+        audit.prepare(is_plan=True)
+        return [target.preparation.summary for target in audit.targets]
+
+
+class _Audit:
+    """The work of one audit, between opening the connections and closing them."""
+
+    def __init__(self, request: AuditRequest, folder: Path, make_progress: MakeProgress, show_line: Callable[[str], None]):
+        from specviz.audit.target import choose_sample_count
+
+        self.request, self.folder, self.make_progress, self.show_line = request, folder, make_progress, show_line
+        self.settings = request.settings
+        self.samples = request.samples or choose_sample_count(request.min_tv, request.max_new_tokens, not request.has_weights)
+        self.pair = self._load_models() if request.has_weights else None
+        self.targets = build_targets(request, self.samples, self.pair)
+
+    def __enter__(self) -> _Audit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for target in self.targets:
+            target.endpoint.close()
+
+    def _load_models(self) -> LoadedPair:
+        from specviz.models.pairs.loading import load_pair
+
+        pair = load_pair(self.settings.pair, self.settings.device, self.settings.dtype).without_rules()
+        for note in pair.list_notes(self.settings):
+            self.show_line(note)
+        return pair
+
+    def prepare(self, is_plan: bool = False) -> None:
+        """Check every server, and show what to expect. Raises TrapError where samples would show nothing."""
+        from specviz.audit.target import describe_needed_samples
+
+        request, ready = self.request, []
+        self.show_line(describe_needed_samples(request.min_tv, request.max_new_tokens, not request.has_weights, self.samples))
+        for target in self.targets:
+            on_progress = self.make_progress(urlsplit(target.endpoint.url).netloc)
+            ready.append(target.prepare(self.folder, request.min_tv, self.pair, on_progress))
+            if not is_plan:
+                self.show_line(ready[-1].summary)
+            if self.pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != request.max_new_tokens:
+                allowed = f"{request.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
+                raise SettingsError("max-tokens", request.max_tokens, allowed)
+        if len({one.has_ids for one in ready}) > 1:
+            first, second = ("token ids" if one.has_ids else "text" for one in ready)
+            raise EvidenceError(
+                f"The first server gives {first}, the second {second}: ask both in a form that both have, with --body or --against-body."
+            )
+        if (blocking := [check.sentence for one in ready for check in one.blocking]) and not request.ignore_checks:
+            raise TrapError(f"{' '.join(blocking)} Samples would show nothing; --ignore-checks collects them all the same.")
+
+    def collect(self) -> list[CollectionRecord]:
+        """Fill the sample files. Returns the records beside them."""
+        from specviz.audit.collect import collect_samples
+
+        try:
+            return collect_samples([target.build_job(self.folder) for target in self.targets], self.make_progress("samples"))
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(RESUMABLE.format(self.folder)) from stop
+        except EndpointError as error:
+            sentence = f"{error} {RESUMABLE.format(self.folder).replace('what', 'What', 1)}."
+            raise EndpointError(sentence, error.status) from error
+
+    def judge(self, records: Sequence[CollectionRecord]) -> AuditRecord:
+        """The sealed record; the reproduction of a server that was rejected against weights is run."""
+        from specviz.audit import verdict
+        from specviz.audit.target import add_server_records
+        from specviz.evidence.sample_files.reader import read_samples
+
+        request, settings = self.request, self.settings
+        files = [read_samples(self.folder / target.file) for target in self.targets]
+        report = verdict.build_verdict(
+            files[0],
+            settings=settings,
+            pair=self.pair,
+            against=files[1] if len(files) > 1 else None,
+            tv=request.min_tv,
+            seed=settings.seed,
+            drafted=[record.drafted for record in records],
+            command=request.command,
+            on_progress=self.make_progress("testing"),
+            requests=[target.request for target in self.targets],
+        )
+        runs = None
+        if self.pair is not None and (again := report["audit"]["reproduction"]):
+            from specviz.audit.confirmation import confirm_reproduction, confirmation_to_record
+
+            try:
+                confirmed = confirm_reproduction(self.targets[0], again, settings.seed, self.make_progress("again"))
+                runs = confirmation_to_record(confirmed, again["exact"])
+            except EndpointError as error:
+                self.show_line(f"{error} The reproduction was not run.")
+        return add_server_records(report, records, runs)  # type: ignore[return-value]
+
+
+def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) -> list[AuditTarget]:
+    """The servers of an audit, one or two. Raises SettingsError before the first request."""
+    from specviz.audit.endpoint import Endpoint, normalize_url, read_key
+    from specviz.audit.target import AuditTarget
+
+    written = ""
+    if request.chat and pair is not None:
+        from specviz.models.pairs.chat import apply_template
+
+        written = apply_template(pair.tokenizer, [{"role": "user", "content": request.prompt}])
+    same = {name: getattr(request, name) for name in ("prompt", "chat", "temperature", "top_k", "top_p", "min_p")}
+    same |= {"written": written, "max_tokens": request.max_tokens or request.max_new_tokens}
+    url, body = normalize_url(request.url), dict(request.body)
+    servers = [("samples", url, request.model, body)]
+    if pair is None:
+        second = normalize_url(request.against or request.url)
+        model = request.model if request.against_model is None else request.against_model
+        servers.append(("against", second, model, body | dict(request.against_body or {})))
+        if servers[0][1:] == servers[1][1:]:
+            raise SettingsError("against", request.against, "another server, or the same one with other fields (--against-body)")
+    key, targets = read_key(request.api_key_variable), []
+    for number, (name, address, model, extra) in enumerate(servers):
+        sampling = SamplingRequest(**same, model=model, extra=extra)
+        size = CollectionSize(samples, request.concurrency, request.choices, request.seed, number)
+        # The key is the first server's; a second one elsewhere must not learn it.
+        own, variable = (key, request.api_key_variable) if urlsplit(address).netloc == urlsplit(url).netloc else ("", "")
+        endpoint = Endpoint(address, own, request.concurrency, request.timeout, request.rate)
+        targets.append(AuditTarget(endpoint, sampling, size, f"{name}.jsonl", variable))
+    return targets
+
+
+def _check_folder(folder: Path) -> None:
+    """Check before hours of sampling that the record can be written. Raises SettingsError."""
+    from specviz.evidence.report import SCHEMA
+
+    place = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+        is_earlier = not (folder / RECORD).exists() or read_json(folder / RECORD, "The record").get("schema") == SCHEMA
+    except OSError as error:
+        raise SettingsError("out", str(folder), f"a folder that can be written ({error.strerror})") from error
+    except (TraceError, AttributeError):
+        is_earlier = False
+    if not is_earlier:
+        raise SettingsError("out", str(folder), f"a new folder, or one of an earlier audit: '{RECORD}' is something else")
