@@ -3,13 +3,16 @@
     python tools/generated_docs.py
 
 Replaces the text between ``<!-- generated: NAME -->`` and ``<!-- end -->``: options of commands from their parsers, options of the
+from specviz.audit.record import AuditRecord  # noqa: E402
 server from web/hosting/server_options.py, settings from settings.py, terms and papers from assets/*.toml, the gallery of pairs from assets/pairs, audits from docs/audits.
+SCHEMA_FILE = DOCS / "reference" / "audit-record.schema.json"
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import re
 import sys
 import textwrap
@@ -21,14 +24,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from specviz.__main__ import COMMANDS  # noqa: E402
+from specviz.audit.record import AuditRecord  # noqa: E402
 from specviz.cli.common import command_options  # noqa: E402
 from specviz.figures.pages_and_glossary import GLOSSARY  # noqa: E402
 from specviz.settings import SETTINGS  # noqa: E402
 from specviz.speed.records.pair import format_gallery, load_pair_records  # noqa: E402
 from specviz.web.hosting.server_options import DEFAULTS, ServerOptions  # noqa: E402
+from tools.record_schema import build_schema  # noqa: E402
 from tools.servers import table as audits_table  # noqa: E402
 
 DOCS, KEYWORDS_FILE = ROOT / "docs", ROOT / "specviz" / "pair_options.py"
+SCHEMA_FILE = DOCS / "reference" / "audit-record.schema.json"
 PAIR_FIELDS = ("pair", "prompt", "device", "dtype")  # settings that are no keyword arguments of the methods of Pair
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
 SHARED_GROUPS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
@@ -175,6 +181,11 @@ def format_generation_fields() -> str:
     return "\n".join([*lines, "| all others | no effect on the distribution |"]) + "\n"
 
 
+def format_record_schema() -> str:
+    """Format the JSON schema of an audit's record."""
+    return json.dumps(build_schema(AuditRecord, "Record of specviz audit"), indent=1) + "\n"
+
+
 def format_block(name: str) -> str:
     """Format the generated text of that name. Raises KeyError for an unknown name."""
     if name.replace("-", " ") in COMMANDS:
@@ -229,6 +240,7 @@ def format_keyword_arguments() -> str:
 
 if __name__ == "__main__":
     KEYWORDS_FILE.write_text(format_keyword_arguments(), encoding="utf-8")
+    SCHEMA_FILE.write_text(format_record_schema(), encoding="utf-8")
     for page in sorted(DOCS.rglob("*.md")):
         before = page.read_text(encoding="utf-8")
         if (after := replace_blocks(before)) != before:

@@ -40,6 +40,12 @@ def test_the_keyword_arguments_of_a_pair_are_the_declared_settings():
     )
 
 
+def test_the_schema_of_an_audits_record_is_the_classes():
+    assert generated_docs.SCHEMA_FILE.read_text(encoding="utf-8") == generated_docs.format_record_schema(), (
+        "run python tools/generated_docs.py"
+    )
+
+
 def test_every_command_has_a_section_with_each_of_its_options():
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert set(re.findall(r"<!-- generated: ([\w-]+) -->", text)) >= {name.replace(" ", "-") for name in COMMANDS}

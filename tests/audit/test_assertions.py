@@ -1,0 +1,157 @@
+"""``assert_lossless``, JUnit, the schema of the record and the pytest plugin, on two small servers that are compared.
+
+An exact server is rejected with a probability of 0.001; the samples are fixed by the default seed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import numpy as np
+import pytest
+
+import specviz.audit
+from specviz.audit import NothingTestedError, NotLosslessError, TooFewSamplesError, assert_lossless
+from specviz.audit.assertions import AuditOptions
+from specviz.audit.junit import build_junit
+from specviz.audit.run import AuditReport, AuditRequest
+from specviz.errors import EndpointError, TrapError
+from tests.audit.server import build_chain_probs, run_server
+
+ROOT = Path(__file__).resolve().parents[2]
+ASKED = {"prompt": "a b", "max_new_tokens": 3, "samples": 200, "min_tv": 0.5}
+
+pytestmark = pytest.mark.usefixtures("short_preflight")
+
+
+def swap_probs(ids) -> np.ndarray:
+    """The chain's distribution with its two likeliest tokens made impossible: far from it."""
+    probs = build_chain_probs(ids[-1]).copy()
+    probs[np.argsort(probs)[-2:]] = 0.0
+    return probs / probs.sum()
+
+
+@pytest.fixture(scope="module")
+def servers():
+    """A server that drafts, the same one without speculation, and one that is wrong."""
+    with run_server(drafts=True) as on, run_server() as off, run_server(drafts=True, probs=swap_probs) as wrong:
+        yield on.url, off.url, wrong.url
+
+
+@pytest.fixture
+def rejected(servers) -> AuditReport:
+    with pytest.raises(NotLosslessError) as caught:
+        assert_lossless(servers[2], against=servers[1], **ASKED)
+    assert str(caught.value).startswith("Rejected: the two files were not drawn from one distribution")
+    assert caught.value.report.exit_code == 1 and isinstance(caught.value, AssertionError)
+    return caught.value.report
+
+
+def test_an_exact_server_passes_and_its_record_has_the_published_schema(servers, tmp_path):
+    report = assert_lossless(servers[0], against=servers[1], folder=tmp_path / "a", **ASKED)
+    assert report.is_lossless and report.has_drafted and "Consistent with one distribution" in report.sentence
+    schema = json.loads((ROOT / "docs" / "reference" / "audit-record.schema.json").read_text())
+    record = json.loads((tmp_path / "a" / "report.json").read_text())
+    jsonschema.validate(record, schema, cls=jsonschema.Draft202012Validator)
+    for damage in ({"verdict": "fine"}, {"audit": {}}, {"n": "200"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(record | damage, schema)
+    assert (tmp_path / "a" / "report.txt").read_text() == f"{report}\n"
+
+
+def test_a_wrong_server_raises_its_verdict_and_junit_shows_it(rejected, servers):
+    suite = ElementTree.fromstring(build_junit(servers[2], rejected))
+    cases = {case.get("name"): case for case in suite}
+    assert suite.get("failures") == "1" and suite.get("errors") == "0" and int(suite.get("tests")) == len(cases)
+    assert cases["lossless"].find("failure").get("message") == rejected.sentence
+    assert rejected.record["audit"]["where"] in cases["lossless"].find("failure").text
+    assert cases["speculation is at work"].find("failure") is None
+    assert any(name.startswith("check: server 2") for name in cases)
+
+
+def test_too_few_samples_and_a_server_that_does_not_draft_are_no_success(servers):
+    with pytest.raises(TooFewSamplesError, match=r"Too few samples: .* needs"):
+        assert_lossless(servers[0], against=servers[1], **ASKED | {"samples": 30})
+    with pytest.raises(NothingTestedError, match="Speculation was not seen at work") as caught:
+        assert_lossless(servers[1], against_body={"user": "x"}, **ASKED)
+    assert caught.value.report.verdict == "consistent" and caught.value.report.exit_code == 5
+
+
+def test_a_trap_and_a_silent_server_are_other_errors(servers):
+    with run_server(greedy=True) as greedy, pytest.raises(TrapError, match="does not sample") as trap:
+        assert_lossless(greedy.url, against=servers[1], **ASKED)
+    with pytest.raises(EndpointError) as silent:
+        assert_lossless("http://127.0.0.1:9/v1", against=servers[1], **ASKED)
+    assert (trap.value.exit_code, silent.value.exit_code) == (7, 6)
+    kinds = [ElementTree.fromstring(build_junit("http://a\x00", one.value)).find("testcase")[0].tag for one in (trap, silent)]
+    assert kinds == ["failure", "error"]
+
+
+def test_the_keyword_arguments_are_the_fields_of_a_request():
+    assert [*AuditOptions.__annotations__] == [one.name for one in fields(AuditRequest) if one.name != "url"]
+    exported = {name for name, one in vars(specviz.audit.assertions).items() if inspect.isclass(one) and name.endswith("Error")}
+    assert exported <= set(dir(specviz.audit))
+
+
+NIGHTLY = """
+from specviz.audit import NotLosslessError, assert_lossless
+import pytest
+
+SMALL = dict(prompt="a b", max_new_tokens=3, samples=200, min_tv=0.5)
+
+def test_by_fixture(assert_server_lossless):
+    assert assert_server_lossless(**SMALL).verdict == "consistent"
+
+def test_by_hand(specviz_server, specviz_reference):
+    with pytest.raises(NotLosslessError):
+        assert_lossless(specviz_server, **specviz_reference | SMALL | {"against": "WRONG"})
+"""
+
+
+def test_the_plugin_audits_the_server_of_the_command_line(servers, tmp_path, monkeypatch, capfd):
+    """A test of a user's own, run in this process; without a server it is skipped."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (tmp_path / "test_nightly.py").write_text(NIGHTLY.replace("WRONG", servers[2]))
+    words = [
+        str(tmp_path),
+        "-q",
+        "-p",
+        "specviz.audit.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        str(tmp_path),
+    ]
+    asked = [
+        "--specviz-url",
+        servers[0],
+        "--specviz-against",
+        servers[1],
+        "--junitxml",
+        str(tmp_path / "junit.xml"),
+        "--specviz-out",
+        str(tmp_path / "kept"),
+    ]
+    assert pytest.main([*words, *asked]) == 0 and "2 passed" in capfd.readouterr().out
+    properties = {one.get("name"): one.get("value") for one in ElementTree.parse(tmp_path / "junit.xml").iter("property")}
+    assert properties["specviz.verdict"] == "consistent"
+    assert len(list(tmp_path.glob("kept/*/audit-0/report.json"))) == 1
+    assert pytest.main(words) == 0 and "2 skipped" in capfd.readouterr().out
+    assert pytest.main([*words, "--specviz-url", servers[0]]) == 1 and "There is no reference" in capfd.readouterr().out
+
+
+def test_the_plugin_is_declared_and_its_import_waits_for_nothing():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"specviz": "specviz.audit.pytest_plugin"}
+    code = "import sys, specviz.audit.pytest_plugin; sys.exit(bool({'torch', 'numpy', 'streamlit', 'httpx2'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
