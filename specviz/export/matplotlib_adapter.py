@@ -23,6 +23,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from fontTools.subset import Options as SubsetOptions
 from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import PdfPages
@@ -75,6 +76,7 @@ SYMBOLS = {"circle": "o", "square": "s", "diamond": "D", "x": "X", "line-ns": "|
 HATCHES = {"": "", "/": "/////", "\\": "\\\\\\\\\\", ".": "..."}
 POINTED = {"hoverinfo", "hovertemplate", "hovertext", "customdata"}  # seen only under a pointer
 SHARED = {"type", "name", "x", "y", "xaxis", "yaxis", "showlegend", "legendgroup", "marker", "opacity", *POINTED}
+LAYOUT_TABLES = ("GDEF", "GPOS", "GSUB")  # of a font: read where text is laid out, and by no viewer of a PDF
 _ONE_AT_A_TIME = Lock()  # matplotlib's settings and font caches belong to the whole process
 
 
@@ -130,9 +132,14 @@ def make_printable(label: str, most: int = LABEL) -> str:
 
 @contextmanager
 def use_print_settings() -> Iterator[None]:
-    """Our settings of matplotlib and no others, in one thread at a time."""
+    """Our settings of matplotlib and no others, in one thread at a time. Fonts in a PDF have no tables that only layout reads."""
     with _ONE_AT_A_TIME, matplotlib.rc_context(SETTINGS):
-        yield
+        dropped = SubsetOptions._drop_tables_default
+        SubsetOptions._drop_tables_default = [*dropped, *LAYOUT_TABLES]  # subsetting these takes half of a PDF's time
+        try:
+            yield
+        finally:
+            SubsetOptions._drop_tables_default = dropped
 
 
 class _PrintFigure:

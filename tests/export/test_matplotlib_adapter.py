@@ -10,17 +10,21 @@ import importlib
 import inspect
 import pkgutil
 import re
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
+from io import BytesIO
 from itertools import combinations
 
 import matplotlib
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from fontTools.ttLib import TTFont
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont
 from matplotlib.text import Text
 
 import specviz.figures
@@ -326,6 +330,17 @@ def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(
             again = list(threads.map(files, cases))
         assert (matplotlib.rcParams["font.size"], matplotlib.rcParams["svg.fonttype"]) == (20.0, "none")
     assert again == first and sum(map(len, first[:3])) == len(PRINTS)
+
+
+def test_a_font_in_a_pdf_has_its_glyphs_and_no_tables_that_only_layout_reads():
+    """These tables are half of the time that a PDF takes. The fonts of the process keep them: text is laid out with them."""
+    paper = save_figure(CASES["one_token, out"].draw_for_print(""), "pdf")
+    streams = [
+        zlib.decompress(part.partition(b"endstream")[0].strip()) for part in re.split(rb"FlateDecode[^>]*>>\s+stream", paper)[1:]
+    ]
+    fonts = [TTFont(BytesIO(stream)) for stream in streams if stream.startswith(b"\0\1\0\0")]
+    assert fonts and all("glyf" in font and not {"GDEF", "GPOS", "GSUB"} & {*font.keys()} for font in fonts)
+    assert {"GPOS", "GSUB"} <= {*TTFont(findfont("Inter")).keys()}
 
 
 def test_print_needs_no_pyplot_and_no_browser():
