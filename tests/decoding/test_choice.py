@@ -184,6 +184,16 @@ def test_after_the_end_has_begun_no_part_is_compiled(monkeypatch) -> None:
     assert CompilerThread().start(lambda: None) is None
 
 
+def test_without_triton_nothing_is_compiled_for_a_gpu(monkeypatch) -> None:
+    with fake_device() as place:
+        found = Compilations(monkeypatch, SECONDS)
+        monkeypatch.setattr(choice, "has_triton", lambda: False)
+        assert [found.choose(place).name for _ in range(3)] == ["device"] * 3
+        assert not found.waiting
+        with pytest.raises(SettingsError, match="compiling for a GPU needs triton"):
+            choose("compiled", place=place)
+
+
 def test_where_recording_fails_the_reference_runs_and_a_sentence_says_why(monkeypatch) -> None:
     def fail(function, packet):
         raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")

@@ -137,6 +137,36 @@ def test_unknown_devices_and_dtypes_are_refused(device, dtype):
         pick_device(device, dtype)
 
 
+@pytest.mark.parametrize(
+    ("version", "visible", "driver", "expected"),
+    [
+        (None, None, None, "this build of torch has no CUDA"),
+        ("13.0", "", None, "CUDA_VISIBLE_DEVICES='' hides every GPU"),
+        (
+            "13.0",
+            None,
+            "The NVIDIA driver on your system is too old (found version 11040).\nUpdate",
+            "too old (found version 11040)",
+        ),
+        ("13.0", None, None, "torch finds no GPU"),
+    ],
+)
+def test_a_missing_gpu_is_explained(version, visible, driver, expected, monkeypatch):
+    def init() -> None:
+        if driver:
+            raise RuntimeError(driver)
+
+    monkeypatch.setattr(torch.version, "cuda", version)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", init)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(SettingsError) as error:
+        pick_device("cuda", "auto")
+    assert expected in str(error.value) and "did you mean" not in str(error.value)
+
+
 def test_a_shipped_pair_is_checked_by_hash_before_it_is_read(tmp_path, monkeypatch):
     target, draft = write_pair(tmp_path)
     write_hashes(tmp_path)

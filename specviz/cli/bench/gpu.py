@@ -21,8 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import torch
 
+    from specviz.models.pairs.loading import explain_missing_cuda
+
     if not options.dry and not torch.cuda.is_available():
-        raise ModelError("There is no CUDA device here. --dry runs all parts on the CPU.")
+        raise ModelError(f"There is no CUDA device here: {explain_missing_cuda()}. --dry runs all parts on the CPU.")
     from specviz.speed.benchmarks.gpu.runner import format_gpu, measure_gpu
 
     record = measure_gpu(options.out, options.minutes, options.dry, log_line, options.only)

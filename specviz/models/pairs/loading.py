@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,12 +137,26 @@ def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device not in DEVICES or (device != "auto" and not present[device]):
         here = ", ".join(["auto", *(name for name, there in present.items() if there)])
-        raise SettingsError("device", device, f"one of those on this machine: {here}{suggest(device, DEVICES)}")
+        why = f" ({explain_missing_cuda()})" if device == "cuda" else "" if device in DEVICES else suggest(device, DEVICES)
+        raise SettingsError("device", device, f"one of those on this machine: {here}{why}")
     if dtype != "auto" and dtype not in DTYPES:
         raise SettingsError("dtype", dtype, f"auto or one of {', '.join(DTYPES)}{suggest(dtype, DTYPES)}")
     chosen = next(name for name, there in present.items() if there) if device == "auto" else device
     kind = DTYPES.get(dtype, torch.bfloat16 if chosen == "cuda" else torch.float32)
     return torch.device(chosen), kind
+
+
+def explain_missing_cuda() -> str:
+    """Why there is no CUDA device, as a clause."""
+    if torch.version.cuda is None:
+        return "this build of torch has no CUDA"
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None and visible.strip() in ("", "-1"):
+        return f"CUDA_VISIBLE_DEVICES='{visible}' hides every GPU"
+    try:
+        torch.cuda.init()
+    except Exception as error:  # a driver's own words, such as that it is too old
+        return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+    return "torch finds no GPU"
 
 
 def load_model(
