@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from specviz.audit.collection_size import CollectionSize, RequestLimits
-from specviz.audit.junit import write_junit
+from specviz.audit.junit import list_audit_cases, write_junit
 from specviz.audit.run import DEFAULT_MIN_TV, DEFAULT_SAMPLE_TOKENS, AuditReport, AuditRequest, plan_audit, run_audit
 from specviz.audit.sampling_request import MAX_TOKENS
 from specviz.cli.common.command_options import add_count, add_declared, add_sampling_options, add_seed_option, add_setting
@@ -73,10 +73,10 @@ def run(options: argparse.Namespace) -> int:
         report = _run(request, options, folder)
     except SpecvizError as error:
         if options.junit:
-            write_junit(options.junit, request.url, error)
+            write_junit(options.junit, "specviz audit", request.url, list_audit_cases(error))
         raise
     if options.junit:
-        write_junit(options.junit, request.url, report)
+        write_junit(options.junit, "specviz audit", request.url, list_audit_cases(report))
     print_record(dict(report.record), options, lambda _: str(report))
     log_line(f"samples, record and report: {folder}")
     return report.exit_code

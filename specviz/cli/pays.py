@@ -10,19 +10,29 @@ from urllib.parse import urlsplit
 
 from specviz.audit.body_fields import refuse_request_fields
 from specviz.audit.collection_size import RequestLimits
-from specviz.audit.run import name_folder
+from specviz.audit.junit import JUnitCase, write_junit
+from specviz.audit.run import RECORD, REPORT, name_folder
 from specviz.cli.common.command_options import add_declared
-from specviz.cli.common.output import NO_VERDICT, add_format_option, format_command, print_record, read_json_object
+from specviz.cli.common.output import (
+    NO_VERDICT,
+    add_figures_option,
+    add_format_option,
+    add_junit_option,
+    format_command,
+    print_record,
+    read_json_object,
+)
 from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line
-from specviz.errors import EndpointError, SettingsError
+from specviz.errors import EndpointError, SettingsError, SpecvizError
+from specviz.records import write
 from specviz.settings import check_number
 
 if TYPE_CHECKING:
     from specviz.audit.pays.load import Arm, LoadPlan
     from specviz.audit.pays.streams import Prompt
 
-REPORT, METRICS = "report.json", "metrics.prom"  # files beside the times
+FIGURES = "figures"  # folder of table and figures beside the report
 DEFAULT_USERS = "1,2,4,8"
 TIMEOUT = 300.0  # seconds for an answer
 TAKEN = (
@@ -66,14 +76,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     at_least = "exit code 1 where the server is not so many times as fast at some level"
     add("--at-least", type=Number("at-least", 100.0), metavar="X", help=f"{at_least} (default: no threshold)")
     add_format_option(parser, "the report as JSON")
-    out_help = "folder of the times and the report; the same command continues there (default: pays-HOST-PORT)"
+    out_help = "folder of the times, the record and the report; the same command continues there (default: pays-HOST-PORT)"
     add("--out", type=Path, metavar="DIR", help=out_help)
+    add_figures_option(parser)
+    add_junit_option(parser)
+    add(
+        "--prometheus",
+        type=Path,
+        metavar="FILE",
+        help="also write the numbers for Prometheus' text-file collector to FILE, such as pays.prom",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
+    try:
+        return _run(options)
+    except SpecvizError as error:
+        if options.junit:
+            write_junit(options.junit, "specviz pays", options.url, [JUnitCase("the server answers", "error", str(error))])
+        raise
+
+
+def _run(options: argparse.Namespace) -> int:
     from specviz.audit.pays.block_log import BlockLog
     from specviz.audit.pays.load import LoadPlan, run_load
-    from specviz.audit.pays.report import SCHEMA, build_report, choose_exit_code, format_prometheus, format_report
+    from specviz.audit.pays.report import SCHEMA, build_case, build_report, choose_exit_code, format_prometheus, format_report
     from specviz.audit.profiles.recognition import recognize_server
     from specviz.speed.measurement.machine import format_today
 
@@ -114,11 +141,22 @@ def run(options: argparse.Namespace) -> int:
         format_today(),
         {arm.name: arm.endpoint.counts.retries for arm in arms},
     )
-    (folder / REPORT).write_text(SCHEMA.format_record(report, indent=1) + "\n")
-    (folder / METRICS).write_text(format_prometheus(report))
-    print_record(report, options, format_report)
-    log_line(f"times, the report, and lines for Prometheus: {folder}")
-    return choose_exit_code(report, options.at_least, NO_VERDICT)
+    text = format_report(report)
+    write(folder / RECORD, SCHEMA.format_record(report, indent=1) + "\n", over=True)
+    write(folder / REPORT, text + "\n", over=True)
+    if options.prometheus:
+        write(options.prometheus, format_prometheus(report), over=True, name="prometheus")
+    if options.figures:
+        from specviz.export.server_speed import write_server_speed
+
+        if sentence := write_server_speed(folder / FIGURES, report):
+            log_line(sentence)
+    print_record(report, options, lambda _: text)
+    log_line(f"times, record and report: {folder}")
+    code = choose_exit_code(report, options.at_least, NO_VERDICT)
+    if options.junit:
+        write_junit(options.junit, "specviz pays", options.url, [build_case(report, options.at_least, code)])
+    return code
 
 
 def _read_users(text: str) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ import pytest
 import specviz.audit
 from specviz.audit import NothingTestedError, NotLosslessError, TooFewSamplesError, assert_lossless
 from specviz.audit.assertions import AuditOptions
-from specviz.audit.junit import build_junit
+from specviz.audit.junit import build_junit, list_audit_cases
 from specviz.audit.run import AuditReport, AuditRequest
 from specviz.errors import EndpointError, TrapError
 from tests.audit.server import build_chain_probs, run_server
@@ -68,7 +68,7 @@ def test_an_exact_server_passes_and_its_record_has_the_published_schema(servers,
 
 
 def test_a_wrong_server_raises_its_verdict_and_junit_shows_it(rejected, servers):
-    suite = ElementTree.fromstring(build_junit(servers[2], rejected))
+    suite = ElementTree.fromstring(build_junit("specviz audit", servers[2], list_audit_cases(rejected)))
     cases = {case.get("name"): case for case in suite}
     assert suite.get("failures") == "1" and suite.get("errors") == "0" and int(suite.get("tests")) == len(cases)
     assert cases["lossless"].find("failure").get("message") == rejected.sentence
@@ -91,7 +91,10 @@ def test_a_trap_and_a_silent_server_are_other_errors(servers):
     with pytest.raises(EndpointError) as silent:
         assert_lossless("http://127.0.0.1:9/v1", against=servers[1], **ASKED)
     assert (trap.value.exit_code, silent.value.exit_code) == (7, 6)
-    kinds = [ElementTree.fromstring(build_junit("http://a\x00", one.value)).find("testcase")[0].tag for one in (trap, silent)]
+    kinds = [
+        ElementTree.fromstring(build_junit("audit", "http://a\x00", list_audit_cases(one.value))).find("testcase")[0].tag
+        for one in (trap, silent)
+    ]
     assert kinds == ["failure", "error"]
 
 

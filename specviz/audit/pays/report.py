@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from specviz.audit.junit import JUnitCase
 from specviz.audit.pays.estimate import (
     LevelSpeed,
     RoundEstimate,
@@ -233,6 +234,12 @@ def _describe_cache(blocks: Sequence[Block]) -> str:
                 "answers to prompts that it has seen. A kept answer is faster than any decoding."
             )
     return ""
+
+
+def build_case(report: Mapping[str, Any], at_least: float | None, exit_code: int) -> JUnitCase:
+    """The measurement as a test case. exit_code: of ``choose_exit_code``; an interval that leaves the threshold open is a failure too."""
+    name = "speculation pays" if at_least is None else f"speculation makes the server {at_least:g} times as fast"
+    return JUnitCase(name, "failure" if exit_code else "", report["sentence"], format_report(report))
 
 
 def choose_exit_code(report: Mapping[str, Any], at_least: float | None, no_verdict: int) -> int:

@@ -31,7 +31,18 @@ def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(c
     prompts = tmp_path / "mine.jsonl"
     prompts.write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
     with streaming(rounds=ROUND, drafts=True) as on, streaming() as off:
-        words = (on.url, "--without", off.url, *SMALL, "--prompts", prompts, "--out", folder)
+        words = (
+            on.url,
+            "--without",
+            off.url,
+            *SMALL,
+            "--prompts",
+            prompts,
+            "--prometheus",
+            tmp_path / "pays.prom",
+            "--out",
+            folder,
+        )
         code, out, _ = run(capsys, *words)
         assert code == 0 and "Speculation" in out.splitlines()[0]
         asked = len(on.seen.bodies), len(off.seen.bodies)
@@ -44,13 +55,16 @@ def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(c
         assert code == 0 and "6 blocks are there already" in errors
         assert (folder / "blocks.jsonl").read_text().splitlines()[:7] == lines[:7]
         assert len(off.seen.bodies) + len(on.seen.bodies) < 2 * sum(asked)
+        out_of_all = run(capsys, *words)[1]
+        assert run(capsys, *words, "--temperature", "0")[0] == 2, "another measurement"
     report = json.loads(again)
     assert [level["users"] for level in report["levels"]] == [1, 2] and report["unit"] == "tokens/s"
     assert report["rounds"][0]["source"] == "counters"  # 11 rounds after the prompt's pass
     assert report["rounds"][0]["tokens_per_round"]["value"] == pytest.approx(23 / 11)
     assert read_json(folder / "report.json", "report")["schema"] == SCHEMA.tag
-    assert 'specviz_speculation_speedup{users="2",bound="low"}' in (folder / "metrics.prom").read_text()
-    assert run(capsys, *words[:-1], folder, "--temperature", "0")[0] == 2  # another measurement
+    assert 'specviz_speculation_speedup{users="2",bound="low"}' in (tmp_path / "pays.prom").read_text()
+    assert sorted(path.name for path in folder.iterdir()) == ["blocks.jsonl", "report.json", "report.txt"]
+    assert (folder / "report.txt").read_text() == out_of_all
 
 
 def test_one_server_with_a_field_that_switches_speculation_off(capsys, folder):
