@@ -98,7 +98,7 @@ def build_whole_text(live: str | None) -> PageContent:
             "from": f"Recorded, {text_words.describe_measurement(one)}",
             "conclusion": [text_words.describe_tokens(one), text_words.compare_texts(one)],
             "lanes": text_payload.build_lanes_payload(one, app=live),
-            "forks": text_payload.build_forks_payload(one),
+            "divergences": text_payload.build_divergences_payload(one),
         }
         for one in read_file(TRACES / "passage.json", passage.load_passages).values()
     ]

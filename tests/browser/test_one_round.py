@@ -183,7 +183,7 @@ def test_the_pass_shows_what_each_place_sees_and_the_end_why_the_text_is_exact(o
     page.keyboard.press("End")
     factors = page.locator(".chain .factor b").all_inner_texts()
     round_ = payload["rounds"][0]
-    kept = [chip["p"] for chip in round_["chips"] if chip["fate"] == "accepted"] + [round_["ending"]["p"]]
+    kept = [chip["p"] for chip in round_["chips"] if chip["status"] == "accepted"] + [round_["ending"]["p"]]
     product = 1.0
     for p in kept:
         product *= p

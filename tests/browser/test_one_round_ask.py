@@ -56,13 +56,13 @@ def test_the_question_does_not_tell_the_answer(open_asking):
 def test_an_answer_is_drawn_echoed_and_scored(open_asking, size):
     page = open_asking(size)
     answer(page, 90)
-    fate = CHIPS[0]["fate"]
+    status = CHIPS[0]["status"]
     assert sentence(page).startswith(MOTIONS[find_step(PAYLOAD, "uniform", node=0)]["sentence"])
     assert "You gave acceptance 90%; the rule gives it" in sentence(page)
     assert load_forecasts(page) == [
-        {"said": 0.9, "happened": int(fate == "accepted"), "truth": pytest.approx(min(1.0, CHIPS[0]["threshold"]))}
+        {"said": 0.9, "happened": int(status == "accepted"), "truth": pytest.approx(min(1.0, CHIPS[0]["threshold"]))}
     ]
-    expected = (0.9 - (fate == "accepted")) ** 2
+    expected = (0.9 - (status == "accepted")) ** 2
     expect(page.locator(".score")).to_have_text(
         f"Mean squared error of your probabilities: {format_probability(expected)} after 1 answer."
     )

@@ -22,11 +22,11 @@ def open_whole(page: Page, server: str, link: str = "") -> Page:
     page.goto(f"{server}/whole_text{link}")
     expect(page.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible(timeout=PATIENT)
-    expect(page.locator(".forkItem").first).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".divergenceItem").first).to_be_visible(timeout=PATIENT)
     return page
 
 
-def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(page, server):
+def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sideways(page, server):
     open_whole(page, server)
     sent = []
     page.on("websocket", lambda socket: sent.append(socket.url))
@@ -47,13 +47,13 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
         "() => { let at = document.activeElement; while (at.shadowRoot) at = at.shadowRoot.activeElement; return at.ariaLabel; }"
     )
     assert re.search("(accepted draft token|replacement|bonus token), round \\d+; opens the round", label)
-    before = page.locator(".forks .sentence").inner_text()
-    page.locator(f"{FIRST}.fork").nth(3).click()
-    expect(page.locator(".forks .sentence")).not_to_have_text(before)
-    expect(page.locator(".forks .sentence")).to_contain_text("a draft token here is rejected")
-    page.locator(".forkItem[aria-checked=true]").focus()
+    before = page.locator(".divergences .sentence").inner_text()
+    page.locator(f"{FIRST}.divergence").nth(3).click()
+    expect(page.locator(".divergences .sentence")).not_to_have_text(before)
+    expect(page.locator(".divergences .sentence")).to_contain_text("a draft token here is rejected")
+    page.locator(".divergenceItem[aria-checked=true]").focus()
     page.keyboard.press("Home")
-    expect(page.locator(".forkItem").first).to_have_attribute("aria-checked", "true")
+    expect(page.locator(".divergenceItem").first).to_have_attribute("aria-checked", "true")
     assert sent == []
     for width in (390, 768, 1920):
         resize(page, width)

@@ -203,10 +203,12 @@ def reads() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def along() -> Series:
     read, _ = reads()
-    apart, forks = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
-    both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in forks) == chosen]
-            for chosen, name in ((False, "all tokens"), (True, f"the {len(forks)} largest"))}  # fmt: skip
-    assert len(forks) == 12 and min(apart[k] for k in forks) >= max(x for k, x in enumerate(apart) if k not in forks)
+    apart, divergences = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
+    both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in divergences) == chosen]
+            for chosen, name in ((False, "all tokens"), (True, f"the {len(divergences)} largest"))}  # fmt: skip
+    assert len(divergences) == 12 and min(apart[k] for k in divergences) >= max(
+        x for k, x in enumerate(apart) if k not in divergences
+    )
     return both
 
 

@@ -65,7 +65,7 @@ test("a place sees the text and the draft tokens before it, and nothing that fol
 });
 
 test("a round wrote its accepted tokens and the one that the rule added, each with the target's probability", () => {
-  const chip = (fate, p) => ({ fate, p, glyphs: [] });
+  const chip = (status, p) => ({ status, p, glyphs: [] });
   const round = { chips: [chip("accepted", 0.5), chip("rejected", 0.1), chip("unchecked", 0.9)], ending: { kind: "residual", p: 0.25, glyphs: [] } };
   assert.deepEqual(listWrittenTokens(round).map(({ p, is }) => [p, is]), [[0.5, "accepted"], [0.25, "residual"]]);
   assert.deepEqual(listWrittenTokens({ chips: [], ending: { kind: "bonus", glyphs: [] } }).map(({ p }) => p), [null]);
@@ -119,11 +119,11 @@ test("keys move u in hundredths and tenths, from 0 to below 1", () => {
   for (const key of ["ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End", " ", "x", "toString"]) assert.equal(nudged(0.4, key), null, key);
 });
 
-const CHIP = { fate: "accepted", threshold: 0.6, ifAccepted: "accepted", ifRejected: "rejected", appears: 1, decided: 4 };
+const CHIP = { status: "accepted", threshold: 0.6, ifAccepted: "accepted", ifRejected: "rejected", appears: 1, decided: 4 };
 
 test("without a hand on it the rule's word stands; with one, the side of the threshold, strictly below it", () => {
   assert.equal(isAccepted(CHIP, null), true);
-  assert.equal(isAccepted({ ...CHIP, fate: "rejected" }, null), false);
+  assert.equal(isAccepted({ ...CHIP, status: "rejected" }, null), false);
   assert.equal(isAccepted(null, null), false);
   assert.equal(isAccepted(CHIP, { u: 0.599 }), true);
   assert.equal(isAccepted(CHIP, { u: 0.6 }), false);
@@ -131,13 +131,13 @@ test("without a hand on it the rule's word stands; with one, the side of the thr
   assert.equal(isAccepted({ ...CHIP, ifAccepted: null }, { u: 0 }), false); // p = 0: rejected by every u
 });
 
-test("a moved u that changes the fate changes what comes after it, and nothing before", () => {
+test("a moved u that changes the status changes what comes after it, and nothing before", () => {
   const same = compareMoved(CHIP, { u: 0.1, node: 1 });
   const other = compareMoved(CHIP, { u: 0.9, node: 1 });
   assert.deepEqual([same, other], [{ node: 1, accepted: true, changed: false }, { node: 1, accepted: false, changed: true }]);
   assert.equal(compareMoved(CHIP, null), null);
   assert.deepEqual([0, 1, 2].map((i) => getChipState(CHIP, i, 9, other)), ["accepted", "rejected", "unchecked"]);
-  assert.deepEqual([0, 1, 2].map((i) => getChipState({ ...CHIP, fate: "rejected" }, i, 9, { node: 1, accepted: true, changed: true })), ["rejected", "accepted", "pending"]);
+  assert.deepEqual([0, 1, 2].map((i) => getChipState({ ...CHIP, status: "rejected" }, i, 9, { node: 1, accepted: true, changed: true })), ["rejected", "accepted", "pending"]);
   assert.deepEqual([0, 1, 2].map((i) => getChipState(CHIP, i, 9, same)), ["accepted", "accepted", "accepted"]);
 });
 

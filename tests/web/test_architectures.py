@@ -88,8 +88,8 @@ def test_an_architecture_passes_stage_exactness_plan_and_export(family, tmp_path
 
     app = open_page("one_round", pair, prompt="Once upon a time")
     state = app.session_state["one_round"]
-    assert not app.exception and read_stage(app)["mode"] == "live" and state.shown_result.settings.pair == pair, state.notices
-    files = round_export.build_offer(state.shown_result.trace, 0).build().build_files()
+    assert not app.exception and read_stage(app)["mode"] == "live" and state.run.settings.pair == pair, state.notices
+    files = round_export.build_offer(state.run.trace, 0).build().build_files()
     assert json.loads(files["manifest.json"])["models"]["target"]["family"] == family
 
     app = open_page("exactness", pair, prompt="Once upon a time", max_new_tokens="2")

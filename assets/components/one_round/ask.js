@@ -63,7 +63,7 @@ export class Asker {
 
   answer() {
     const chip = this.view.chip(), said = Number(this.range.value) / 100;
-    this.forecasts = readForecasts(JSON.stringify([...this.forecasts, { said, happened: chip.fate === "accepted" ? 1 : 0, truth: Math.min(1, chip.threshold) }]));
+    this.forecasts = readForecasts(JSON.stringify([...this.forecasts, { said, happened: chip.status === "accepted" ? 1 : 0, truth: Math.min(1, chip.threshold) }]));
     keep(this.forecasts);
     this.said.set(this.key(), said);
     this.view.stepBy(1);

@@ -7,7 +7,7 @@ import { number } from "../lib/numbers.js";
 
 /** The tokens that a round wrote with the target's probability of each, null where it was not recorded: {glyphs, p, is}. */
 export function listWrittenTokens({ chips, ending }) {
-  const kept = chips.filter(({ fate }) => fate === "accepted").map(({ glyphs, p }) => ({ glyphs, p, is: "accepted" }));
+  const kept = chips.filter(({ status }) => status === "accepted").map(({ glyphs, p }) => ({ glyphs, p, is: "accepted" }));
   return ending ? [...kept, { glyphs: ending.glyphs, p: ending.p ?? null, is: ending.kind }] : kept;
 }
 

@@ -3,7 +3,7 @@
 
 /** Whether a chip is accepted: as recorded, or, while a visitor moves u, whether u is below the recorded threshold. */
 export function isAccepted(chip, drag) {
-  if (!drag) return chip?.fate === "accepted";
+  if (!drag) return chip?.status === "accepted";
   if (!chip.ifRejected) return true; // accepted whatever u is
   return chip.ifAccepted !== null && drag.u < chip.threshold;
 }
@@ -12,15 +12,15 @@ export function isAccepted(chip, drag) {
 export function compareMoved(chip, drag) {
   if (!drag) return null;
   const accepted = isAccepted(chip, drag);
-  return { node: drag.node, accepted, changed: accepted !== (chip.fate === "accepted") };
+  return { node: drag.node, accepted, changed: accepted !== (chip.status === "accepted") };
 }
 
-/** The state of a chip at a step: ghost, draft, or its fate. A moved u changes its own chip and those after it. */
+/** The state of a chip at a step: ghost, draft, or its status. A moved u changes its own chip and those after it. */
 export function getChipState(chip, index, step, what) {
   if (step < chip.appears) return "ghost";
   if (what && index === what.node) return what.accepted ? "accepted" : "rejected";
   if (what && index > what.node && what.changed) return what.accepted ? "pending" : "unchecked";
-  return step < chip.decided ? "draft" : chip.fate;
+  return step < chip.decided ? "draft" : chip.status;
 }
 
 /** Which parts of the distributions a step shows; ``drafted``: how many draft tokens the round has. */

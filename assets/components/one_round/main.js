@@ -304,7 +304,7 @@ class RoundView {
     drawChain(this.chain, this.frame.chain, this.round(), this.data.chain);
   }
 
-  /** The step's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
+  /** The step's sentence, or, with a random number in a person's hand, the sentence of the status it would bring. */
   spoken(step) {
     const what = this.whatIf();
     if (!what) return this.asker.asking ? this.asker.question() : step.sentence + this.asker.echo();

@@ -117,7 +117,7 @@ function drawLast(parts, view) {
   let now = "hidden";
   if (standIn) now = "residual";
   else if (ending && !(what && what.changed) && view.at.step >= ending.appears) now = ending.kind;
-  const replaced = now === "residual" ? (standIn ? what.node : chips.findIndex(({ fate }) => fate === "rejected")) : -1;
+  const replaced = now === "residual" ? (standIn ? what.node : chips.findIndex(({ status }) => status === "rejected")) : -1;
   for (const [i, { node }] of parts.list.entries()) {
     show(node, i !== replaced);
     node.classList.toggle("dropped", replaced >= 0 && i > replaced && view.frame.chain);

@@ -159,7 +159,7 @@ function drawGrip(uniform, ruler, chip, view) {
   const accepted = chip && view.verdict();
   uniform.grip.classList.toggle("held", Boolean(view.drag));
   uniform.grip.classList.toggle("up", !fallen);
-  uniform.grip.dataset.fate = fallen ? (accepted ? "accepted" : "rejected") : "";
+  uniform.grip.dataset.status = fallen ? (accepted ? "accepted" : "rejected") : "";
   const end = fallen ? ruler.y(u) : ruler.base;
   move(uniform.grip, ruler.left + ruler.wide / 2, end);
   place(uniform.level, { x: ruler.left + ruler.wide / 2 - 12, y: end, width: 24, height: ruler.base - end });
@@ -172,7 +172,7 @@ function drawGrip(uniform, ruler, chip, view) {
   if (fallen) uniform.grip.setAttribute("aria-valuetext", `${uniformText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
   move(uniform.shows, ruler.left - 12, end + 5);
   uniform.shows.style.opacity = fallen ? 1 : 0;
-  uniform.shows.dataset.fate = accepted ? "accepted" : "rejected";
+  uniform.shows.dataset.status = accepted ? "accepted" : "rejected";
   if (fallen) say(uniform.shows, `u = ${uniformText(u, chip.threshold)}`);
   uniform.one.style.opacity = fallen && ruler.y(u) - ruler.top < 16 ? 0 : 1;
   uniform.zero.style.opacity = fallen && ruler.base - ruler.y(u) < 16 ? 0 : 1;

@@ -11,8 +11,8 @@ const one = passages.find(({ temperature }) => temperature === wanted) ?? passag
 const said = explainLeftOut(asked, ["temperature"], settings, one.own);
 if (one.temperature !== wanted) said.push("The link's temperature was left out: no text was recorded under it.");
 drawComponent("whole_text", lanes, css, { payload: one.lanes });
-show(document.getElementById("parting"), one.forks !== null);
-if (one.forks) drawComponent("forks", lanes, css, { payload: one.forks });
+show(document.getElementById("parting"), one.divergences !== null);
+if (one.divergences) drawComponent("divergences", lanes, css, { payload: one.divergences });
 say(document.getElementById("from"), one.from);
 document.getElementById("conclusion").replaceChildren(...one.conclusion.map((sentence) => h("p", {}, sentence)));
 for (const link of document.querySelectorAll("a[data-temperature]")) {

@@ -4,31 +4,31 @@ import { makeBarRow } from "../lib/bars.js";
 import { h, say } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
 import { number, percent } from "../lib/numbers.js";
-import { FORK } from "./lane.js";
+import { DIVERGENCE } from "./lane.js";
 import { NARROW } from "./tracks.js";
 
 export class Divergences {
   constructor() {
     this.presented = false; // the lanes are
     this.at = 0;
-    this.list = h("div", { class: "forkList", role: "radiogroup", "aria-label": "Places where the models differ most" });
+    this.list = h("div", { class: "divergenceList", role: "radiogroup", "aria-label": "Places where the models differ most" });
     this.title = h("h3", {});
     this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"));
-    this.bars = h("div", { class: "forkBars", role: "img" });
+    this.bars = h("div", { class: "divergenceBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
-    const head = h("p", { class: "forkHead", id: "fork-head" }, h("span", {}, "where the target wrote"), h("span", {}, "a draft token is rejected"));
-    this.list.setAttribute("aria-describedby", "fork-head");
-    this.node = h("section", { class: "stage forks" }, h("div", {}, head, this.list), h("figure", { class: "forkCard" }, this.title, this.key, this.bars, this.sentence));
-    this.onFork = ({ detail }) => this.choose(this.payload?.forks.findIndex(({ place }) => place === detail), true);
-    window.addEventListener(FORK, this.onFork);
+    const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "a draft token is rejected"));
+    this.list.setAttribute("aria-describedby", "divergence-head");
+    this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list), h("figure", { class: "divergenceCard" }, this.title, this.key, this.bars, this.sentence));
+    this.onDivergence = ({ detail }) => this.choose(this.payload?.divergences.findIndex(({ place }) => place === detail), true);
+    window.addEventListener(DIVERGENCE, this.onDivergence);
   }
 
   update({ data: { payload } }) {
     const fresh = this.payload?.id !== payload.id;
     this.payload = payload;
     if (fresh) this.at = 0;
-    this.items = payload.forks.map((one, n) => {
-      const item = h("button", { type: "button", class: "forkItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
+    this.items = payload.divergences.map((one, n) => {
+      const item = h("button", { type: "button", class: "divergenceItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
         h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "share" }, percent(one.rejected)));
       item.addEventListener("click", () => this.choose(n));
       item.addEventListener("keydown", (event) => this.walk(event, n));
@@ -56,7 +56,7 @@ export class Divergences {
   }
 
   draw() {
-    const one = this.payload.forks[this.at];
+    const one = this.payload.divergences[this.at];
     this.items.forEach((item, n) => {
       item.setAttribute("aria-checked", String(n === this.at));
       item.tabIndex = n === this.at ? 0 : -1;
@@ -71,7 +71,7 @@ export class Divergences {
   }
 
   close() {
-    window.removeEventListener(FORK, this.onFork);
+    window.removeEventListener(DIVERGENCE, this.onDivergence);
   }
 }
 

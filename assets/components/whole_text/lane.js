@@ -4,7 +4,7 @@ import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
 import { seconds } from "../lib/numbers.js";
 
-export const FORK = "specviz-fork"; // a place that both views of the page are told of
+export const DIVERGENCE = "specviz-divergence"; // a place that both views of the page are told of
 
 export function makeLane(key) {
   const title = h("h3", {});
@@ -33,9 +33,9 @@ export function fillLane(lane, data, view) {
   }
   data.tokens.forEach((one, place) => {
     lane.made[place].one = one; // measured again, it may stand at another time
-    setFork(lane.made[place], one.fork);
+    markDivergence(lane.made[place], one.divergence);
   });
-  const reachable = lane.made.filter(({ face, fork }) => fork || face.href);
+  const reachable = lane.made.filter(({ face, divergence }) => divergence || face.href);
   const first = reachable.find(({ face }) => face.tabIndex === 0) ?? reachable[0];
   for (const item of reachable) item.face.tabIndex = item === first ? 0 : -1;
   lane.reachable = reachable;
@@ -57,7 +57,7 @@ function join(lane, item) {
 function makeToken(one, place, key, view) {
   const link = one.href !== undefined;
   const face = link ? h("a", { href: one.href, target: "_blank", rel: "noopener" }) : h("span", {});
-  const item = { face, one, place, fork: false };
+  const item = { face, one, place, divergence: false };
   face.className = "token";
   face.dataset.is = one.is;
   const { sign, name } = view.payload.origins[one.is];
@@ -71,22 +71,22 @@ function makeToken(one, place, key, view) {
     face.addEventListener(event, () => view.mark(key, round));
   }
   face.addEventListener("keydown", (event) => view.walk(event, key, item));
-  face.addEventListener("click", () => item.fork && tell(place));
+  face.addEventListener("click", () => item.divergence && tell(place));
   return item;
 }
 
 /** A place where the models differ is a button that opens it below. */
-function setFork(item, fork) {
-  if (item.fork === fork) return;
-  item.fork = fork;
-  item.face.classList.toggle("fork", fork);
-  item.face.title = fork ? "the models differ most here: see both distributions below" : "";
-  if (fork) item.face.setAttribute("role", "button");
+function markDivergence(item, divergence) {
+  if (item.divergence === divergence) return;
+  item.divergence = divergence;
+  item.face.classList.toggle("divergence", divergence);
+  item.face.title = divergence ? "the models differ most here: see both distributions below" : "";
+  if (divergence) item.face.setAttribute("role", "button");
   else item.face.removeAttribute("role");
 }
 
 export function tell(place) {
-  window.dispatchEvent(new CustomEvent(FORK, { detail: place }));
+  window.dispatchEvent(new CustomEvent(DIVERGENCE, { detail: place }));
 }
 
 /** What stands at a moment of both clocks; null: everything there is. */

@@ -95,11 +95,11 @@ class Lanes {
     }
   }
 
-  /** Arrows walk along a lane: all tokens of the second, the forks of the first. */
+  /** Arrows walk along a lane: all tokens of the second, the divergences of the first. */
   walk(event, key, item) {
     const { reachable } = this.lanes.find((one) => one.key === key);
     const at = reachable.indexOf(item);
-    if ((event.key === "Enter" || event.key === " ") && item.fork) {
+    if ((event.key === "Enter" || event.key === " ") && item.divergence) {
       event.preventDefault();
       return tell(item.place);
     }
@@ -168,4 +168,4 @@ function fillSum(sum, { value, name, said }) {
   say(sum.said, said && `${value} ${name}: ${said}`);
 }
 
-export default mounted(({ payload }) => new (payload.forks ? Divergences : Lanes)());
+export default mounted(({ payload }) => new (payload.divergences ? Divergences : Lanes)());

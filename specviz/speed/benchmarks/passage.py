@@ -21,7 +21,7 @@ from specviz.speed.measurement.clock import alternate_streams
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.text_passes import describe_pair, iterate_distributions
 from specviz.speed.measurement.timed_decoding import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only
-from specviz.speed.records.divergence_profile import MAX_FORKS, ScoredText
+from specviz.speed.records.divergence_profile import MAX_DIVERGENCES, ScoredText
 from specviz.speed.records.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane, Passage, TimedRound
 from specviz.speed.records.word_kinds import classify_tokens
 from specviz.trace import Distribution
@@ -29,7 +29,7 @@ from specviz.verification.overlap import compute_overlap
 from specviz.verification.views import view_two_distributions
 
 WARM_TOKENS = 8  # tokens that both ways write before anything is timed
-BARS = 6  # largest tokens of a fork's distributions
+BARS = 6  # largest tokens of a divergence's distributions
 TOKENS_PER_PASS = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
 OPENING_WORDS = 12  # words of a paragraph that a text of the survey continues
 
@@ -156,12 +156,13 @@ def score_text(
             found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
         on_round()
     p, q, betas, distributions = zip(*found, strict=True)
-    forks = {
-        place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:MAX_FORKS]
+    divergences = {
+        place: distributions[place]
+        for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:MAX_DIVERGENCES]
     }
-    mentioned = {*tokens, *(token for probs in forks.values() for token in probs.tokens)}
+    mentioned = {*tokens, *(token for probs in divergences.values() for token in probs.tokens)}
     words = classify_tokens(b"".join(_list_token_bytes(pair, prompt)), _list_token_bytes(pair, tokens))
-    return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(forks.items())), pair.pieces(mentioned))
+    return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(divergences.items())), pair.pieces(mentioned))
 
 
 def _list_token_bytes(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
@@ -185,6 +186,6 @@ def survey_texts(
         own = replace(settings, prompt=prompt, max_new_tokens=length, seed=settings.seed + number, uniforms={})
         ids = pair.encode(prompt)
         tokens = [token for round_ in decode_target_only(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
-        found.append(replace(score_text(pair, own, ids, tokens), forks={}, pieces={}))
+        found.append(replace(score_text(pair, own, ids, tokens), divergences={}, pieces={}))
         on_progress((number + 1) / texts)
     return tuple(found)

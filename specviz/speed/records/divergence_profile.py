@@ -12,14 +12,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from specviz.records import declare_decimal_places
+from specviz.records import declare_decimal_places, record_key
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.word_kinds import KINDS
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.trace import Distribution
 
 TOP_SHARES = (0.01, 0.05, 0.10)  # of the tokens
-MAX_FORKS = 12  # places whose distributions are kept
+MAX_DIVERGENCES = 12  # places whose distributions are kept
 MIN_TEXTS = 8  # texts from which on whole texts are resampled, not tokens
 RESAMPLES = 1000  # resamples
 
@@ -33,7 +33,7 @@ class ScoredText:
         p, q: (N,) probability of each under the target and the draft.
         beta: (N,) sum of min(p, q) over the vocabulary.
         kinds: (N,) of KINDS.
-        forks: Place -> both distributions there, at the MAX_FORKS places where beta is least; each includes the token of the
+        divergences: Place -> both distributions there, at the MAX_DIVERGENCES places where beta is least; each includes the token of the
             text.
         pieces: Id -> bytes as hex, of every token that it mentions; empty where single tokens are not shown.
 
@@ -45,7 +45,7 @@ class ScoredText:
     q: tuple[float, ...] = field(metadata=declare_decimal_places(6))
     beta: tuple[float, ...] = field(metadata=declare_decimal_places(6))
     kinds: tuple[str, ...]
-    forks: Mapping[int, Distribution] = field(default_factory=dict, hash=False)
+    divergences: Mapping[int, Distribution] = field(default_factory=dict, hash=False, metadata=record_key("forks"))
     pieces: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -60,9 +60,9 @@ class ScoredText:
         return 1.0 - np.asarray(self.beta)
 
     @property
-    def fork_places(self) -> tuple[int, ...]:
+    def divergence_places(self) -> tuple[int, ...]:
         """The places whose distributions are kept, furthest apart first."""
-        return tuple(sorted(self.forks, key=lambda place: (self.beta[place], place)))
+        return tuple(sorted(self.divergences, key=lambda place: (self.beta[place], place)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def build_tree(trace: Trace) -> dict[str, Any]:
     """Payload of the component for a trace's last round. The trace's settings name the rule, for the sentences.
 
     Returns:
-        ``nodes``: per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met: "target" where it was checked against the
+        ``nodes``: per draft token its glyphs, parent, status, p, q, u, threshold and bars; met: "target" where it was checked against the
         target's distribution, "left" where against the residual after rejected siblings; left: mass of the residual after its own
         rejection; col, line: its place. ``mask``: (N, N) 0 or 1, which nodes each may attend to. ``path``: accepted nodes. ``ending``:
         the token that the rule added, the u that drew it, and its distribution; a residual is rescaled, as "drawn". ``steps``:
@@ -112,9 +112,9 @@ def _build_steps(narration: RoundNarration, order: Sequence[int]) -> list[dict[s
 
 def _build_node(narration: RoundNarration, index: int, is_checked: bool) -> dict[str, Any]:
     one, round_ = narration.round.proposals[index], narration.round
-    fate = "unchecked" if not is_checked else "accepted" if index in round_.accepted_path else "rejected"
+    status = "unchecked" if not is_checked else "accepted" if index in round_.accepted_path else "rejected"
     return {
-        "glyphs": _build_glyphs(narration.trace, one.token), "name": narration.name_token(one.token), "parent": one.parent, "fate": fate,
+        "glyphs": _build_glyphs(narration.trace, one.token), "name": narration.name_token(one.token), "parent": one.parent, "status": status,
         "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
         "bars": _build_bars(round_.distributions[index], narration.trace, one.token) if round_.distributions else [],
         "left": narration.compute_residual_mass(index) if narration.leaves_residual(index) else None,

@@ -129,7 +129,7 @@ def _build_chip(trace: Trace, round_: Round, node: int, start: int, when: dict, 
         "ratio": _build_ratio(decision),
         "appears": when[("draft", node)],
         "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
-        "fate": _classify_draft_token(round_, node),
+        "status": _classify_draft_token(round_, node),
         "position": position,
         "edited": (position, "accept") in edits and node in list_checked(round_),
     }

@@ -110,33 +110,33 @@ class _Slide:
             before = f"…{before[start:]}"
         self.write(LEFT, y, before, TEXT, color=PRINT_INK)
         x = LEFT + measure_width(before, TEXT) + 0.18
-        for words, look, fate, wide in chips:
-            self.draw_chip(x, y, words, look, fate, wide)
+        for words, look, status, wide in chips:
+            self.draw_chip(x, y, words, look, status, wide)
             x += wide + 0.14
 
     def list_chips(self) -> list[tuple[str, Any, str, float]]:
-        """Words, color, fate and width of what stands behind the text at this step."""
+        """Words, color, status and width of what stands behind the text at this step."""
         found, ending = [], self.round["ending"]
         for chip in self.round["chips"]:
             if chip["appears"] > self.at:
                 continue
-            fate = chip["fate"] if chip["decided"] <= self.at else ""
-            look = {"accepted": TARGET, "rejected": REJECTED, "": DRAFT}.get(fate)
-            found.append((chip, look, fate))
+            status = chip["status"] if chip["decided"] <= self.at else ""
+            look = {"accepted": TARGET, "rejected": REJECTED, "": DRAFT}.get(status)
+            found.append((chip, look, status))
         if ending and ending["appears"] <= self.at:
             found.append((ending, RESIDUAL if ending["kind"] == "residual" else BONUS, ending["kind"]))
         marks = {"accepted": " ✓", "rejected": " ✗", "residual": " +", "bonus": " +"}
-        named = [(make_printable(_join_glyphs(one), 24) + marks.get(fate, ""), look, fate) for one, look, fate in found]
-        return [(words, look, fate, measure_width(words, TEXT - 3) + 0.32) for words, look, fate in named]
+        named = [(make_printable(_join_glyphs(one), 24) + marks.get(status, ""), look, status) for one, look, status in found]
+        return [(words, look, status, measure_width(words, TEXT - 3) + 0.32) for words, look, status in named]
 
-    def draw_chip(self, x: float, y: float, words: str, look: Any, fate: str, wide: float) -> None:
+    def draw_chip(self, x: float, y: float, words: str, look: Any, status: str, wide: float) -> None:
         edge, ink = (look.light, look.light_ink) if look else (LINE, GRAY["light"])
         box = FancyBboxPatch((x / WIDE, (y - 0.27) / HIGH), wide / WIDE, 0.54 / HIGH, boxstyle="round,pad=0,rounding_size=0.008",
                              mutation_aspect=WIDE / HIGH, facecolor="white", edgecolor=edge, linewidth=2.2,
                              linestyle=(0, (3, 2)) if look is None else "-", transform=self.figure.transFigure)  # fmt: skip
         self.figure.add_artist(box)
         self.write(x + wide / 2, y, words, TEXT - 3, color=ink, ha="center")
-        if fate == "rejected":
+        if status == "rejected":
             self.draw_line((x + 0.1, x + wide - 0.1), (y - 0.02, y - 0.02), REJECTED.light, 2.2)
 
     def draw_panels(self) -> None:
@@ -205,7 +205,7 @@ class _Slide:
             self.write(x - 0.12, y0 + at, words, SMALL - 1, ha="right", color=GRAY["light"])
         self.draw_line((x - 0.08, x + wide + 0.08), (y0 + high * t,) * 2, PRINT_INK, 1.8)
         if fallen:
-            y, shade = y0 + high * chip["u"], TARGET if chip["fate"] == "accepted" else REJECTED
+            y, shade = y0 + high * chip["u"], TARGET if chip["status"] == "accepted" else REJECTED
             self.draw_line((x - 0.02, x + wide + 0.02), (y, y), shade.light_ink, 5.0)
             self.write(x + wide + 0.14, y, f"u = {u}", SMALL, color=shade.light_ink, weight="bold")
 

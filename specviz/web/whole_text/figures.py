@@ -25,14 +25,14 @@ FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 def plot_along_text(scored_text: ScoredText, kind: str = "light") -> go.Figure:
     """The rejection probability at each token as a bar, dark where the models differ most."""
-    forks, apart = set(scored_text.forks), scored_text.distances
+    divergences, apart = set(scored_text.divergences), scored_text.distances
     labels = [_label_position(scored_text, place) for place in range(len(scored_text.beta))]
     figure = go.Figure()
     for chosen, name, marker in (
         (False, "all tokens", {"color": FADED[kind]}),
-        (True, f"the {len(forks)} largest", {"color": _choose_ink(kind)}),
+        (True, f"the {len(divergences)} largest", {"color": _choose_ink(kind)}),
     ):
-        places = [place for place in range(len(apart)) if (place in forks) == chosen]
+        places = [place for place in range(len(apart)) if (place in divergences) == chosen]
         figure.add_bar(x=[place + 1 for place in places], y=[float(apart[place]) for place in places], name=name, marker=marker,
                        customdata=[labels[place] for place in places], width=0.8,
                        hovertemplate="token %{x}: %{customdata}<br>rejected with probability %{y:.2f}<extra></extra>")  # fmt: skip

@@ -77,10 +77,11 @@ def _compute_end(passage: Passage, lane: Lane, done: bool) -> float:
 def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
     lane = getattr(passage, key)
     pieces = {**passage.target.trace.pieces, **lane.trace.pieces}
-    forks = passage.read.forks if key == TARGET_ONLY and passage.read else {}
+    divergences = passage.read.divergences if key == TARGET_ONLY and passage.read else {}
     made = _find_joint_characters(lane)
     tokens = [
-        _build_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)
+        _build_token(pieces, token) | {"divergence": n in divergences, **made.get(n, {"makes": ""})}
+        for n, token in enumerate(lane.tokens)
     ]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
     if key == SPECULATIVE and app is not None:
@@ -121,7 +122,7 @@ def _describe_clicks(passage: Passage, app: str | None) -> str:
     parts = ["Click a token of speculative decoding: its round opens in a new tab."] if app is not None else []
     parts += (
         ["Click a token with a dashed line, where the models differ most: both distributions there stand below."]
-        if passage.read and passage.read.forks
+        if passage.read and passage.read.divergences
         else []
     )
     return " ".join([*parts, "Both ways alternate on one machine; each clock counts only its own work."])
@@ -150,23 +151,23 @@ def link_round(settings: Settings, round_: int, app: str = HERE, step: int = 0) 
     return f"{app}one_round?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, step)})
 
 
-def build_forks_payload(passage: Passage) -> dict[str, Any] | None:
+def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
     """The places where the models differ most, with both distributions; None where nothing was read."""
     read = passage.read
-    if read is None or not read.forks:
+    if read is None or not read.divergences:
         return None
     given = [read_piece(passage.target.trace.pieces, token) for token in passage.target.trace.prompt_ids]
     before = b"".join(raw for raw in given if not is_special(raw))
     raws = [read_piece(read.pieces, token) for token in read.tokens]
     rows = [
-        _build_fork(read, place) | {"before": _cut_to_end(decode_whole(before + b"".join(raws[:place])))}
-        for place in read.fork_places
+        _build_divergence(read, place) | {"before": _cut_to_end(decode_whole(before + b"".join(raws[:place])))}
+        for place in read.divergence_places
     ]
-    return {"id": f"{passage.settings.to_query()}", "forks": rows}
+    return {"id": f"{passage.settings.to_query()}", "divergences": rows}
 
 
-def _build_fork(scored_text: ScoredText, place: int) -> dict[str, Any]:
-    probs, raw = scored_text.forks[place], read_piece(scored_text.pieces, scored_text.tokens[place])
+def _build_divergence(scored_text: ScoredText, place: int) -> dict[str, Any]:
+    probs, raw = scored_text.divergences[place], read_piece(scored_text.pieces, scored_text.tokens[place])
     bars = [
         {
             "glyphs": build_glyphs(read_piece(scored_text.pieces, token), token),
@@ -183,7 +184,7 @@ def _build_fork(scored_text: ScoredText, place: int) -> dict[str, Any]:
         "rejected": 1.0 - scored_text.beta[place],
         "bars": bars,
         "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
-        "sentence": words.describe_fork(scored_text, place),
+        "sentence": words.describe_divergence(scored_text, place),
     }
 
 

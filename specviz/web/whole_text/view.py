@@ -116,8 +116,8 @@ def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> No
     """Where the models differ: along the text and at chosen places; folded, over all tokens and by kind of word."""
     st.container(key="whole_text-second").markdown(f"### Where do the two models differ?\n{words.TEXTS['differences']}")
     _show_chart("along", draw_cached(figures.plot_along_text, scored_text, kind), figures.describe_along_text(scored_text))
-    if forks := payload.build_forks_payload(passage):
-        _component.draw("whole_text-forks", {"payload": forks})
+    if divergences := payload.build_divergences_payload(passage):
+        _component.draw("whole_text-divergences", {"payload": divergences})
     curves, recorded = draw_cached(compute_spread, scored_text, passage.settings.pair), load_recorded_profile(passage.settings)
     fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
     if fold.open:

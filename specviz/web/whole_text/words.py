@@ -76,9 +76,9 @@ def _describe_conditions(passage: Passage) -> str:
     )
 
 
-def describe_fork(scored_text: ScoredText, place: int) -> str:
+def describe_divergence(scored_text: ScoredText, place: int) -> str:
     """Both models' likeliest tokens there, and the one that was written."""
-    probs = scored_text.forks[place]
+    probs = scored_text.divergences[place]
     target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q or probs.p))
     said = {token: name_token(read_piece(scored_text.pieces, token), token) for token in probs.tokens}
     token = scored_text.tokens[place]

@@ -40,8 +40,8 @@ def draft_token(token: int, accepted: bool | None) -> Decision:
 
 
 def round_of(*accepted: bool | None, kind: str = "residual", token: int | None = 9) -> Round:
-    decisions = tuple(draft_token(n, fate) for n, fate in enumerate(accepted))
-    return Round(4, decisions, tuple(n for n, fate in enumerate(accepted) if fate), Ending(kind, token, 0.3))
+    decisions = tuple(draft_token(n, is_accepted) for n, is_accepted in enumerate(accepted))
+    return Round(4, decisions, tuple(n for n, is_accepted in enumerate(accepted) if is_accepted), Ending(kind, token, 0.3))
 
 
 def test_the_origin_of_a_token_follows_from_the_round_alone():
@@ -162,8 +162,8 @@ def test_the_lanes_hold_every_token_with_its_origin_round_and_time(measured_pass
         assert [token["at"] for token in row["tokens"]] == [token.at for token in lane.tokens]
         assert sum(round_["count"] for round_ in row["rounds"]) == len(row["tokens"])
     assert drawn["end"] == max(measured_passage.target.seconds, measured_passage.speculative.seconds)
-    assert [place for place, token in enumerate(drawn["lanes"][0]["tokens"]) if token["fork"]] == sorted(
-        measured_passage.read.forks
+    assert [place for place, token in enumerate(drawn["lanes"][0]["tokens"]) if token["divergence"]] == sorted(
+        measured_passage.read.divergences
     )
     assert all("href" in token for token in drawn["lanes"][1]["tokens"])
 
@@ -249,7 +249,7 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, measur
     tokens = len(half.target.trace.output_ids)
     drawn = payload.build_lanes_payload(half, done=False)
     assert drawn["end"] >= half.target.seconds * SETTINGS.max_new_tokens / tokens > half.target.seconds
-    assert half.read is None and payload.build_forks_payload(half) is None
+    assert half.read is None and payload.build_divergences_payload(half) is None
 
 
 def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(measured_passage):
@@ -309,11 +309,11 @@ def test_a_slower_way_a_busy_machine_and_uneven_runs_are_said(measured_passage):
 
 
 def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(measured_passage):
-    plain, forks = figures.plot_along_text(measured_passage.read).data
-    assert len(plain.x) + len(forks.x) == SETTINGS.max_new_tokens and sorted(place - 1 for place in forks.x) == sorted(
-        measured_passage.read.forks
-    )
-    assert list(forks.y) == [measured_passage.read.distances[place] for place in sorted(measured_passage.read.forks)]
+    plain, divergences = figures.plot_along_text(measured_passage.read).data
+    assert len(plain.x) + len(divergences.x) == SETTINGS.max_new_tokens and sorted(
+        place - 1 for place in divergences.x
+    ) == sorted(measured_passage.read.divergences)
+    assert list(divergences.y) == [measured_passage.read.distances[place] for place in sorted(measured_passage.read.divergences)]
     curves = figures.list_curves(measured_passage.read, {"temperature 1": (measured_passage.read,) * 2})
     drawn = figures.plot_lorenz(curves, "dark")
     assert list(drawn.data[1].y) == list(curves[0][1].y) and drawn.layout.yaxis.title.text == "share of all divergence"

@@ -61,7 +61,7 @@ def test_the_curve_of_four_tokens_is_the_one_worked_out_by_hand():
     assert np.interp(0.1, x, y) == pytest.approx(0.16)
 
 
-def test_an_even_spread_holds_what_its_share_of_tokens_holds_and_one_fork_holds_all():
+def test_an_even_spread_holds_what_its_share_of_tokens_holds_and_one_divergence_holds_all():
     even = compute_divergence_profile((build_scored_text(*[0.7] * 200),))
     assert [share.value for share in even.tops] == pytest.approx(TOP_SHARES)
     one = compute_divergence_profile((build_scored_text(*[1.0] * 99, 0.25),))
@@ -129,7 +129,7 @@ def test_scores_in_passes_of_several_tokens_are_those_of_one_token_at_a_time(pai
         p, q = (model.distributions([row], build_empty_tree(1))[0, 0] for model in pair.open(settings))
         expected = (float(p[token]), float(q[token]), 1.0 - 0.5 * float((p - q).abs().sum()))
         assert (found.p[place], found.q[place], found.beta[place]) == pytest.approx(expected, abs=1e-5)
-    probs = found.forks[found.fork_places[0]]
-    assert probs.beta == pytest.approx(min(found.beta)) and tokens[found.fork_places[0]] in probs.tokens
+    probs = found.divergences[found.divergence_places[0]]
+    assert probs.beta == pytest.approx(min(found.beta)) and tokens[found.divergence_places[0]] in probs.tokens
     assert all(found.pieces[token] for token in probs.tokens), "every bar has a name"
     assert torch.tensor(probs.p).sum() + probs.rest["p"] == pytest.approx(1.0)

@@ -51,8 +51,8 @@ def test_every_number_is_the_traces(traces):
 def test_fates_are_the_rounds(traces):
     for trace in traces:
         (round_,), payload = trace.rounds, build_tree(trace)
-        accepted = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "accepted"}
-        unchecked = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "unchecked"}
+        accepted = {i for i, node in enumerate(payload["nodes"]) if node["status"] == "accepted"}
+        unchecked = {i for i, node in enumerate(payload["nodes"]) if node["status"] == "unchecked"}
         assert accepted == set(round_.accepted_path)
         assert unchecked == set(range(len(round_.proposals))) - set(list_checked(round_))
         assert (payload["ending"] is None) is (round_.ending.token is None)
@@ -187,7 +187,7 @@ def test_draft_tokens_after_the_end_of_a_text_are_not_checked():
     accepted = [Decision(token, node - 1, "draft", 0.5, 0.6, 0.1, 0.2, 1.0, True) for node, token in enumerate((4, 0, 7))]
     one = Round(2, tuple(accepted), (0, 1), Ending("eos", None, None))
     payload = build_tree(Trace({"rule": "token"}, (1, 2), (one,), ""))
-    assert [node["fate"] for node in payload["nodes"]] == ["accepted", "accepted", "unchecked"] and payload["ending"] is None
+    assert [node["status"] for node in payload["nodes"]] == ["accepted", "accepted", "unchecked"] and payload["ending"] is None
     assert [step["node"] for step in payload["steps"] if step["kind"] == "uniform"] == [0, 1]
     assert (
         payload["steps"][-1]["sentence"]

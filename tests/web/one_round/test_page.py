@@ -247,7 +247,7 @@ def test_equal_models_accept_every_draft_token(app, opening):
     check_pair_in_panel(app, opening / "target", opening / "target")
     app.button(key="models-use").click().run()
     (first, *_) = read_stage(app)["payload"]["rounds"]
-    assert {chip["fate"] for chip in first["chips"]} <= {"accepted", "behind"}
+    assert {chip["status"] for chip in first["chips"]} <= {"accepted", "behind"}
     assert min(chip["threshold"] for chip in first["chips"]) > 0.9999  # one pass over a block and four over a token, in float32
     assert not app.exception
 

@@ -38,7 +38,7 @@ def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
     trace = traces.build_story()
     for decision, chip in zip(trace.rounds[0].proposals, build_round_payload(trace)["rounds"][0]["chips"], strict=True):
         assert (chip["q"], chip["p"], chip["u"], chip["threshold"]) == (decision.q, decision.p, decision.u, decision.threshold)
-    assert [chip["fate"] for chip in build_round_payload(trace)["rounds"][0]["chips"]] == [
+    assert [chip["status"] for chip in build_round_payload(trace)["rounds"][0]["chips"]] == [
         "accepted",
         "accepted",
         "rejected",

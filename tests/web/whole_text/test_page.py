@@ -103,7 +103,7 @@ def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
     assert list(load_recorded_passages()) == list(DISTRIBUTIONS)
     for name, one in load_recorded_passages().items():
         assert {key: getattr(one.settings, key) for key in DISTRIBUTIONS[name]} == DISTRIBUTIONS[name]
-        assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
+        assert one.read.tokens == one.target.trace.output_ids and len(one.read.divergences) == 12
         assert len(one.survey) >= 20 and one.runs >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
             assert len(lane.clock) == len(lane.trace.rounds) and Settings.from_record(lane.trace.settings) == one.settings

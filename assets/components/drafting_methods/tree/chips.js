@@ -68,7 +68,7 @@ const SIGNS = { accepted: "✓", rejected: "✕", unchecked: "", draft: "", bonu
 export function drawTree(tree, view) {
   const { step, decided, over } = view;
   for (const { face, mark, line, one, i } of tree.made) {
-    const is = decided.has(i) ? one.fate : over ? "unchecked" : "draft";
+    const is = decided.has(i) ? one.status : over ? "unchecked" : "draft";
     face.dataset.is = line.dataset.is = is;
     say(mark, SIGNS[is]);
     face.classList.toggle("now", step.node === i);
