@@ -139,7 +139,7 @@ def build_story(**settings) -> Trace:
     )
 
 
-def same_distributions() -> Trace:
+def build_same_distributions() -> Trace:
     """p = q everywhere: every draft token is kept for sure."""
     words = Words()
     draft_tokens = [(token, P_AND, P_AND, u, None) for token, u in ((" and", 0.99), (",", 0.5), (" and", 0.01))]
@@ -161,7 +161,7 @@ def build_longest_block() -> Trace:
     return trace(words, [build_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=16)
 
 
-def without_distributions() -> Trace:
+def build_without_distributions() -> Trace:
     """A round of which only the decisions were kept."""
     made = build_story()
     return replace(made, rounds=tuple(replace(round_, distributions=()) for round_ in made.rounds))
@@ -201,11 +201,28 @@ def build_unusual_text() -> Trace:
     )
 
 
-def edited(u: float = 0.2) -> Trace:
+def build_edited(u: float = 0.2) -> Trace:
     """The story with the third random number chosen by a person."""
     words = Words()
     round_ = build_rejection(words, u=0.71)
     return trace(words, [round_], prompt="Once upon a time the old bear went down to the", uniforms={(2, "accept"): 0.71})
+
+
+STORY = "build_story"
+TRACES = {  # a usual round, and unusual ones, by their names
+    build.__name__: build
+    for build in (
+        build_story,
+        build_same_distributions,
+        build_undrafted,
+        build_longest_block,
+        build_without_distributions,
+        build_ended_trace,
+        build_unusual_text,
+        build_edited,
+    )
+}
+UNUSUAL = tuple(name for name in TRACES if name != STORY)
 
 
 def uniform_text(position: int, u: float) -> str:

@@ -89,25 +89,17 @@ def main(folder: str, only: str = "") -> None:
 
 def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     """(name, payload, cursor) of the moments worth looking at."""
-    story, odd = build_round_payload(traces.build_story()), build_round_payload(traces.build_unusual_text())
+    story = build_round_payload(traces.build_story())
     found = [
         (kind, story, (0, find_step(story, kind))) for kind in ("pass", "look", "uniform", "lift", "residual", "draw", "tally")
     ]
     found += [
         ("draft", story, (0, 1)),
         ("bonus", story, (1, find_step(story, "bonus", 1))),
-        ("odd", odd, (0, find_step(odd, "tally"))),
     ]
-    for name in (
-        "same_distributions",
-        "build_undrafted",
-        "build_longest_block",
-        "without_distributions",
-        "build_ended_trace",
-        "edited",
-    ):
-        payload = build_round_payload(getattr(traces, name)())
-        found.append((name, payload, (0, find_step(payload, "uniform" if name == "edited" else "tally"))))
+    for name in traces.UNUSUAL:
+        payload = build_round_payload(traces.TRACES[name]())
+        found.append((name, payload, (0, find_step(payload, "uniform" if name == "build_edited" else "tally"))))
     return found
 
 

@@ -214,7 +214,7 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
     page.evaluate("window.give({cursor: {round: 0, step: 0}, mode: 'live'})")
     assert page.locator(".track input").input_value() == "3"
     page.evaluate(
-        "(payload) => window.give({payload, cursor: {round: 0, step: 1}})", build_round_payload(traces.same_distributions())
+        "(payload) => window.give({payload, cursor: {round: 0, step: 1}})", build_round_payload(traces.build_same_distributions())
     )
     assert page.locator(".track input").input_value() == "1"
     assert page.locator(".chip").count() == 4

@@ -43,19 +43,11 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
 
 
 @pytest.mark.parametrize(
-    "maker",
-    [
-        "same_distributions",
-        "build_undrafted",
-        "build_longest_block",
-        "without_distributions",
-        "build_ended_trace",
-        "build_unusual_text",
-        "edited",
-    ],
+    "name",
+    traces.UNUSUAL,
 )
-def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker):
-    payload = build_round_payload(getattr(traces, maker)())
+def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, name):
+    payload = build_round_payload(traces.TRACES[name]())
     told = [step["sentence"] for step in payload["rounds"][0]["steps"]]
     page = open_stage(payload, size="390")
     for width in (390, 1366):
@@ -69,9 +61,9 @@ def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open
         assert "NaN" not in numbers and "undefined" not in numbers
 
 
-@pytest.mark.parametrize("maker", ["build_longest_block", "build_unusual_text"])
-def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage, maker):
-    payload = build_round_payload(getattr(traces, maker)())
+@pytest.mark.parametrize("name", ["build_longest_block", "build_unusual_text"])
+def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage, name):
+    payload = build_round_payload(traces.TRACES[name]())
     page = open_stage(payload)
     for width, height in SIZES.values():
         resize(page, width, height)

@@ -85,7 +85,7 @@ def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_s
 
 
 def test_the_tour_puts_chosen_numbers_back_before_it_begins(open_tour):
-    page = open_tour(ADDRESS, payload=build_round_payload(traces.edited()))
+    page = open_tour(ADDRESS, payload=build_round_payload(traces.build_edited()))
     page.get_by_role("button", name="Tour", exact=True).click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
     expect(page.locator(".tour")).to_be_hidden()
@@ -153,7 +153,7 @@ def test_a_reload_goes_on_where_it_was_and_escape_ends_it(open_tour):
 
 
 def test_a_run_without_a_rejection_offers_no_tour(open_tour):
-    page = open_tour(payload=build_round_payload(traces.same_distributions()))
+    page = open_tour(payload=build_round_payload(traces.build_same_distributions()))
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Tour", exact=True).is_visible()
 
 

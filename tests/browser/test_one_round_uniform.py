@@ -76,7 +76,7 @@ def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
 
 
 def test_chosen_numbers_are_said_and_can_be_undone(open_stage):
-    payload = build_round_payload(traces.edited())
+    payload = build_round_payload(traces.build_edited())
     page = open_stage(payload, cursor=(0, find_step(payload, "uniform", node=2)))
     assert "you set u of “sat” to 0.71" in page.locator(".status").inner_text()
     page.get_by_role("button", name="Undo my numbers").click()

@@ -14,21 +14,10 @@ from specviz.process import BUSY_LOAD
 from specviz.web.one_round.payload import build_round_payload, read_cursor, write_cursor
 from tests import traces
 
-MAKERS = (
-    "build_story",
-    "same_distributions",
-    "build_undrafted",
-    "build_longest_block",
-    "without_distributions",
-    "build_ended_trace",
-    "build_unusual_text",
-    "edited",
-)
 
-
-@pytest.mark.parametrize("maker", MAKERS)
-def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(maker):
-    payload = json.loads(json.dumps(build_round_payload(getattr(traces, maker)()), allow_nan=False))
+@pytest.mark.parametrize("name", traces.TRACES)
+def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(name):
+    payload = json.loads(json.dumps(build_round_payload(traces.TRACES[name]()), allow_nan=False))
     assert all(step["sentence"] for round_ in payload["rounds"] for step in round_["steps"])
     for round_ in payload["rounds"]:
         assert all(step["probs"] is None or step["probs"] < len(round_["distributions"]) for step in round_["steps"])
@@ -70,7 +59,7 @@ def test_the_draft_token_and_its_replacement_always_have_a_bar(size):
 
 
 def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
-    probs = build_round_payload(traces.same_distributions())["rounds"][0]["distributions"][0]
+    probs = build_round_payload(traces.build_same_distributions())["rounds"][0]["distributions"][0]
     assert probs["left"] == 0.0 and probs["beta"] == pytest.approx(1.0)
     assert all(bar["end"] is None for bar in probs["views"]["wide"])
 
@@ -98,7 +87,7 @@ def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes()
 
 
 def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
-    payload = build_round_payload(traces.edited())
+    payload = build_round_payload(traces.build_edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
     assert payload["edits"] == ["you set u of “sat” to 0.71"]
 

@@ -37,16 +37,7 @@ def test_without_draft_tokens_the_target_decides_alone():
 
 
 def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_full_stop():
-    makers = (
-        traces.build_story,
-        traces.same_distributions,
-        traces.build_undrafted,
-        traces.build_longest_block,
-        traces.without_distributions,
-        traces.build_ended_trace,
-        traces.build_unusual_text,
-    )
-    for trace in [maker() for maker in makers] + [traces.build_ended_trace("length")]:
+    for trace in [build() for build in traces.TRACES.values()] + [traces.build_ended_trace("length")]:
         for round_ in range(len(trace.rounds)):
             for step in build_trace_steps(trace, round_):
                 assert step.sentence.endswith(".") and "\n" not in step.sentence
@@ -74,7 +65,7 @@ def read_number(written: str) -> float:
 
 
 def test_equal_distributions_accept_every_draft_token_whatever_the_uniform_shows():
-    looks = [step.sentence for step in build_trace_steps(traces.same_distributions()) if step.kind == "look"]
+    looks = [step.sentence for step in build_trace_steps(traces.build_same_distributions()) if step.kind == "look"]
     assert len(looks) == 3
     assert all("just as much" in sentence and "whatever the random number is" in sentence for sentence in looks)
 
@@ -105,7 +96,7 @@ def test_draft_tokens_after_a_rejection_are_not_checked():
 
 
 def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
-    assert list_kinds(traces.without_distributions())[-3:] == ["uniform", "draw", "tally"]
+    assert list_kinds(traces.build_without_distributions())[-3:] == ["uniform", "draw", "tally"]
 
 
 def test_the_tally_counts_tokens_of_one_target_pass():

@@ -94,10 +94,10 @@ def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_voca
 
 @pytest.mark.parametrize(
     "name",
-    ("build_story", "build_unusual_text", "without_distributions", "build_undrafted", "build_longest_block", "build_ended_trace"),
+    traces.TRACES,
 )
 def test_any_run_gives_a_payload_that_is_plain_json(name):
-    payload = build_token_payload(getattr(traces, name)())
+    payload = build_token_payload(traces.TRACES[name]())
     assert json.loads(json.dumps(payload)) == payload
 
 
