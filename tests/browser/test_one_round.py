@@ -203,8 +203,11 @@ def test_a_page_that_opens_plays_by_itself_to_the_end_of_the_round_unless_less_m
     page.clock.run_for(1200 * len(steps))
     page.clock.run_for(5000)
     assert sentence(page) == steps[-1]["sentence"], "it rests at the end of the round"
-    still = open_html(page_html(payload, plays=True), ADDRESS)
-    still.wait_for_timeout(1500)
+    still = open_html(page_html(payload, plays=True), ADDRESS, where=browser.new_context())
+    still.clock.install()
+    still.reload()
+    still.wait_for_function("window.ready")
+    still.clock.run_for(1500)
     assert sentence(still) == steps[0]["sentence"]
 
 
