@@ -77,12 +77,14 @@ def record_opening(settings: Settings, options: argparse.Namespace, progress: Pr
 def choose_seed(pair: Any, settings: Settings, options: argparse.Namespace, progress: Progress) -> tuple[Settings, str]:
     """The settings with the seed whose run is to be shown, by the rule of web/one_round/opening_run.py, and how it was chosen. Raises SettingsError if no run fits."""
     from specviz.decoding.run import record_run as decode_run
-    from specviz.web.one_round.opening_run import compute_fluency, explain_unsuitable
+    from specviz.web.one_round.opening_run import compute_fluency, explain_unsuitable, explain_unsuitable_start
 
     found: dict[int, float] = {}
     for n in range(options.seeds):
         progress(n / options.seeds, f"seed {settings.seed + n}, {len(found)} fit")
         tried = replace(settings, seed=settings.seed + n)
+        if explain_unsuitable_start(decode_run(pair, tried, rounds=1, bars=0).rounds[0]):
+            continue
         if not explain_unsuitable(decode_run(pair, tried, rounds=options.rounds, bars=0)):
             found[tried.seed] = compute_fluency(decode_run(pair, tried, rounds=options.rounds))
     if not found:

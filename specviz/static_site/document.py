@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from specviz import __version__
 from specviz.figures.components import link_modules, read_styles
 from specviz.figures.pages_and_glossary import ALL, find_next_page
 from specviz.figures.preview import FRONT, NAME, PICTURE, build_preview_tags, build_tab_title
-from specviz.records import HERE
+from specviz.records import HERE, load_toml
 
+ENDING = load_toml("texts/ending")
 FONT = "inter-latin.woff2"
 FONTS = next(
     folder for folder in (HERE / "served" / "static", HERE.parent / "static") if folder.is_dir()
@@ -148,11 +151,34 @@ def _build_plain_header(name: str) -> str:
 
 
 def _link_next_page(name: str) -> str:
-    """The link to the next page and the reason to read it; empty after the last."""
-    if name == FRONT or name not in OF_THE_APP or name == SHARED[-1].path:
+    """The link to the next page and the reason to read it; after the last one of the app's pages, the ending."""
+    if name == FRONT or name not in OF_THE_APP:
         return ""
+    if name == SHARED[-1].path:
+        return _build_ending()
     after = find_next_page(name, SHARED)
     return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.why)}</p>\n'
+
+
+def _build_ending() -> str:
+    """What was learned, what to read, how to cite, how to go on: as on the app's last page."""
+    parts = "".join(
+        f"<section><h3>{escape(part['title'])}</h3>\n{render_text(part['text'])}"
+        + (f"<pre>{escape(part['code'].strip().replace('VERSION', __version__))}</pre>" if "code" in part else "")
+        + "</section>\n"
+        for part in ENDING["part"]
+    )
+    return f'<div class="ending">\n<h2>{escape(ENDING["title"])}</h2>\n<div class="parts">\n{parts}</div>\n</div>\n'
+
+
+def render_text(text: str) -> str:
+    """The HTML of a text of assets/texts/: paragraphs, items after "- ", links, and code between backticks."""
+    inline = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text.strip()))
+    inline = re.sub(r"\[([^\]]+)\]\((https://[^\s)]+)\)", r'<a href="\2">\1</a>', inline)
+    lines = inline.splitlines()
+    if all(line.startswith("- ") for line in lines):
+        return f"<ul>{''.join(f'<li>{line[2:]}</li>' for line in lines)}</ul>\n"
+    return "".join(f"<p>{line}</p>\n" for line in lines if line)
 
 
 def _build_footer(name: str) -> str:

@@ -14,6 +14,7 @@ from specviz.static_site.build import write_site
 from specviz.web.front.payload import build_games_payload
 from specviz.web.front.race_payload import TOKENS
 from specviz.web.front.state import load_recorded_race
+from tests.browser.test_accessibility import found_in_both_schemes
 
 NOON = "2026-11-27T12:00:00Z"
 SCENES = ("race", "overlap", "game", "doors")
@@ -138,7 +139,7 @@ def test_it_moves_by_itself_and_rests_out_of_view(page, address):
     assert passes.text_content() == before
 
 
-def test_in_the_app_a_prompt_of_ones_own_runs_and_no_page_is_called_streamlit(page, server):
+def test_in_the_app_a_prompt_of_ones_own_runs_and_nothing_serious_is_found_and_the_mark_leads_back(page, server):
     page.add_init_script("window.titles = new Set(); setInterval(() => document.title && window.titles.add(document.title), 5)")
     page.goto(server)
     page.locator(".race .token").first.wait_for()
@@ -150,5 +151,9 @@ def test_in_the_app_a_prompt_of_ones_own_runs_and_no_page_is_called_streamlit(pa
     expect(page.locator(".race .small")).to_contain_text("Your run")
     assert field.input_value() == "a <b>bear</b>" and page.locator(".race b:not([class])").count() <= 1
     assert page.mistakes == []
+    assert found_in_both_schemes(page) == []
+    page.goto(f"{server}/speed")
+    page.locator("[data-testid=stHeaderLogo]").click()  # the mark leads back
+    page.locator(".race .token").first.wait_for()
     page.goto(f"{server}/?at=1.2")
     page.wait_for_url(re.compile("/one_round\\?at=1.2"))

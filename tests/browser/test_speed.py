@@ -40,7 +40,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     page.get_by_text("How is it predicted?").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
     page.get_by_role("button", name="Predict for this text").click()
-    expect(page.locator(".st-key-speed-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
+    expect(page.locator(".st-key-speed-notes-failed")).to_contain_text("tokens long", timeout=PATIENT)
     assert_harmless(page)
     expect(page.locator(".annotation-text").first).to_be_visible(timeout=PATIENT)
     resize(page, 390)

@@ -293,7 +293,7 @@ def expected(kind: str, name: str) -> Series:
         ("one_token", "out"): lambda: {"accepted": down(e.COLUMNS["accepted"]), "replaced": down(e.COLUMNS["replaced"]),
                                    "target p (mark)": down(e.COLUMNS["p"])},
         ("speed", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per position", "one alpha")),
-        ("speed", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per position", "the formula")),
+        ("speed", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per position", "the paper’s formula")),
         ("speed", "positions"): by_position,
         ("speed", "acceptance-over-temperature"): lambda: acceptance("temperature"),
         ("speed", "acceptance-over-top-p"): lambda: acceptance("top-p"),

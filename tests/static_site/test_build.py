@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import pytest
 
+from specviz import __version__
 from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
@@ -24,7 +25,17 @@ from specviz.records import ASSETS
 from specviz.static_site import build as building
 from specviz.static_site import pages
 from specviz.static_site.build import build_files, read_live_address, write_site
-from specviz.static_site.document import FONT, OF_THE_APP, PAGES, SHARED, PageContent, build_document, build_policy, pack_json
+from specviz.static_site.document import (
+    ENDING,
+    FONT,
+    OF_THE_APP,
+    PAGES,
+    SHARED,
+    PageContent,
+    build_document,
+    build_policy,
+    pack_json,
+)
 from tests.fresh import run_fresh
 
 FIRST_LOAD = 400_000  # bytes, compressed
@@ -75,7 +86,12 @@ def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_
     for name, after in pairwise(OF_THE_APP[1:]):
         (said,) = re.findall(r'<p class="onward">(.*?)</p>', site[f"{name}.html"].decode())
         assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {find_next_page(name, SHARED).why}'
-    assert b'class="onward"' not in site["drafting_methods.html"] and b'class="onward"' not in site["glossary.html"]
+    last = site["drafting_methods.html"].decode()
+    assert 'class="onward"' not in last and b'class="onward"' not in site["glossary.html"]
+    for part in ENDING["part"]:
+        assert f"<h3>{part['title']}</h3>" in last
+    assert '<a href="https://arxiv.org/abs/2211.17192">' in last and "<code>exactness.md</code>" in last and __version__ in last
+    assert sum(b'class="ending"' in page for page in site.values()) == 1, "only the last page ends the reading"
 
 
 def test_every_page_says_its_language_and_its_own_title(site):

@@ -25,15 +25,15 @@ export function isOutside({ n, shares, low, high }, row) {
 
 class Histogram {
   constructor() {
-    this.presented = false; // the page is presented as a whole
     this.frames = [];
     this.at = 0;
     this.count = h("b", {});
+    this.of = h("span", {});
     this.again = h("button", { type: "button", class: "button" }, "Watch it fill again");
     this.again.addEventListener("click", () => this.play(0));
     this.rows = h("div", { class: "cells" });
     this.node = h("section", { class: "stage filling" },
-      h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " samples"), this.again),
+      h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again),
       this.rows,
       h("p", { class: "key", "aria-hidden": "true" }, h("i", { class: "share" }), "share of the samples", h("i", { class: "exact" }), "exact distribution",
         h("i", { class: "band" }), "sampling noise, 99%"));
@@ -86,7 +86,9 @@ class Histogram {
   show(at) {
     this.at = at;
     const frame = this.frames[at], { n, shares, low, high } = frame;
+    const all = this.frames.at(-1).n;
     say(this.count, n.toLocaleString("en-US"));
+    say(this.of, n < all ? `of ${all.toLocaleString("en-US")} samples` : "samples"); // the verdict beside it is of all
     this.again.classList.toggle("off", at < this.frames.length - 1 || this.frames.length < 2);
     this.parts.forEach(({ band, bar, out, value }, row) => {
       bar.style.width = n ? this.width(shares[row]) : "0";

@@ -7,7 +7,10 @@ import { asksToPresent } from "../lib/present.js";
 import { paginate } from "./screens.js";
 
 const LAYOUT = { width: 960, height: 540, edge: 10 }; // px: charts label their axes in 12, which a projector of 1920 by 1080 shows as 24
-const HEADING = "h1, h2, h3", FIGURE = "[data-testid=stPlotlyChart], [data-testid=stDataFrame], [data-testid^=stBidiComponent]";
+const DECLARED = '[class*="st-key-screen-"]'; // web/common/elements.py: what a page shows as one screen
+const HEADING = "h1, h2, h3";
+const ABOVE = 44; // px of the heading over a component that fills its screen
+const OPTICAL = 0.4; // share of the free height above a screen that is not as tall as the window
 const TAKES_ARROWS = ".st-key-drafting_methods-arrows";
 const STANDS = 8000; // ms of the sentence
 
@@ -53,32 +56,38 @@ class Page {
     });
   }
 
-  /** What stands on the page from top to bottom, in its own pixels. */
-  blocks() {
+  /** What stands in a declared screen, without what is declared in it as another one, from top to bottom, in the page's own pixels. */
+  blocks(screen) {
     const { top } = this.presented.getBoundingClientRect();
     const own = ({ y, height }) => ({ top: (y - top) / this.room.scale + this.presented.scrollTop, height: height / this.room.scale });
-    return [...this.presented.querySelectorAll("[data-testid=stElementContainer]")].map((node) => {
-      const box = own(node.getBoundingClientRect()), heading = node.querySelector(HEADING);
-      return { top: box.top, bottom: box.top + box.height, heading: heading ? heading.textContent : "", figure: Boolean(node.querySelector(FIGURE)) };
+    const blocks = [...screen.querySelectorAll("[data-testid=stElementContainer]")].filter((node) => node.closest(DECLARED) === screen);
+    return blocks.map((node) => {
+      const box = own(node.getBoundingClientRect());
+      return { top: box.top, bottom: box.top + box.height, heading: node.querySelector(HEADING)?.textContent ?? "" };
     }).filter(({ top: from, bottom }) => bottom - from > 1);
   }
 
   resize() {
-    if (this.presented) window.dispatchEvent(new CustomEvent(SCREEN, { detail: this.room ?? null }));
+    if (this.presented) window.dispatchEvent(new CustomEvent(SCREEN, { detail: this.room ? { ...this.room, height: this.room.height - ABOVE } : null }));
     if (!this.room) {
       this.at = 0;
       return;
     }
-    this.starts = paginate(this.blocks(), this.room.height);
+    let heading = this.presented.querySelector("h1")?.textContent ?? "";
+    this.starts = [...this.presented.querySelectorAll(DECLARED)]
+      .flatMap((screen) => paginate(this.blocks(screen), this.room.height))
+      .map((screen) => ({ ...screen, heading: heading = screen.heading || heading }));
     this.goTo(Math.min(this.at, this.starts.length - 1));
   }
 
-  /** One screen: the view is as tall as what stands on it, so that nothing is cut at its foot. */
+  /** One screen: the view is as tall as what stands on it, so that nothing else is in sight. */
   goTo(at) {
     const screen = this.starts[at];
     if (!screen) return;
     this.at = at;
-    this.presented.style.height = `${screen.bottom - screen.top}px`;
+    const height = screen.bottom - screen.top, { scale, top } = this.room;
+    this.presented.style.height = `${height}px`;
+    this.presented.style.top = `${top + OPTICAL * Math.max(0, this.room.height - height) * scale}px`;
     this.presented.scrollTop = screen.top;
   }
 

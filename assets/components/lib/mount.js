@@ -22,7 +22,7 @@ export function mounted(make) {
     const one = known.get(parentElement);
     const { view, sizes } = one;
     view.update(component);
-    if (data.within) one.within ??= fillScreens(view);
+    if (data.within) one.within ??= followScreens(view);
     else if (view.presented !== false) (one.presenter ??= new Presenter(view, view.presented)).update();
     return () => {
       one.presenter?.close();
@@ -35,13 +35,13 @@ export function mounted(make) {
   };
 }
 
-/** While its page is presented, the view fills a screen of it; returns what ends that. */
-function fillScreens(view) {
+/** While its page is presented, the view knows the height of a screen, which its style may fill; returns what ends that. */
+function followScreens(view) {
   const fill = ({ detail: room }) => {
     view.room = room;
     view.node.classList.toggle("presenting", Boolean(room));
     view.node.classList.toggle("within", Boolean(room));
-    view.node.style.height = room ? `${room.height}px` : "";
+    view.node.style.setProperty("--room", room ? `${room.height}px` : "auto");
     view.resize();
   };
   window.addEventListener(SCREEN, fill);

@@ -10,7 +10,7 @@ const wanted = Number(asked.temperature ?? passages[0].temperature);
 const one = passages.find(({ temperature }) => temperature === wanted) ?? passages[0];
 const said = explainLeftOut(asked, ["temperature"], settings, one.own);
 if (one.temperature !== wanted) said.push("The link's temperature was left out: no text was recorded under it.");
-drawComponent("whole_text", lanes, css, { payload: one.lanes });
+drawComponent("whole_text", lanes, css, { payload: one.lanes, plays: true });
 show(document.getElementById("parting"), one.divergences !== null);
 if (one.divergences) drawComponent("divergences", lanes, css, { payload: one.divergences });
 say(document.getElementById("from"), one.from);

@@ -37,7 +37,7 @@ from specviz.settings import Settings
 from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.text_passes import build_known_chain
 from specviz.speed.records.estimate import MIN_RUNS, Estimate
-from specviz.speed.records.gpu_costs import list_gpu_costs
+from specviz.speed.records.gpu_costs import describe_bfloat16
 from specviz.statistics.finding import format_bytes
 from specviz.verification.draft_tree import DraftTree, build_empty_tree
 
@@ -482,17 +482,6 @@ def _collect_notes(
     if target.chat_template:
         notes.append("The target's tokenizer has a chat template: it was trained on messages, and a plain prompt is none.")
     return tuple(dict.fromkeys(notes))
-
-
-def describe_bfloat16() -> str:
-    """What the default number type of CUDA means, and what float32 costs: as recorded for the shipped pair on a GPU."""
-    speeds = list_gpu_costs()["h200"].pair
-    half, single = (max(rate for rate, *_ in speeds[f"{kind}, T=1"].rates.values()) for kind in ("bfloat16", "float32"))
-    return (
-        "On CUDA numbers are bfloat16 unless --dtype says otherwise: a text has the distribution of the verification pass, "
-        "which lies about TV 0.005 a token from that of single passes (float32: 2e-6 at most). float32 costs speed: the shipped "
-        f"pair wrote {single:,.0f} tokens a second with it and {half:,.0f} with bfloat16 on an H200, at temperature 1."
-    )
 
 
 def _is_probe_useless(found: Preflight) -> bool:

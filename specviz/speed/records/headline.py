@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specviz.records import load_toml
+from specviz.settings import Settings
 
 _TABLE = load_toml("bench")
 PAIR: str = _TABLE["pair"]
@@ -20,6 +21,18 @@ def format_headline(temperature: str) -> str:
 def describe_headline() -> str:
     """The speed at both temperatures, in a sentence."""
     return f"{format_headline('1')} times as fast at temperature 1, {format_headline('0')} at 0"
+
+
+def find_headline(settings: Settings) -> tuple[float, float, float] | None:
+    """The speed of the pair and temperature of these settings with its interval; None where ``bench`` measured nothing like it."""
+    return None if settings.pair != PAIR or settings.cuts else FACTORS.get(f"{settings.temperature:g}")
+
+
+def add_headline(settings: Settings) -> str:
+    """The speed from more runs, for a page that shows another one of the same pair and temperature; empty where there is none."""
+    if find_headline(settings) is None:
+        return ""
+    return f"The speed of this pair, from more runs: {format_headline(f'{settings.temperature:g}')} times with the draft model. {describe_headline_origin()}"
 
 
 def describe_headline_origin() -> str:

@@ -33,7 +33,7 @@ def build_pdf(sheets: Sequence[Worksheet], key: bool = False) -> bytes:
 def draw_front(sheet: Worksheet, key: bool = False) -> Figure:
     """The round. With ``key`` every blank is filled, in bold, with what the production decoder did."""
     texts, page, start = TEXTS["front"], _Page(TEXTS["front"]["title"], sheet, key), WORDS[sheet.start]
-    guesses = ("", *(f"{ordinal} guess" for ordinal in ("first", "second", "third")))
+    draft_words = ("", *(f"{ordinal} draft word" for ordinal in ("first", "second", "third")))
     page.draw_paragraph(texts["intro"])
     page.draw_two_tables(
         (texts["draft"], _list_rows(sheet.q), MEANINGS["draft"].light_ink),
@@ -42,7 +42,9 @@ def draw_front(sheet: Worksheet, key: bool = False) -> Figure:
     page.draw_paragraph(texts["digits"])
     page.draw_section(texts["head_1"], texts["text_1"].format(start=start))
     drawn = [WORDS[one.token] for one in sheet.round.proposals]
-    page.draw_table(guesses, (("digits", *(f"{digits:02d}" for digits in sheet.draft_digits)), ("word", *drawn)), answers=(1,))
+    page.draw_table(
+        draft_words, (("digits", *(f"{digits:02d}" for digits in sheet.draft_digits)), ("word", *drawn)), answers=(1,)
+    )
     page.draw_section(texts["head_2"], texts["text_2"])
     checked = [one for one in sheet.round.proposals if one.accepted is not None]
     rows: Rows = (
@@ -52,7 +54,7 @@ def draw_front(sheet: Worksheet, key: bool = False) -> Figure:
         ("u", *(f".{digits:02d}" for digits in sheet.uniform_digits)),
         ("accepted?", *("yes" if one.accepted else "no" for one in checked)),
     )
-    page.draw_table(guesses, rows, answers=(0, 1, 2, 4))
+    page.draw_table(draft_words, rows, answers=(0, 1, 2, 4))
     page.draw_section(texts["head_3"], texts["text_3"].format(digits=sheet.last_digits))
     residual, total = sheet.residual, sum(sheet.residual)
     rows = (
@@ -74,7 +76,7 @@ def draw_back(sheet: Worksheet, key: bool = False) -> Figure:
     columns = ("", *WORDS, "sum")
     page.draw_section(texts["head_4"], texts["text_4"].format(start=start))
     rows: Rows = (
-        ("guessed and accepted: min(p, q)", *(_format_decimal(one / 10) for one in (*accepted, sum(accepted)))),
+        ("proposed and accepted: min(p, q)", *(_format_decimal(one / 10) for one in (*accepted, sum(accepted)))),
         ("replaced: (1 − sum of min) × residual", *(_format_decimal(one / 10) for one in (*replaced, sum(replaced)))),
         ("together", *(_format_decimal((a + b) / 10) for a, b in zip(accepted, replaced, strict=True)), "1"),
     )

@@ -10,7 +10,12 @@ import streamlit as st
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 
 PLOT = {"displayModeBar": False}
-MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✕", "unshown": "–"}  # of verdicts; any other decides nothing
+MARKS = {"waiting": "", "consistent": "✓", "rejected": "✕", "unshown": "–"}  # of verdicts; any other decides nothing
+
+
+def open_screen(page: str, name: str, place: Any = None) -> Any:
+    """A container that the presenter view shows as one screen; what stands in none of them is not presented. place: where, instead of here."""
+    return (st if place is None else place).container(key=f"screen-{page}-{name}")
 
 
 def show_notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:
@@ -28,7 +33,7 @@ def show_sentence(text: str, key: str, plain: bool = False) -> None:
 def show_verdict(name: str, mark: str, words: str, seen: str) -> Any:
     """A page's verdict after its sign; a rejection has another line beside it. Returns the container, for what belongs to it."""
     place = st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
-    place.markdown(f"## {MARKS.get(mark, '?')} {words}\n{seen}")
+    place.markdown("\n".join(("## " + f"{MARKS.get(mark, '?')} {words}".lstrip(), seen)))
     return place
 
 

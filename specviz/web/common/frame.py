@@ -11,7 +11,6 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz import __version__
-from specviz.figures.components import read_styles
 from specviz.figures.pages_and_glossary import ALL, PAGES, find_next_page
 from specviz.figures.preview import FRONT, NAME, build_tab_title
 from specviz.records import ASSETS, load_toml
@@ -45,7 +44,7 @@ def run_page() -> None:
     st.set_page_config(
         page_title=build_tab_title(path), page_icon="🎲", layout="wide", initial_sidebar_state="collapsed", menu_items={"About": ABOUT}
     )  # fmt: skip
-    st.html(f"<style>\n{read_styles('theme', 'app', 'drafting_methods_matrix')}\n{build_group_style(path)}</style>")
+    st.html(f"<style>{build_group_style(path)}</style>")  # the other styles are in the document: web/hosting/page_html.py
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(path).inc()
     if path == FRONT:

@@ -65,7 +65,8 @@ def show_controls(
             session.show_work_button(st, state, label, f"{name}-run", work, state.question, type="primary")
             st.caption(about)
         session.show_progress(name)
-    show_notes(state.notices, f"{name}-notes-live")
+        show_notes(state.failures, f"{name}-notes-failed")  # beside the button that was pressed
+    show_notes(state.notes, f"{name}-notes-live")
 
 
 def describe_missing_runs(state: MeasurementState, runs: int, planned: int) -> str:

@@ -100,10 +100,14 @@ class PageState:
         self.turn += 1
 
     @property
+    def failures(self) -> list[str]:
+        """Why the last work failed, if it did."""
+        return [self.ticket.sentence] if self.ticket is not None and self.ticket.state == "failed" else []
+
+    @property
     def notices(self) -> list[str]:
         """Sentences about what could not be done."""
-        failed = [self.ticket.sentence] if self.ticket is not None and self.ticket.state == "failed" else []
-        return [*self.notes, *failed]
+        return [*self.notes, *self.failures]
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""

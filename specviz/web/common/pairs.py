@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import find_folder, parse_hub_name, parse_pair_name
+from specviz.models.pairs.names import describe_draftable, find_folder, parse_hub_name, parse_pair_name
 from specviz.records import Schema, build, read_file_or
 from specviz.settings import Settings
+from specviz.speed.records.gpu_costs import describe_precision
 from specviz.web.hosting.server_options import load_options
 
 SCHEMA = Schema("pairs", 1, "The list of recent pairs")
@@ -27,6 +30,11 @@ OFFER = (
     "This link asks for its own pair of models, {}. Nothing was loaded. Look at it under “Models”, check it, and use it there if you "
     "trust it."
 )
+
+
+def list_model_notes(models: Mapping[str, Any]) -> list[str]:
+    """What a page says of the models of a result, from their description: tokenizers that differ, and the number type on CUDA."""
+    return [said for said in (describe_draftable(models), describe_precision(models)) if said]
 
 
 def locate_recent_pairs() -> Path:

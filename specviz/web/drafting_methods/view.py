@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.models.pairs.names import describe_draftable
 from specviz.proposers.trees import node_count
 from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, MethodComparison, MethodRow
 from specviz.web.common import cost_choice, measurement_page, session
 from specviz.web.common.component import Component, read_reported
 from specviz.web.common.controls import Form
-from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence
+from specviz.web.common.elements import describe_machine, open_screen, show_dataframe, show_figure, show_notes, show_sentence
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
-from specviz.web.common.pairs import describe_recorded_pair
+from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, rule_matrix, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
@@ -33,9 +32,10 @@ _overview, _tree = Component("drafting_methods/chart"), Component("drafting_meth
 def show_page() -> None:
     """Draw the page."""
     state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
-    show_page_head("drafting_methods", TEXTS["lede"])
-    choice = st.container(key="drafting_methods-choice", horizontal=True, gap="large")
-    top = st.container(key="drafting_methods-top")
+    with open_screen("drafting_methods", "methods"):
+        show_page_head("drafting_methods", TEXTS["lede"])
+        choice = st.container(key="drafting_methods-choice", horizontal=True, gap="large")
+        top = st.container(key="drafting_methods-top")
     fold = st.expander("Compare them on a text of your own")
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
@@ -43,7 +43,7 @@ def show_page() -> None:
     costs = Form("drafting_methods", state.turn, {}).show_choice(
         choice, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
     )
-    choice.container(key="drafting_methods-ranks").caption(TEXTS["ranks"])
+    answer = choice.container(key="drafting_methods-ranks")
     question = replace(question, row=read_chosen_method() or question.row, costs=costs)
     run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
     measurement_page.show_controls("drafting_methods", state, question, problems, export.build_offer, *run)
@@ -54,6 +54,7 @@ def show_page() -> None:
     one = state.apply_costs(measured)
     with top:
         show_overview(state, one, measured)
+    answer.markdown(f"**{escape_markdown(words.answer_which_pay(one))}** {TEXTS['ranks']}".removeprefix("**** "))
     if row := one.row(state.question.row):
         show_round(row)
     show_first_tokens(one, session.get_theme())
@@ -69,7 +70,7 @@ def read_chosen_method() -> str | None:
 
 def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
     """The methods as one chart, the verdict, and where its numbers come from. measured: the same with the times of its own machine."""
-    data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row}
+    data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
     place = st.container(key="drafting_methods-said")
     place.markdown(escape_markdown(words.describe_comparison(comparison)))
@@ -83,7 +84,7 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
             describe_measurement(state, comparison),
             *([comparison.baseline.in_words] if comparison.baseline else []),
             *([comparison.cost_model.describe()] if isinstance(comparison, ComputedComparison) else []),
-            *filter(None, [describe_draftable(comparison.models)]),
+            *list_model_notes(comparison.models),
         ],
         "drafting_methods-notes-from",
     )
@@ -103,7 +104,17 @@ def describe_measurement(state: MethodsState, comparison: MethodComparison) -> s
 
 def show_round(row: MethodRow) -> None:
     """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
-    st.container(key="drafting_methods-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
+    with st.container(key="drafting_methods-second"), open_screen("drafting_methods", "round"):
+        show_round_steps(row)
+    plan = load_block_gain() if row.key == "block" else None
+    if plan is not None and (sentence := gain_words.describe_gain(plan)):
+        show_sentence(sentence, "drafting_methods-said-gain")
+        show_dataframe(gain_words.build_gain_rows(plan), alt=sentence)
+
+
+def show_round_steps(row: MethodRow) -> None:
+    """A round of the chosen row, or why there is none."""
+    st.markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
     if row.reason:
         show_notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
@@ -113,10 +124,6 @@ def show_round(row: MethodRow) -> None:
         st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))
         with st.container(key="drafting_methods-arrows"):  # the presenter view leaves the arrow keys to it
             _tree.draw("drafting_methods-tree", {"payload": draw_cached(build_tree, row.trace), "within": True})
-        plan = load_block_gain() if row.key == "block" else None
-        if plan is not None and (sentence := gain_words.describe_gain(plan)):
-            show_sentence(sentence, "drafting_methods-said-gain")
-            show_dataframe(gain_words.build_gain_rows(plan), alt=sentence)
 
 
 def show_first_tokens(comparison: MethodComparison, kind: str) -> None:
@@ -125,7 +132,7 @@ def show_first_tokens(comparison: MethodComparison, kind: str) -> None:
     columns = st.container(key="drafting_methods-third").columns(2, gap="large")
     for column, chart in zip(columns, figures.FIRST_TOKEN_CHARTS, strict=True):
         if (first := first_tokens.get(chart.row)) is not None:
-            with column:
+            with column, open_screen("drafting_methods", chart.key):
                 st.markdown(chart.heading)
                 show_figure(draw_cached(chart.plot, first, kind), "drafting_methods", chart.key, chart.describe(first))
 
@@ -139,8 +146,9 @@ def show_matrix() -> None:
         st.text(
             f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz matrix --min-tv {record['tv']:g} reproduces it."
         )
-        st.html(rule_matrix.build_matrix_html(record))
-        show_sentence(rule_matrix.describe_matrix(record), "drafting_methods-said-matrix")
+        with open_screen("drafting_methods", "matrix"):
+            st.html(rule_matrix.build_matrix_html(record))
+            show_sentence(rule_matrix.describe_matrix(record), "drafting_methods-said-matrix")
         st.caption(TEXTS["legend"])
         with st.container(key="drafting_methods-blank"):
             for why, cells in (row.values() for row in rule_matrix.list_blanks(record)):

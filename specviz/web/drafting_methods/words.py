@@ -14,7 +14,7 @@ from specviz.speed.records.methods import ComputedComparison, FirstToken, Method
 SENTENCES = load_toml("texts/drafting_methods")["sentences"]
 FEW = 3  # methods that a sentence names
 WIDE = ("eagle-wide", "tree-wide", "medusa-wide")  # methods whose passes read a large tree
-FASTER, SLOWER, UNSURE = "faster", "slower", "not told apart"
+FASTER, SLOWER, UNSURE = "faster", "slower", "no difference seen"
 
 
 def name_verdict(row: MethodRow) -> str:
@@ -95,6 +95,23 @@ def describe_comparison(comparison: MethodComparison) -> str:
     return " ".join(filter(None, said))
 
 
+def answer_which_pay(comparison: MethodComparison) -> str:
+    """Which exact methods are faster than the target alone, in one line; empty before any was timed."""
+    timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison)]
+    if not timed or find_fastest(comparison) is None:
+        return ""
+    timed.sort(key=lambda row: _get_speed(row, comparison).value, reverse=True)
+    if isinstance(comparison, ComputedComparison):
+        best, said = timed[:FEW], "Fastest with these costs"
+    else:
+        best, said = [row for row in timed if compare_with_target(row, comparison) == FASTER], "Faster than the target alone here"
+    if not best:
+        return "No exact method is measurably faster than the target alone here."
+    more = f", and {len(best) - FEW} more" if len(best) > FEW else ""
+    named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f} times" for row in best[:FEW])
+    return f"{said}: {named}{more}."
+
+
 def _describe_exactness(comparison: MethodComparison) -> str:
     """Which methods write the target's distribution; empty before any was sampled."""
     sampled = [row for row in comparison.rows if not row.reason and row.first is not None]
@@ -150,7 +167,7 @@ def _describe_speeds(comparison: MethodComparison) -> str:
     said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {format_estimate(_get_speed(exact[0], comparison))} times as fast."
     if faster:
         said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {format_estimate(_get_speed(row, comparison))} times' for row in faster)}."
-    for rows, what in ((slower, "Slower"), (unsure, "Not told apart")):
+    for rows, what in ((slower, "Slower"), (unsure, "No difference seen")):
         if rows:
             said += f" {what}: {', '.join(row.entry.name for row in rows) if len(rows) <= FEW else f'{len(rows)} others'}."
     return said
@@ -162,10 +179,7 @@ def describe_sample_size(comparison: MethodComparison) -> str:
         return ""
     settings, gamma = comparison.settings, comparison.settings.gamma
     said = f"{comparison.runs} run{'s' * (comparison.runs != 1)} of {settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
-    heat = f"{settings.temperature:g}"
-    if settings.pair != headline.PAIR or settings.cuts or heat not in headline.FACTORS:
-        return said
-    return f"{said} The speed of this pair, from more runs: {headline.format_headline(heat)} times with the draft model. {headline.describe_headline_origin()}"
+    return f"{said} {headline.add_headline(settings)}".rstrip()
 
 
 def is_certain(first_token: FirstToken) -> bool:

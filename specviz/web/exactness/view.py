@@ -14,7 +14,7 @@ from specviz.figures import cell_shares
 from specviz.web.common import elements, export_fold, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import WIDE, Form, fill_fields, read_fields
-from specviz.web.common.elements import show_figure, show_notes, show_tables
+from specviz.web.common.elements import open_screen, show_figure, show_notes, show_tables
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
@@ -47,8 +47,9 @@ def show_page() -> None:
     """Draw the page Is it exact?"""
     state = session.open_state("exactness", session.make_opener(ExactnessState, ExactnessQuestion))
     show_page_head("exactness", words.TEXTS["lede"])
-    place, question, problems = show_fields(state)
-    drawings = st.container(key="exactness-drawings")
+    with open_screen("exactness", "samples"):
+        place, question, problems = show_fields(state)
+        drawings = st.container(key="exactness-drawings")
     state.choose(question)
     show_notes(problems, "exactness-notes-fields")
     if question.source == FILE:
@@ -178,7 +179,7 @@ def _show_histogram(state: ExactnessState) -> None:
         tokens = "token" if asked.max_new_tokens == 1 else f"{asked.max_new_tokens} tokens"
         heading = escape_markdown(f"The next {tokens} after “{shorten_prompt(asked.prompt)}”", ALL_SIGNS)
         st.container(key="exactness-name-0").markdown(heading)
-        _histogram.draw("exactness-histogram", {"payload": draw_cached(build_histogram, result)})
+        _histogram.draw("exactness-histogram", {"payload": draw_cached(build_histogram, result), "within": True})
     with right:
         said = words.build_verdict(state)
         elements.show_verdict("exactness", said.mark, said.words, said.details)
@@ -189,7 +190,7 @@ def show_control(state: ExactnessState, kind: str) -> None:
     result = state.shown_result
     control = result.arms[1]
     left, right = st.container(key="exactness-control").columns([8, 5], gap="large")
-    with left:
+    with left, open_screen("exactness", "control"):
         st.container(key="exactness-name-1").markdown(f"{control.name}, the control: no draft")
         end = cell_shares.compute_rows_end(*result.arms)
         show_figure(draw_cached(cell_shares.plot_cells, control, end, kind), "exactness", "1", control.conclusion, sentence=False)
@@ -212,7 +213,7 @@ def show_seed_runs(state: ExactnessState, kind: str, many: bool) -> None:
     """P-values of many runs. many: whether they are what is computed, or was last."""
     known = state.load_recorded()
     found = state.result.p_values or (known.result.p_values if known else None)
-    with st.container(key="exactness-flat"):
+    with st.container(key="exactness-flat"), open_screen("exactness", "seeds"):
         st.markdown("## One run may pass by chance. What about many?")
         if state.question.source == "assisted":
             st.markdown(words.TEXTS["no_seed_runs"])
@@ -274,23 +275,18 @@ def show_report(state: ExactnessState, kind: str) -> None:
     if report is None:
         st.caption(words.TEXTS["files"])
         return
-    place = elements.show_verdict("exactness", report["verdict"], report["sentence"], words.TEXTS["alarms"])
+    with open_screen("exactness", "report"):
+        place = elements.show_verdict("exactness", report["verdict"], report["sentence"], words.TEXTS["alarms"])
     place.container(key="exactness-text-file").text(words.describe_files(report))
     if report["note"]:
         show_notes([report["note"]], "exactness-notes-file")
     if report["answers"][0]["cells"]:
         shown = results.CellShares.from_report(report)
-        show_figure(
-            cell_shares.plot_cells(shown, cell_shares.compute_rows_end(shown), kind),
-            "exactness",
-            "file",
-            shown.conclusion,
-            sentence=False,
-        )
-        st.markdown(
-            words.TEXTS["cells"]
-            + (f" Not drawn: all other texts together, {left_out:.0%}." if (left_out := shown.undrawn_mass) else "")
-        )
+        figure = cell_shares.plot_cells(shown, cell_shares.compute_rows_end(shown), kind)
+        with open_screen("exactness", "cells"):
+            show_figure(figure, "exactness", "file", shown.conclusion, sentence=False)
+            left_out = f" Not drawn: all other texts together, {shown.undrawn_mass:.0%}." if shown.undrawn_mass else ""
+            st.markdown(words.TEXTS["cells"] + left_out)
     for number, line in enumerate(words.list_audit_sentences(report)):
         st.container(key=f"exactness-text-audit-{number}").text(line)
     if rows := words.build_audit_tables(report):

@@ -1,6 +1,6 @@
 """The HTML of each page, which is Streamlit's with a title, a description and a preview picture: browsers and link previews run no script first.
 
-It also says where the server is, which is above the page's own address.
+It also has the styles of the pages, which the first element would otherwise be drawn without, and says where the server is, which is above the page's own address.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from specviz.figures.components import read_styles
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.preview import FRONT, PICTURE, build_preview_tags, build_tab_title, describe_page
 from specviz.web.hosting.redirects import ROUND, is_round_link
 
 INDEX = Path(streamlit.__file__).parent / "static" / "index.html"
 TITLE = "<title>Streamlit</title>"
+END = "</body>"  # styles stand there: of two rules of one weight the later counts, and Streamlit writes its own into the head
+STYLES = ("theme", "app", "drafting_methods_matrix")
 # Streamlit's script would look for its server below the page's own address first, and log a 404 for each try.
 SERVER_SCRIPT = 'window.__streamlit = { BACKEND_BASE_URL: new URL("./", window.location.href).href };'
 PREVIEW = f"app/static/{PICTURE}"
@@ -52,6 +55,7 @@ def build_page_html(path: str) -> str:
     """The document of a page, with the address of its preview picture relative to the app's root."""
     title = build_tab_title(path)
     index = INDEX.read_text(encoding="utf-8")
-    assert index.count(TITLE) == 1, "Streamlit's page has another title"
+    assert index.count(TITLE) == index.count(END) == 1, "Streamlit's page has another title or end"
     tags = build_preview_tags(title, describe_page(path), PREVIEW)
-    return index.replace(TITLE, f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    {tags}")
+    head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    {tags}"
+    return index.replace(TITLE, head).replace(END, f"<style>\n{read_styles(*STYLES)}\n</style>\n{END}")

@@ -85,7 +85,9 @@ def plot_acceptance(pair: tuple[DraftingCounts, DraftingCounts], wrong: int | No
         )  # fmt: skip
         figure.update_yaxes(range=[0, 1.18 * max(values, default=1.0) or 1.0], tickformat=".0%" if column == 1 else None, row=1,
                             col=column)  # fmt: skip
-    figure.update_yaxes(gridcolor=GRID, fixedrange=True, zeroline=False, nticks=5)
+    figure.update_yaxes(
+        showgrid=False, fixedrange=True, zeroline=False, nticks=5
+    )  # each bar has its number, and no line through it
     figure.update_xaxes(fixedrange=True, showgrid=False)
     figure.update_annotations(font={"size": 13, "color": GRAY[kind]})
     figure.update_layout(height=340, margin={"l": 8, "r": 8, "t": 40, "b": 30}, showlegend=False, dragmode=False)

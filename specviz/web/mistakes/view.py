@@ -11,7 +11,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.mistakes import comparison
 from specviz.web.common import elements, export_fold, session
 from specviz.web.common.controls import Form, read_fields
-from specviz.web.common.elements import show_figure, show_notes, show_tables
+from specviz.web.common.elements import open_screen, show_figure, show_notes, show_tables
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
@@ -28,10 +28,11 @@ def show_page() -> None:
     """Draw the page Break it."""
     state = session.open_state("mistakes", session.make_opener(MistakeState, MistakeQuestion))
     show_page_head("mistakes", words.TEXTS["lede"])
-    place, chooser = st.columns([8, 5], gap="large", vertical_alignment="bottom")
-    with chooser:
-        question, problems = show_fields(state)
-    left, right = st.columns([8, 5], gap="large")
+    with open_screen("mistakes", "game"):
+        place, chooser = st.columns([8, 5], gap="large", vertical_alignment="bottom")
+        with chooser:
+            question, problems = show_fields(state)
+        left, right = st.columns([8, 5], gap="large")
     state.choose(question)
     with place:
         show_notes(problems, "mistakes-notes-fields")
@@ -55,8 +56,9 @@ def show_page() -> None:
     with left:
         show_distance(state, drawn_curve, session.get_theme())
     if state.shown_result.pairs:
-        st.markdown(words.build_texts_title(state))
-        st.html(words.build_texts_html(question, state.shown_result.pairs))
+        with open_screen("mistakes", "texts"):
+            st.markdown(words.build_texts_title(state))
+            st.html(words.build_texts_html(question, state.shown_result.pairs))
     _show_pictures(state, drawn_curve, session.get_theme())
     st.container(key="mistakes-conditions").caption(
         escape_markdown(words.describe_run(state), ALL_SIGNS)
@@ -102,8 +104,8 @@ def _show_buttons(state: MistakeState) -> None:
                 width="content",
             )
         if question.is_hidden or not can_be_sampled or state.first_rejection:
-            asked = "Sample to" if question.is_hidden or can_be_sampled else "Sample anyway, to"
-            label = f"{asked} {coming:,}" if coming else "All samples drawn"
+            more = f"Draw {coming - n:,} {'more ' * bool(n)}of each{'' if can_be_sampled else ', anyway'}" if coming else ""
+            label = more or "All samples drawn"
             kind = "primary" if is_playing else "secondary"
             session.show_work_button(st, state, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)
         else:
@@ -154,11 +156,11 @@ def _show_pictures(state: MistakeState, curve: comparison.DistanceCurve, kind: s
     left, right = st.columns([3, 2], gap="large")
     if result.n and curve.wrong is not None:
         wrong = result.arms[curve.wrong]
-        with left:
+        with left, open_screen("mistakes", "cells"):
             st.markdown("**Where do the wrong rule’s samples go?**")
             show_figure(figures.plot_wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
             st.container(key="mistakes-said-cells").markdown(words.describe_cells(state))
-    with right if result.n and curve.wrong is not None else left:
+    with right if result.n and curve.wrong is not None else left, open_screen("mistakes", "speed"):
         st.markdown("**How fast?**")
         one, other = result.speeds
         alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."

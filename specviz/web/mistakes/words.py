@@ -42,7 +42,7 @@ def order_mistakes() -> list[str]:
 def title_mistake(name: str) -> str:
     """An entry of the list: the mistake, and where it was made."""
     if name not in PUBLISHED_MISTAKES:
-        return "A hidden mistake: which decoder is wrong?"
+        return "Hidden: which decoder is wrong?"
     mistake = PUBLISHED_MISTAKES[name]
     projects = " and ".join(mistake.projects[: 2 if mistake.can_be_sampled else 1])
     parts = (
@@ -180,14 +180,14 @@ def _build_game_verdict(state: MistakeState) -> PageVerdict:
     return PageVerdict(
         mark,
         f"{answer} Decoder {question.answer} is wrong.",
-        f"{_name_mistake(question.mistake)}: {describe_mistake(question.mistake)} {describe_source(question.mistake)} {seen}; you answered after {state.guessed_at:,}.",
+        f"**{_name_mistake(question.mistake)}.** {describe_mistake(question.mistake)} {describe_source(question.mistake)} {seen}; you answered after {state.guessed_at:,}.",
     )
 
 
 def describe_curve(curve: DistanceCurve, state: MistakeState) -> str:
     """The sentence of meaning under the curve."""
     mistake, same, n = state.question.mistake if state.is_revealed else None, state.shown_result.same, state.shown_result.n
-    said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples. The test waits for what happens to a right decoder only once in 1,000 runs."
+    said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples."
     if mistake and not mistake.can_be_sampled:
         return f"{said} So does that of this mistake, as far as samples can tell."
     said += " That of a wrong one levels off."

@@ -9,23 +9,39 @@ from __future__ import annotations
 from collections import Counter
 from math import fsum, log
 
-from specviz.trace import Trace
+from specviz.trace import Round, Trace
 
 MIN_DRAFT_PROBABILITY = 0.01  # of a draft token, in the distribution that it was drawn from
 MIN_REJECTED_PROBABILITY = 0.05  # of the first round's rejected draft token: its bars are what the picture is about
+MIN_DISTANCE = (
+    0.1  # of each random number of the first round from what it was compared with: the picture shows on which side it is
+)
 TOKENS_PER_PASS = (2.0, 3.0)
 UNIQUE_NGRAM = 2  # tokens in a row that may stand in prompt and text only once: what is likeliest by far is what was said before
 MAX_TOKEN_COUNT = 2  # times that a token may stand in the text
 
 
-def explain_unsuitable(trace: Trace) -> str:
-    """Why a run is not one to open with; empty if it is. It must have rounds with draft tokens."""
-    first, (low, high) = trace.rounds[0], TOKENS_PER_PASS
+def explain_unsuitable_start(first: Round) -> str:
+    """Why a run with this first round is not one to open with; empty if it may be. The round must have draft tokens."""
     verdicts = [decision.accepted for decision in first.proposals]
     if True not in verdicts or False not in verdicts or first.ending.kind != "residual":
         return "its first round does not have an accepted and a rejected draft token"
     if first.proposals[verdicts.index(False)].q < MIN_REJECTED_PROBABILITY:
         return f"the rejected draft token of its first round has a probability below {MIN_REJECTED_PROBABILITY:g}"
+    checked = [(decision.u, decision.threshold) for decision in first.proposals if decision.accepted is not None]
+    compared = [(u, threshold) for u, threshold in checked if u is not None and threshold is not None]
+    if not any(u < threshold <= 1.0 - MIN_DISTANCE for u, threshold in compared):
+        return f"its first round accepts no draft token with a probability of at most {1.0 - MIN_DISTANCE:g}"
+    if min(abs(u - threshold) for u, threshold in compared) < MIN_DISTANCE:
+        return f"a random number of its first round is nearer than {MIN_DISTANCE:g} to what it was compared with"
+    return ""
+
+
+def explain_unsuitable(trace: Trace) -> str:
+    """Why a run is not one to open with; empty if it is. It must have rounds with draft tokens."""
+    low, high = TOKENS_PER_PASS
+    if why := explain_unsuitable_start(trace.rounds[0]):
+        return why
     if not any(one.ending.kind == "bonus" for one in trace.rounds):
         return "no round ends with a bonus token"
     if not low <= len(trace.output_ids) / len(trace.rounds) <= high:

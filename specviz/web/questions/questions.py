@@ -16,7 +16,7 @@ from specviz.evidence.serving_setups.records import SetupComparison
 from specviz.figures import pages_and_glossary
 from specviz.figures.numbers import format_probability
 from specviz.records import ASSETS, load_toml, read_file
-from specviz.speed.records import methods
+from specviz.speed.records import headline, methods
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import FOLDER, CostModel
 from specviz.speed.records.estimate import Estimate, describe_interval
@@ -368,6 +368,7 @@ def _compare_batches(batches: BatchSpeeds) -> Situation:
         "temperature": f"{batches.settings.temperature:g}",
         "machine": _describe_machine(batches.machine),
         "single": f"{best[first][1].value:.2f}",
+        "from_more": f" ({found[0]:.2f} from more runs)" if (found := headline.find_headline(batches.settings)) else "",
         "many": f"{many.value:.2f}",
         "many_low": f"{many.low:.2f}",
         "many_high": f"{many.high:.2f}",

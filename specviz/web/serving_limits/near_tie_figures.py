@@ -16,7 +16,7 @@ from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
 from specviz.glyphs import decode_whole, read_piece
 
 FEW = 3  # texts up to which each is drawn as lines
-FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named 0
+FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named "≤"
 BINS = 20
 BEFORE, AFTER, CONTEXT = 14, 10, 8  # tokens of a story before and after the difference, and of a row of the table
 MARGIN = "gap between the two largest logits"
@@ -70,7 +70,7 @@ def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
     frame_chart(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
     ticks = [10.0**power for power in range(round(log10(FLOOR)), 3)]
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=["0", *(f"{tick:.10g}" for tick in ticks[1:])])
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"≤ {FLOOR:g}", *(f"{tick:.10g}" for tick in ticks[1:])])
     return figure
 
 
@@ -86,7 +86,7 @@ def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
                        hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
     frame_chart(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
-    figure.update_xaxes(tickvals=ticks, ticktext=["0", *(f"{10.0**tick:g}" for tick in ticks[1:])])
+    figure.update_xaxes(tickvals=ticks, ticktext=[f"≤ {FLOOR:g}", *(f"{10.0**tick:g}" for tick in ticks[1:])])
     figure.update_yaxes(tickformat=".0%")
     return figure
 

@@ -120,14 +120,14 @@ def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:
                            line={"width": 2.4, "color": orange}, showlegend=False, hoverinfo="skip")  # fmt: skip
     moved = [(row.apart.value, row.entry.name, place) for (row, _), place in zip(rows, places, strict=True) if row.apart]
     figure.add_scatter(x=[max(LEAST, value) for value, _, _ in moved], y=[place for _, _, place in moved], mode="markers",
-                       name="the setup: mean", marker={"symbol": "circle", "size": 11, "color": blue},
+                       name="what the setting changes, mean", marker={"symbol": "circle", "size": 11, "color": blue},
                        customdata=[name for _, name, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
-    figure.add_scatter(x=[max(LEAST, own.worst) for _, own in rows], y=places, mode="lines+markers", name="draft tokens: mean to largest",
+    figure.add_scatter(x=[max(LEAST, own.worst) for _, own in rows], y=places, mode="lines+markers", name="what draft tokens add, mean to largest",
                        line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row, _ in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
-    frame_chart(figure, 100 + 31 * len(rows), "change (TV)")
+    frame_chart(figure, 100 + 31 * len(rows), "change (TV), logarithmic; left is better")
     figure.update_yaxes(tickvals=places, ticktext=[escape_label(f"{get_sign(row)} {shorten_label(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row, _ in rows],
                         range=[-0.6, len(rows) - 0.1], showgrid=False, ticks="", tickfont={"size": 12.5})  # fmt: skip
-    figure.update_xaxes(type="log", range=[-8, 0.12], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],
-                        ticktext=["10⁻⁸", "10⁻⁶", "0.0001", "0.01", "1"])  # fmt: skip
+    figure.update_xaxes(type="log", range=[-8, 0.25], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],
+                        ticktext=["10⁻⁸", "10⁻⁶", "10⁻⁴", "10⁻²", "1"])  # fmt: skip
     return figure

@@ -9,7 +9,6 @@ from typing import Any
 import streamlit as st
 
 from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
-from specviz.models.pairs.names import describe_draftable
 from specviz.records import load_toml
 from specviz.speed.records import headline
 from specviz.web.common import html, measurement_page, pairs, session
@@ -17,6 +16,7 @@ from specviz.web.common.controls import Form, read_fields
 from specviz.web.common.elements import (
     PLOT,
     describe_machine,
+    open_screen,
     show_dataframe,
     show_figure,
     show_notes,
@@ -26,7 +26,7 @@ from specviz.web.common.elements import (
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import TextLine
 from specviz.web.common.page_head import end_with_row, show_page_head
-from specviz.web.common.pairs import describe_recorded_pair
+from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits import near_tie_figures as ties
 from specviz.web.serving_limits import setup_figures as figures
@@ -40,13 +40,16 @@ STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has 
 def show_page() -> None:
     """Draw the page Serving limits."""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
-    show_page_head("serving_limits", TEXTS["lede"])
-    top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
+    with open_screen("serving_limits", "list"):
+        show_page_head("serving_limits", TEXTS["lede"])
+        top = st.container(key="serving_limits-story")
+    numbers = st.container(key="serving_limits-numbers")
     fold, below = st.expander("Measure with a text of your own"), st.container(key="serving_limits-ties")
+    margins = open_screen("serving_limits", "margins", below)
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
     form.show_prompt(fold)
     settings, problems = read_fields(form.raw, state.question.settings)
-    with below:
+    with margins:
         arm = _show_comparison_choice(form, state.question.arm)
     question = replace(state.question, settings=settings, arm=arm)
     measurement_page.show_controls(
@@ -69,14 +72,13 @@ def show_page() -> None:
         show_opening(one, conclusion, kind)
         show_story(one)
     with numbers:
-        st.markdown("## Every setup")
-        st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
+        with open_screen("serving_limits", "setups"):
+            st.markdown("## Every setup")
+            st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
         st.caption(TEXTS["changes"])
-        show_notes(
-            [describe_measurement(state, one), *filter(None, [describe_draftable(one.models)])], "serving_limits-notes-from"
-        )
+        show_notes([describe_measurement(state, one), *list_model_notes(one.models)], "serving_limits-notes-from")
     with below:
-        _show_near_ties(one, state.question.arm, kind, state.partial_result is one)
+        _show_near_ties(one, state.question.arm, kind, state.partial_result is one, margins)
     _show_folds(state, one)
 
 
@@ -85,7 +87,7 @@ def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
     left, right = st.columns([5, 6], gap="large")
     with left:
         st.html(html.build_signed_list(figures.list_setup_sentences(one)))
-    with right:
+    with right, open_screen("serving_limits", "distances"):
         show_figure(draw_cached(figures.plot_distances, one, kind), "serving_limits", "distances", conclusion)
         st.caption(TEXTS["signs"])
 
@@ -100,10 +102,13 @@ def show_story(one: SetupComparison) -> None:
     )
     if told is None:
         return
-    st.markdown("## Which of these two texts is exact?")
     lines = zip(told.names, told.tokens, told.after, strict=True)
-    st.html(html.build_two_texts(TextLine(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines))
-    show_sentence(told.sentence, "serving_limits-said-story", plain=True)
+    with open_screen("serving_limits", "story"):
+        st.markdown("## Which of these two texts is exact?")
+        st.html(
+            html.build_two_texts(TextLine(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines)
+        )
+        show_sentence(told.sentence, "serving_limits-said-story", plain=True)
 
 
 def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
@@ -122,18 +127,17 @@ def _show_comparison_choice(form: Form, arm: str) -> str:
     return form.show_choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
 
-def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
+def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool, screen: Any) -> None:
     seen = one.near_ties.summarize(arm)
     if seen is None:
         st.caption("The greedy texts follow." if underway else "This comparison could not run on this pair.")
         return
     conclusion = ties.describe_near_ties(seen)
-    for place, name, draw in zip(
-        st.columns(2, gap="large"), ("margins", "spread"), (ties.plot_margins, ties.plot_gap_histogram), strict=True
-    ):
-        place.plotly_chart(
-            draw_cached(plot_comparison, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion
-        )
+    left, right = screen.columns(2, gap="large")
+    places = {"margins": left, "spread": open_screen("serving_limits", "spread", right)}
+    for (name, place), draw in zip(places.items(), (ties.plot_margins, ties.plot_gap_histogram), strict=True):
+        figure = draw_cached(plot_comparison, draw, one, arm, kind)
+        place.plotly_chart(figure, key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
     show_sentence(conclusion, "serving_limits-said-ties")
     if seen.differences:
         show_tables("Where they differ, and what each writes there", ties.build_difference_rows(seen))
@@ -153,7 +157,7 @@ def _show_folds(state: SetupsState, one: SetupComparison) -> None:
                     None,
                     (
                         figures.describe_timing(one),
-                        "" if state.has_own_result or state.partial_result else describe_speed_page(one),
+                        "" if state.has_own_result or state.partial_result else headline.add_headline(one.settings),
                     ),
                 )
             )
@@ -161,11 +165,3 @@ def _show_folds(state: SetupsState, one: SetupComparison) -> None:
     show_tables("The numbers behind the table", figures.build_detail_rows(one))
     with st.expander("How it was measured"):
         st.markdown(TEXTS["method"])
-
-
-def describe_speed_page(one: SetupComparison) -> str:
-    """The speed of the same pair as ``bench`` measured it; empty where it measured nothing like it."""
-    heat = f"{one.settings.temperature:g}"
-    if one.settings.pair != headline.PAIR or one.settings.cuts or heat not in headline.FACTORS:
-        return ""
-    return f"The speed of this pair in float32, from more texts: {headline.format_headline(heat)} times. {headline.describe_headline_origin()}"

@@ -14,7 +14,7 @@ from specviz.speed.records.published_speeds import ROWS
 LETTERS = 11  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them
 PLAIN = "#8a94a0"  # simpler formulas
-PER_POSITION, FORMULA = "one alpha per position", "the formula"
+PER_POSITION, FORMULA = "one alpha per position", "the paper’s formula"
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
@@ -103,16 +103,16 @@ def build_ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
         return []
     whose = f"costs of {plan.cost_model.title}" if plan.cost_model else "costs from timed passes"
     meanings = (
-        f"from alpha {row.alpha:.3f}, c {costs.c:.3f} and gamma {row.gamma}",
+        f"from alpha {row.alpha:.3f}, c {costs.c:.3f} and gamma {row.gamma}; every pass takes as long as one over a single token",
         f"accepted tokens from both models’ probabilities, {whose}",
     )
     ways = [
-        ("By the formula", row.independent, row.leviathan, f"{row.leviathan:.2f}", meanings[0]),
+        ("By the paper’s formula", row.independent, row.leviathan, f"{row.leviathan:.2f}", meanings[0]),
         ("Computed" if plan.cost_model else "Predicted", row.tokens.value, row.speedup.value, row.speedup.format(), meanings[1]),
     ]
     for one in plan.checked:
         if one.gamma == row.gamma and one.factor is not None:
-            meaning = "texts written with draft tokens" + ("" if plan.is_conclusive else "; too uncertain to compare")
+            meaning = "this text, written with draft tokens" + ("" if plan.is_conclusive else "; too uncertain to compare")
             ways.append(("Measured", one.tokens.value, one.factor.value, one.factor.format(), meaning))
     return [((name, f"{tokens:.2f}", f"{tokens / factor:.2f}", said), meaning) for name, tokens, factor, said, meaning in ways]
 
@@ -125,7 +125,7 @@ def explain_formula(plan: SpeedPlan) -> str:
         return ""
     gamma, draft, check = row.gamma, costs.compute_part("draft", row.gamma), costs.compute_part("target", row.gamma)
     return (
-        f"Why the formula differs, in target passes: drafting takes {draft:.2f}{'' if plan.cost_model else ' when timed'} (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
+        f"Why the paper’s formula differs, in target passes: drafting takes {draft:.2f}{'' if plan.cost_model else ' when timed'} (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
         f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
     )
 

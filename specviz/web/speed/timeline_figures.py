@@ -79,11 +79,13 @@ def format_number(number: float) -> str:
 
 def describe_round(gamma: int, spot: Spot, pass_cost: float = 1.0) -> str:
     """What the picture shows, in a sentence."""
-    cost, tokens = compute_round_cost(gamma, spot, pass_cost), compute_expected_tokens(spot.alpha, gamma)
+    cost, tokens = (
+        format_number(one) for one in (compute_round_cost(gamma, spot, pass_cost), compute_expected_tokens(spot.alpha, gamma))
+    )
     return (
-        f"A round of {_count_drafts(gamma)} takes {gamma} c + {format_number(pass_cost)} = {_count_passes(format_number(cost))} and yields "
-        f"{_write_powers(gamma)} = {_count_tokens(format_number(tokens))} on average: {format_number(compute_speedup(gamma, spot, pass_cost))} times as fast "
-        "as target-only sampling, by this formula."
+        f"A round of {_count_drafts(gamma)} takes {gamma} c + {format_number(pass_cost)} = {_count_passes(cost)} and yields "
+        f"{_write_powers(gamma)} = {_count_tokens(tokens)} on average: {tokens} / {cost} = {format_number(compute_speedup(gamma, spot, pass_cost))} times as fast "
+        "as target-only sampling, without the rule and the work between passes."
     )
 
 

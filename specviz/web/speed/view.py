@@ -11,7 +11,6 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
 from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
@@ -20,12 +19,20 @@ from specviz.speed.records.published_speeds import SOURCE
 from specviz.speed.records.study import Study
 from specviz.web.common import cost_choice, html, measurement_page, session
 from specviz.web.common.controls import Form
-from specviz.web.common.elements import describe_machine, show_dataframe, show_figure, show_notes, show_sentence, show_tables
+from specviz.web.common.elements import (
+    describe_machine,
+    open_screen,
+    show_dataframe,
+    show_figure,
+    show_notes,
+    show_sentence,
+    show_tables,
+)
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
-from specviz.web.common.pairs import describe_recorded_pair, name_pair
+from specviz.web.common.pairs import describe_recorded_pair, list_model_notes, name_pair
 from specviz.web.hosting.server_options import load_options
 from specviz.web.speed import batch_figures, export, plan_figures, study_figures, surface_figures, timeline_figures, work
 from specviz.web.speed.state import (
@@ -61,12 +68,14 @@ def show_page() -> None:
     """Draw the state."""
     state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
     show_page_head("speed", TEXTS["lede"])
-    if state.pair == headline.PAIR:
-        answer = f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n{headline.describe_headline_origin()}"
-        st.container(key="speed-verdict").markdown(answer)
-    top = st.container(key="speed-sandbox")
-    gain = st.container(key="speed-second")
-    gain.markdown("## With these settings instead")
+    with open_screen("speed", "sliders"):
+        if state.pair == headline.PAIR:
+            answer = f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n{headline.describe_headline_origin()}"
+            st.container(key="speed-verdict").markdown(answer)
+        top = st.container(key="speed-sandbox")
+    pass_cost = st.container(key="speed-pass-cost")
+    gain = open_screen("speed", "gain", st.container(key="speed-second"))
+    gain.markdown("## On one text instead: predicted and measured")
     costs = Form("speed", state.turn, {}).show_choice(
         gain, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
     )
@@ -79,7 +88,7 @@ def show_page() -> None:
     measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
     plan, kind = state.shown_plan, session.get_theme()
     with top:
-        gamma, spot = show_sliders(question, plan, kind, state.turn)
+        gamma, spot = show_sliders(question, plan, kind, state.turn, pass_cost)
     if plan is None:
         st.caption("The prediction appears here once it is made.")
     else:
@@ -142,8 +151,9 @@ def show_positions(plan: SpeedPlan, kind: str) -> None:
     """How often the first, second, .. draft token of a round is accepted."""
     if plan.positions:
         rounds = f"In rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
-        st.markdown(f"### Acceptance by position\n{rounds}")
-        _show_chart("positions", plan_figures.plot_positions, plan_figures.describe_positions, plan, kind=kind)
+        with open_screen("speed", "positions"):
+            st.markdown(f"### Acceptance by position\n{rounds}")
+            _show_chart("positions", plan_figures.plot_positions, plan_figures.describe_positions, plan, kind=kind)
         show_tables("The numbers behind the picture", plan_figures.build_position_rows(plan))
 
 
@@ -202,8 +212,8 @@ def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
             st.caption(plan_figures.explain_formula(plan))
         for sentence in plan.describe_drafts():
             show_sentence(sentence, "speed-said-drafts")
-        show_notes([describe_measurement(state, plan), *filter(None, [describe_draftable(plan.models)])], "speed-notes-from")
-    with right:
+        show_notes([describe_measurement(state, plan), *list_model_notes(plan.models)], "speed-notes-from")
+    with right, open_screen("speed", "factors"):
         if plan.costs:
             _show_chart("factors", plan_figures.plot_factors, plan_figures.describe_best_gamma, plan, kind=kind)
         else:
@@ -258,7 +268,7 @@ def show_acceptance(study: Study, draft: str, kind: str) -> None:
     st.caption(TEXTS["study"])
     for column, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
         if len(study_figures.group_by_axis(study, draft, axis)) > 1:
-            with column:
+            with column, open_screen("speed", axis):
                 st.markdown(HEADINGS[axis])
                 plot, describe = study_figures.plot_acceptance, study_figures.describe_acceptance
                 _show_chart(axis, plot, describe, study, draft, axis, kind=kind)
@@ -268,11 +278,11 @@ def show_acceptance(study: Study, draft: str, kind: str) -> None:
 def show_predictions(study: Study, draft: str, kind: str) -> None:
     """Whether the acceptance rate can be predicted, and whether the draft is calibrated."""
     left, right = st.columns(2, gap="large")
-    with left:
+    with left, open_screen("speed", "predictions"):
         st.markdown(HEADINGS["predictions"])
         plot, describe = study_figures.plot_predictions, study_figures.describe_predictions
         _show_chart("foretold", plot, describe, study, draft, kind=kind)
-    with right:
+    with right, open_screen("speed", "confidence"):
         st.markdown(HEADINGS["confidence"])
         plot, describe = study_figures.plot_confidence, study_figures.describe_confidence
         _show_chart("confidence", plot, describe, study, draft, kind=kind)
@@ -291,19 +301,19 @@ def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPla
     key, origin = choose_rounds(batches, choice)
     st.caption(origin)
     left, right = st.columns(2, gap="large")
-    with left:
+    with left, open_screen("speed", "batch"):
         st.markdown(HEADINGS["batch"])
         show_figure(batch_figures.plot_factors(batches, key, kind), "speed", "batch", batches.describe(key))
         if why := batch_figures.compare_with_plan(batches, key, plan if key == choice.key else None):
             st.caption(why)
-    with right:
+    with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
         _show_chart("passes", batch_figures.plot_pass_costs, batch_figures.describe_pass_costs, batches, kind=kind)
     show_tables("The numbers behind the pictures", batch_figures.build_rows(batches, key))
 
 
-def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> tuple[int, Spot]:
-    """Four sliders, which begin where the running pair is, over the rounds that follow from them. Returns the first three values."""
+def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int, below: Any) -> tuple[int, Spot]:
+    """Four sliders, which begin where the running pair is, over the rounds that follow from them; below: what a pass costs. Returns the first three values."""
     start, places = place_sliders(question, plan, load_batches()), st.columns(4, gap="large")
     alpha, c, gamma = (
         place.slider(
@@ -338,7 +348,7 @@ def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, tur
     alt = timeline_figures.describe_round(gamma, spot, cost)
     show_figure(timeline_figures.plot_timeline(gamma, spot, cost, kind), "speed", "timeline", alt, sentence=False)
     show_sentence(f"{alt} {timeline_figures.recommend_gamma(gamma, spot, costs)}", "speed-said-sandbox")
-    st.markdown(escape_markdown(timeline_figures.explain_pass_cost(gamma, texts, cost, origin)))
+    below.markdown(escape_markdown(timeline_figures.explain_pass_cost(gamma, texts, cost, origin)))
     return gamma, spot
 
 
@@ -347,7 +357,8 @@ def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gam
     st.caption(f"{TEXTS['formula']} The circle is where the sliders at the top stand.")
     pair, row = locate_pair(question.choice, plan, load_batches(), gamma), plan and plan.row(gamma)
     surface, sentence = surface_figures.plot_surface(gamma, spot, pair, kind), surface_figures.describe_spot(gamma, spot)
-    show_figure(surface, "speed", "surface", sentence)
+    with open_screen("speed", "surface"):
+        show_figure(surface, "speed", "surface", sentence)
     show_sentence(surface_figures.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
     show_tables("The numbers behind the picture", surface_figures.build_rows(pair, spot))
     with st.expander("How close is the formula to the paper’s own table?"):

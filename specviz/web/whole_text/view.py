@@ -8,7 +8,6 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.models.pairs.names import describe_draftable
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText
 from specviz.speed.records.passage import LENGTHS, Passage
 from specviz.web.common import chat, export_fold, measurement_page, page_head, session
@@ -17,7 +16,7 @@ from specviz.web.common.controls import Form, fill_fields, read_fields
 from specviz.web.common.elements import show_figure, show_notes, show_sentence, show_tables
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
-from specviz.web.common.pairs import describe_recorded_pair
+from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.jobs import warmup
 from specviz.web.pair_picker import panel
 from specviz.web.whole_text import export, figures, payload, words, work
@@ -68,7 +67,7 @@ def show_reading(state: WholeTextState, one: Passage | None) -> None:
     if one.read is not None:
         show_sentence(f"{words.describe_tokens(one)}\n\n{words.compare_texts(one)}", "whole_text-said-lanes", plain=True)
         notes = [describe_origin(state, one), *words.list_cautions(one)]
-        notes += filter(None, (describe_draftable(one.models), words.describe_short_texts(one)))
+        notes += filter(None, (*list_model_notes(one.models), words.describe_short_texts(one)))
     show_notes(notes, "whole_text-notes-from")
 
 

@@ -6,6 +6,7 @@ from specviz.figures.numbers import format_probability
 from specviz.glyphs import is_special, name_token, read_piece
 from specviz.process import BUSY_LOAD
 from specviz.records import load_toml
+from specviz.speed.records import headline
 from specviz.speed.records.divergence_profile import ScoredText
 from specviz.speed.records.estimate import describe_interval
 from specviz.speed.records.passage import (
@@ -38,7 +39,7 @@ def explain_speed(passage: Passage) -> list[dict[str, str]]:
     Each has its value, its name and its reasons; no value before both ways have ended a round.
     """
     alone, drafted = passage.target, passage.speculative
-    names = ("tokens per target pass", "times a pass is what a round takes", "times as fast")
+    names = ("tokens per target pass", "times a pass is what a round takes", "times as fast, in this text")
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
@@ -49,7 +50,7 @@ def explain_speed(passage: Passage) -> list[dict[str, str]]:
         "sampling takes a pass for each token.",
         f"A round takes {_format_seconds(drafted.per_round)}: the draft model runs {count_things(passage.settings.gamma, 'time')}, then the target reads "
         f"{passage.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_format_seconds(alone.per_round)}.",
-        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(passage)}. {_describe_conditions(passage)}."
+        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(passage)}. {_describe_conditions(passage)}. {headline.add_headline(passage.settings)}".rstrip()
         if written
         else "Known when both texts are written.",
     )

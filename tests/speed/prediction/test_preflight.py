@@ -21,7 +21,7 @@ from specviz.speed.measurement.costs import measure_costs
 from specviz.speed.prediction import preflight
 from specviz.speed.prediction.preflight import _choose_depths, _extrapolate_layers, check_pair, measure_pass_times
 from specviz.speed.records.estimate import MIN_RUNS
-from specviz.speed.records.gpu_costs import list_gpu_costs
+from specviz.speed.records.gpu_costs import describe_bfloat16, list_gpu_costs
 from tests.models.test_families import build_config
 from tests.pairs import build_tiny_model, write_pair
 
@@ -367,4 +367,4 @@ def test_a_draft_that_is_larger_than_its_target_is_pointed_out_and_another_is_no
 def test_the_note_on_bfloat16_has_the_recorded_figures_of_the_pair() -> None:
     speeds = list_gpu_costs()["h200"].pair
     for dtype in ("bfloat16", "float32"):
-        assert f"{max(rate for rate, *_ in speeds[f'{dtype}, T=1'].rates.values()):,.0f}" in preflight.describe_bfloat16()
+        assert f"{max(rate for rate, *_ in speeds[f'{dtype}, T=1'].rates.values()):,.0f}" in describe_bfloat16()

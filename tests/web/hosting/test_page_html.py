@@ -33,6 +33,12 @@ def test_no_two_pages_have_the_same_description():
     assert len(set(said)) == len(said)
 
 
+def test_the_styles_are_there_before_anything_is_drawn_and_after_those_of_streamlit():
+    html = build_page_html("speed")
+    (style,) = re.findall(r"<style>\n(.*?)</style>\n</body>", html, re.DOTALL)
+    assert "--target:" in style and ".st-key-speed-sandbox" in style and html.index(style) > html.index("</head>")
+
+
 def test_a_host_that_is_markup_stays_text():
     html = CLIENT.get("/speed", headers={"host": 'a"><script>x</script>'}).text
     assert "<script>x" not in html

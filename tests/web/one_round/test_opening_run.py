@@ -20,7 +20,16 @@ def build_run() -> Trace:
     bonus = replace(
         bonus, proposals=bonus.proposals[:1], accepted_path=(0,), distributions=(bonus.distributions[0], bonus.distributions[-1])
     )
-    return replace(story, rounds=(replace_q(rejected, 0.2), replace_q(bonus, 0.2)))
+    return replace(story, rounds=(replace_u(replace_q(rejected, 0.2)), replace_q(bonus, 0.2)))
+
+
+def replace_u(one, accepted=(0.3, 0.8), rejected=(0.9, 0.5)):
+    """The round with these pairs (u, threshold) of its accepted and of its rejected draft tokens."""
+    pairs = {True: accepted, False: rejected, None: (None, None)}
+    return replace(
+        one,
+        proposals=tuple(replace(each, u=pairs[each.accepted][0], threshold=pairs[each.accepted][1]) for each in one.proposals),
+    )
 
 
 def replace_q(one, q):
@@ -47,6 +56,8 @@ def test_each_sentence_of_the_rule_leaves_a_run_out():
     cases = {
         "accepted and a rejected": replace(trace, rounds=(last, first)),
         "rejected draft token of its first round": replace(trace, rounds=(replace_q(first, 0.04), last)),
+        "accepts no draft token": replace(trace, rounds=(replace_u(first, accepted=(0.3, 0.95)), last)),
+        "nearer than 0.1": replace(trace, rounds=(replace_u(first, rejected=(0.55, 0.5)), last)),
         "bonus": replace(trace, rounds=(first, first)),
         "tokens per pass": replace(
             trace, rounds=(first, *[last] * 1, *[replace(last, accepted_path=(), ending=last.ending)] * 3)

@@ -297,9 +297,9 @@ def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
 
 
 def test_speeds_stand_beside_those_of_how_fast_with_the_same_settings(recorded_setups):
-    said = view.describe_speed_page(recorded_setups)
+    said = headline.add_headline(recorded_setups.settings)
     assert headline.format_headline("1") in said and headline.describe_headline_origin() in said
-    assert view.describe_speed_page(replace(recorded_setups, settings=replace(recorded_setups.settings, pair="a|b"))) == ""
+    assert headline.add_headline(replace(recorded_setups.settings, pair="a|b")) == ""
 
 
 def test_the_cells_of_a_plain_table_are_text():

@@ -76,7 +76,7 @@ def test_a_plans_words_and_pictures_are_those_of_the_chosen_costs(costs):
     plan, model = state.shown_plan, load_cost_models()[costs]
     assert plan == measured.with_cost_model(model) and state.shown_plan is plan, "the same object, so that pictures are kept"
     ways = {name: cells for (name, *cells), _ in plan_figures.build_ways(plan)}
-    assert list(ways) == ["By the formula", "Computed"], "what was measured here is no speed there"
+    assert list(ways) == ["By the paper’s formula", "Computed"], "what was measured here is no speed there"
     predicted = next(trace for trace in plan_figures.plot_factors(plan).data if trace.name == "predicted")
     assert list(predicted.y) == [row.speedup.value for row in plan.rows]
     costs_of_passes, origin = compute_pass_costs(plan, None, False, 1)

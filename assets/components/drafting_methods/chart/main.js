@@ -11,7 +11,7 @@ class MethodsView {
     this.whole = false;
     this.ticks = h("div", { class: "ticks", "aria-hidden": "true" });
     this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, "drafting method"), h("span", { class: "per" }, "tokens per pass"),
-      h("span", { class: "cost" }, "time, in passes"), h("span", { class: "fast" }, "speed: tokens / time"), h("span", { class: "reads" }));
+      h("span", { class: "cost" }, "time, in passes"), h("span", { class: "fast" }, "times as fast as target only"), h("span", { class: "reads" }));
     this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
@@ -58,7 +58,7 @@ class MethodsView {
     this.node.classList.toggle("whole", this.whole);
     for (const { row, node, face } of this.rows) {
       const is = row.key === this.chosen;
-      show(node, this.whole || row.inSight || is);
+      show(node, (this.whole && !this.room) || row.inSight || is);
       face.setAttribute("aria-pressed", String(is));
     }
     this.more.setAttribute("aria-expanded", String(this.whole));
@@ -67,6 +67,8 @@ class MethodsView {
 
   resize() {
     this.node.classList.toggle("narrow", this.node.clientWidth < NARROW);
+    if (this.room !== this.drawn) this.draw(); // a projector has no place for all
+    this.drawn = this.room;
   }
 
   close() {}
@@ -95,7 +97,7 @@ function makeRow(row, { unit, size }, choose) {
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
-    plot.append(placeAt(h("i", { class: `dot ${told === "not told apart" ? "hollow" : ""}` }), at));
+    plot.append(placeAt(h("i", { class: `dot ${told === "no difference seen" ? "hollow" : ""}` }), at));
     reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? ""), plot, reads);

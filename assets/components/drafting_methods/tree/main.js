@@ -29,8 +29,8 @@ class TreeView {
     const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
     this.upper = h("div", { class: "upper" }, this.tree.node, this.mask.node);
     this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
-      this.before, this.upper,
-      h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.uniform.node), this.distributions.node));
+      this.before, transport, this.sentence, this.aloud, this.upper, // what a step changes stands below its button
+      h("div", { class: "lower" }, this.uniform.node, this.distributions.node));
     this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.steps) });
   }
 
