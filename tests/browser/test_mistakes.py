@@ -57,7 +57,7 @@ def test_the_first_screen_holds_the_answer_its_picture_and_three_controls(contex
     at_rest(page)
     box = chart.bounding_box()
     assert box["y"] + box["height"] <= height
-    game = page.get_by_role("button", name=re.compile("Sample to")), page.get_by_role("radio", name="Decoder A")
+    game = page.get_by_role("button", name=re.compile("^Draw .* of each")), page.get_by_role("radio", name="Decoder A")
     if not game[1].is_visible():  # a server that has worked for others opens a new game
         game[0].click()
         expect(game[1]).to_be_visible(timeout=PATIENT)

@@ -104,7 +104,11 @@ def _show_buttons(state: MistakeState) -> None:
                 width="content",
             )
         if question.is_hidden or not can_be_sampled or state.first_rejection:
-            more = f"Draw {coming - n:,} {'more ' * bool(n)}of each{'' if can_be_sampled else ', anyway'}" if coming else ""
+            more = (
+                f"Draw {coming - n:,} {'more ' * bool(n)}of each{'' if question.is_hidden or can_be_sampled else ', anyway'}"
+                if coming
+                else ""
+            )
             label = more or "All samples drawn"
             kind = "primary" if is_playing else "secondary"
             session.show_work_button(st, state, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)

@@ -43,7 +43,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
     seen = draw_first_paint("mistakes", query)
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"Sample to 100"} <= set(seen["buttons"])
+    assert {"Draw 100 of each"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("mistake was left out", "got 'R99'", "seed was left out", "temperature was left out: each mistake brings"):
         assert part in said
