@@ -33,6 +33,7 @@ from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.side_by_side.state import load_recorded_samples
+from specviz.web.common.side_by_side.words import describe_conditions
 from specviz.web.jobs import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
@@ -117,7 +118,7 @@ def show_example_samples(kind: str) -> None:
     """A class's histogram, by the example of recorded samples of an exact decoder."""
     shares, origin = load_example()
     if shares is not None:
-        st.markdown("**What a class makes: its samples over the exact distribution**")
+        st.markdown("**What the wall shows: the samples of a class over the exact distribution**")
         picture = draw_cached(cell_shares.plot_cells, shares, cell_shares.compute_rows_end(shares), kind)
         elements.show_figure(picture, "classroom", "recorded", shares.conclusion, sentence=False)
         st.container(key="classroom-notes-from").text(origin)
@@ -134,8 +135,8 @@ def load_example() -> tuple[CellShares | None, str]:
     shares = record.result.arms[0]  # of the right rule
     pair, prompt = pairs.name_pair(record.settings.pair), record.settings.prompt
     return shares, (
-        f"Recorded on {record.date}, not by a class: {shares.n:,} samples of {pair} after “{prompt}”, the same number as "
-        f"{shares.n // EXAMPLE_SAMPLES} students drawing {EXAMPLE_SAMPLES} each."
+        f"Recorded on {record.date}, not by a class: {shares.n:,} samples of {pair} after “{prompt}”, as many as "
+        f"{shares.n // EXAMPLE_SAMPLES} students draw with {EXAMPLE_SAMPLES} each ({describe_conditions(record.settings)})."
     )
 
 

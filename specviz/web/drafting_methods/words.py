@@ -103,6 +103,8 @@ def answer_which_pay(comparison: MethodComparison) -> str:
     timed.sort(key=lambda row: _get_speed(row, comparison).value, reverse=True)
     if isinstance(comparison, ComputedComparison):
         best, said = timed[:FEW], "Fastest with these costs"
+    elif comparison.runs <= 1:
+        return ""
     else:
         best, said = [row for row in timed if compare_with_target(row, comparison) == FASTER], "Faster than the target alone here"
     if not best:

@@ -93,6 +93,7 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     shares, told = load_example()
     assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
     assert shares == known.result.arms[0] and told in read_page(app)
+    assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
     assert [fold.label for fold in app.expander] == ["Lesson plans: 20, 45 and 90 minutes"]
 
