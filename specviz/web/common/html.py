@@ -29,14 +29,6 @@ def build_plain_table(columns: Sequence[str], rows: Iterable[tuple[Sequence[str]
     return f"<table class='plain-table{kind}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def build_signed_list(rows: Iterable[tuple[str, str, str]]) -> str:
-    """Build a list of (sign, name, sentence)."""
-    items = "".join(
-        f"<li><i>{escape(sign)}</i><span><b>{escape(name)}</b> {escape(sentence)}</span></li>" for sign, name, sentence in rows
-    )
-    return f"<ul class='signed-list'>{items}</ul>"
-
-
 def _build_row(titles: Sequence[str], row: tuple[Sequence[str], str]) -> str:
     """A row; each cell carries its column's title, which a phone shows beside it."""
     (name, *cells), meaning = row

@@ -106,9 +106,12 @@ def answer_which_pay(comparison: MethodComparison) -> str:
     elif comparison.runs <= 1:
         return ""
     else:
-        best, said = [row for row in timed if compare_with_target(row, comparison) == FASTER], "Faster than the target alone here"
+        best, said = (
+            [row for row in timed if compare_with_target(row, comparison) == FASTER],
+            "Faster than target-only sampling here",
+        )
     if not best:
-        return "No exact method is measurably faster than the target alone here."
+        return "No exact method is measurably faster than target-only sampling here."
     more = f", and {len(best) - FEW} more" if len(best) > FEW else ""
     named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f} times" for row in best[:FEW])
     return f"{said}: {named}{more}."

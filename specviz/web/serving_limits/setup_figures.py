@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from html import escape
+from math import log10
+
 from specviz.evidence.serving_setups.records import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 from specviz.figures.charts import escape_label, frame_chart, shorten_label
 from specviz.figures.lazy_plotly import go
@@ -19,6 +22,10 @@ COLUMNS = (
 SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✕"}
 WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
+AXIS_ENDS = (-8.0, 0.25)  # powers of ten
+TICKS = {-8: "10⁻⁸", -6: "10⁻⁶", -4: "10⁻⁴", -2: "10⁻²", 0: "1"}
+SETTING, ADDED = "what the setting changes, mean", "what draft tokens add, mean to largest"
+BAND_NAME, AXIS = "float32 rounding", "change (TV), logarithmic; left is better"
 NOISY = "too noisy to say"
 
 
@@ -33,9 +40,36 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
     return rows
 
 
-def list_setup_sentences(one: SetupComparison) -> list[tuple[str, str, str]]:
-    """For each setup its sign, its name and a sentence: what it does, or why it has no numbers."""
-    return [(get_sign(row), row.entry.name, row.reason or row.entry.sentence) for row in one.rows]
+def build_dotted_list(one: SetupComparison) -> str:
+    """The setups as HTML: sign, name and sentence of each beside its two distances on one logarithmic axis."""
+    rows = "".join(_build_dotted_row(row) for row in one.rows)
+    ticks = "".join(f"<em style='left:{_locate(10.0**power):.2f}%'>{TICKS[power]}</em>" for power in TICKS)
+    key = "".join(f"<span><em class='{name}'></em>{words}</span>" for name, words in (("setting", SETTING), ("added", ADDED)))
+    key += f"<span><em class='band'></em>{BAND_NAME}</span>"
+    axis = f"<li class='axis' aria-hidden='true'><span class='track'>{ticks}</span><span>{AXIS}</span></li>"
+    return f"<p class='dotted-key' aria-hidden='true'>{key}</p><ul class='signed-list dotted'>{rows}{axis}</ul>"
+
+
+def _build_dotted_row(row: SetupRow) -> str:
+    said, marks = "", ""
+    if row.own is not None:
+        mean, worst = _locate(row.own.mean), _locate(row.own.worst)
+        said = f"Draft tokens add {format_probability(row.own.mean)} on average, at most {format_probability(row.own.worst)}."
+        marks = f"<em class='line' style='left:{mean:.2f}%;width:{worst - mean:.2f}%'></em><em class='added' style='left:{worst:.2f}%'></em>"
+    if row.own is not None and row.apart:
+        said = f"The setting changes {format_probability(row.apart.value)}. {said}"
+        marks += f"<em class='setting' style='left:{_locate(row.apart.value):.2f}%'></em>"
+    band = f"<em class='band' style='width:{_locate(TOLERANCE):.2f}%'></em>"
+    return (
+        f"<li><i>{get_sign(row)}</i><span><b>{escape(row.entry.name)}</b> {escape(row.reason or row.entry.sentence)}"
+        f"<small class='unseen'> {escape(said)}</small></span><span class='track' aria-hidden='true'>{band}{marks}</span></li>"
+    )
+
+
+def _locate(distance: float) -> float:
+    """Where a distance is on the axis, percent."""
+    low, high = AXIS_ENDS
+    return 100.0 * (log10(max(LEAST, distance)) - low) / (high - low)
 
 
 def get_sign(row: SetupRow) -> str:
@@ -113,21 +147,21 @@ def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     blue, orange = (getattr(MEANINGS[name], kind) for name in ("target", "draft"))
     figure = go.Figure()
     figure.add_vrect(x0=LEAST, x1=TOLERANCE, fillcolor=BAND, line_width=0, layer="below")
-    figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="float32 rounding",
+    figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text=BAND_NAME,
                           font={"size": 12, "color": GRAY[kind]})  # fmt: skip
     for (_, own), place in zip(rows, places, strict=True):
         figure.add_scatter(x=[max(LEAST, own.mean), max(LEAST, own.worst)], y=[place, place], mode="lines",
                            line={"width": 2.4, "color": orange}, showlegend=False, hoverinfo="skip")  # fmt: skip
     moved = [(row.apart.value, row.entry.name, place) for (row, _), place in zip(rows, places, strict=True) if row.apart]
     figure.add_scatter(x=[max(LEAST, value) for value, _, _ in moved], y=[place for _, _, place in moved], mode="markers",
-                       name="what the setting changes, mean", marker={"symbol": "circle", "size": 11, "color": blue},
+                       name=SETTING, marker={"symbol": "circle", "size": 11, "color": blue},
                        customdata=[name for _, name, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
-    figure.add_scatter(x=[max(LEAST, own.worst) for _, own in rows], y=places, mode="lines+markers", name="what draft tokens add, mean to largest",
+    figure.add_scatter(x=[max(LEAST, own.worst) for _, own in rows], y=places, mode="lines+markers", name=ADDED,
                        line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row, _ in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
-    frame_chart(figure, 100 + 31 * len(rows), "change (TV), logarithmic; left is better")
+    frame_chart(figure, 100 + 31 * len(rows), AXIS)
     figure.update_yaxes(tickvals=places, ticktext=[escape_label(f"{get_sign(row)} {shorten_label(row.entry.name, 30)}{', the reference' * (row.key == REFERENCE)}") for row, _ in rows],
                         range=[-0.6, len(rows) - 0.1], showgrid=False, ticks="", tickfont={"size": 12.5})  # fmt: skip
-    figure.update_xaxes(type="log", range=[-8, 0.25], tickvals=[10.0**power for power in (-8, -6, -4, -2, 0)],
-                        ticktext=["10⁻⁸", "10⁻⁶", "10⁻⁴", "10⁻²", "1"])  # fmt: skip
+    figure.update_xaxes(type="log", range=AXIS_ENDS, tickvals=[10.0**power for power in TICKS],
+                        ticktext=[*TICKS.values()])  # fmt: skip
     return figure

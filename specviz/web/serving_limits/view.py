@@ -18,7 +18,6 @@ from specviz.web.common.elements import (
     describe_machine,
     open_screen,
     show_dataframe,
-    show_figure,
     show_notes,
     show_sentence,
     show_tables,
@@ -69,7 +68,7 @@ def show_page() -> None:
         return
     conclusion = figures.describe_setups(one)
     with top:
-        show_opening(one, conclusion, kind)
+        show_opening(one, conclusion)
         show_story(one)
     with numbers:
         with open_screen("serving_limits", "setups"):
@@ -82,14 +81,11 @@ def show_page() -> None:
     _show_folds(state, one)
 
 
-def show_opening(one: SetupComparison, conclusion: str, kind: str) -> None:
-    """A sentence for each setup, and beside it what each changes as a picture."""
-    left, right = st.columns([5, 6], gap="large")
-    with left:
-        st.html(html.build_signed_list(figures.list_setup_sentences(one)))
-    with right, open_screen("serving_limits", "distances"):
-        show_figure(draw_cached(figures.plot_distances, one, kind), "serving_limits", "distances", conclusion)
-        st.caption(TEXTS["signs"])
+def show_opening(one: SetupComparison, conclusion: str) -> None:
+    """A sentence for each setup beside what it changes, and the conclusion."""
+    st.html(figures.build_dotted_list(one))
+    show_sentence(conclusion, "serving_limits-said-distances")
+    st.caption(TEXTS["signs"])
 
 
 def show_story(one: SetupComparison) -> None:

@@ -68,7 +68,7 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
         "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. No difference seen: EAGLE head."
         in words.describe_comparison(one)
     )
-    assert words.answer_which_pay(one) == "Faster than the target alone here: Draft model 1.43 times."
+    assert words.answer_which_pay(one) == "Faster than target-only sampling here: Draft model 1.43 times."
     assert words.answer_which_pay(build_comparison(TIMES, runs=1)) == ""
     assert {words.compare_with_target(row, build_comparison(TIMES, runs=1)) for row in one.rows} == {""}, (
         "one run has no interval"
@@ -78,7 +78,7 @@ def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
 def test_where_no_method_is_faster_the_verdict_says_so_and_a_lossy_one_is_never_the_fastest():
     one = build_comparison({key: ends for key, ends in TIMES.items() if key != "draft"})
     said = words.describe_comparison(one)
-    assert words.answer_which_pay(one) == "No exact method is measurably faster than the target alone here."
+    assert words.answer_which_pay(one) == "No exact method is measurably faster than target-only sampling here."
     assert "No exact method is measurably faster than target only. The fastest, EAGLE head, is 0.80 (0.63 to 1.05)" in said
     assert "Typical" not in said
 

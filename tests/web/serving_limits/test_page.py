@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from math import log10
 
 import pytest
 
@@ -131,10 +132,22 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(recorded_setups):
     figure = figures.plot_distances(recorded_setups)
     named = {trace.name: trace for trace in figure.data if trace.name}
-    worst = named["draft tokens: mean to largest"]
+    worst = named[figures.ADDED]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in recorded_setups.rows]
-    assert list(named["the setup: mean"].x) == [row.apart.value for row in recorded_setups.rows if row.apart]
-    assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "change (TV)")
+    assert list(named[figures.SETTING].x) == [row.apart.value for row in recorded_setups.rows if row.apart]
+    assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", figures.AXIS)
+
+
+def test_the_list_has_each_setup_once_with_its_distances_as_places_and_as_words(recorded_setups):
+    bad = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, apart=None)
+    made = figures.build_dotted_list(replace(recorded_setups, rows=(*recorded_setups.rows, bad)))
+    rows = made.split("<li>")[1:]
+    assert len(rows) == len(recorded_setups.rows) + 1
+    for row, text in zip(recorded_setups.rows, rows, strict=False):
+        place = 100 * (log10(max(figures.LEAST, row.own.worst)) + 8) / 8.25
+        assert f"class='added' style='left:{place:.2f}%'" in text and format_probability(row.own.worst) in text
+        assert ("class='setting'" in text) is (row.apart is not None)
+    assert "&lt;b&gt;not here" in rows[-1] and "class='added'" not in rows[-1]
 
 
 def test_margins_are_drawn_up_to_where_texts_diverge():
