@@ -21,7 +21,7 @@ from specviz.web.hosting.redirects import ROUND, is_round_link
 
 INDEX = Path(streamlit.__file__).parent / "static" / "index.html"
 TITLE = "<title>Streamlit</title>"
-END = "</body>"  # styles stand there: of two rules of one weight the later counts, and Streamlit writes its own into the head
+ROOT = '<div id="root">'  # styles stand before it: of two rules of one weight the later counts; Streamlit's are in the head, a page's own in here
 STYLES = ("theme", "app", "drafting_methods_matrix")
 # Streamlit's script would look for its server below the page's own address first, and log a 404 for each try.
 SERVER_SCRIPT = 'window.__streamlit = { BACKEND_BASE_URL: new URL("./", window.location.href).href };'
@@ -55,7 +55,7 @@ def build_page_html(path: str) -> str:
     """The document of a page, with the address of its preview picture relative to the app's root."""
     title = build_tab_title(path)
     index = INDEX.read_text(encoding="utf-8")
-    assert index.count(TITLE) == index.count(END) == 1, "Streamlit's page has another title or end"
+    assert index.count(TITLE) == index.count(ROOT) == 1, "Streamlit's page has another title or root"
     tags = build_preview_tags(title, describe_page(path), PREVIEW)
     head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    {tags}"
-    return index.replace(TITLE, head).replace(END, f"<style>\n{read_styles(*STYLES)}\n</style>\n{END}")
+    return index.replace(TITLE, head).replace(ROOT, f"<style>\n{read_styles(*STYLES)}\n</style>\n{ROOT}")

@@ -33,9 +33,9 @@ def test_no_two_pages_have_the_same_description():
     assert len(set(said)) == len(said)
 
 
-def test_the_styles_are_there_before_anything_is_drawn_and_after_those_of_streamlit():
+def test_the_styles_are_there_before_anything_is_drawn_and_after_those_of_streamlit_but_before_those_of_a_page():
     html = build_page_html("speed")
-    (style,) = re.findall(r"<style>\n(.*?)</style>\n</body>", html, re.DOTALL)
+    (style,) = re.findall(r'<style>\n(.*?)</style>\n<div id="root">', html, re.DOTALL)
     assert "--target:" in style and ".st-key-speed-sandbox" in style and html.index(style) > html.index("</head>")
 
 
