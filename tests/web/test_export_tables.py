@@ -284,7 +284,7 @@ def test_the_rows_of_the_drafting_methods():
             own, alone = row["ms"], load_methods()[0]["ms"]
             measured |= {"ms_per_token": own["value"], "ms_low": own["low"], "ms_high": own["high"]}
             low, high = alone["low"] / own["high"], alone["high"] / own["low"]
-            told = "faster" if low > 1.0 else "slower" if high < 1.0 else "no difference seen"
+            told = "faster" if low > 1.0 else "slower" if high < 1.0 else "undecided"
             measured |= {"speed": alone["value"] / own["value"], "speed_low": low, "speed_high": high}
             measured |= {"told": "" if row["key"] == "target" else told}
         verdict = "" if row["reason"] else words[row["exact"]]

@@ -14,7 +14,7 @@ from specviz.speed.records.methods import ComputedComparison, FirstToken, Method
 SENTENCES = load_toml("texts/drafting_methods")["sentences"]
 FEW = 3  # methods that a sentence names
 WIDE = ("eagle-wide", "tree-wide", "medusa-wide")  # methods whose passes read a large tree
-FASTER, SLOWER, UNSURE = "faster", "slower", "no difference seen"
+FASTER, SLOWER, UNSURE = "faster", "slower", "undecided"
 
 
 def name_verdict(row: MethodRow) -> str:
@@ -172,7 +172,7 @@ def _describe_speeds(comparison: MethodComparison) -> str:
     said = f"No exact method is measurably faster than target only. The fastest, {exact[0].entry.name}, is {format_estimate(_get_speed(exact[0], comparison))} times as fast."
     if faster:
         said = f"Faster than target only: {'; '.join(f'{row.entry.name}, {format_estimate(_get_speed(row, comparison))} times' for row in faster)}."
-    for rows, what in ((slower, "Slower"), (unsure, "No difference seen")):
+    for rows, what in ((slower, "Slower"), (unsure, "Undecided")):
         if rows:
             said += f" {what}: {', '.join(row.entry.name for row in rows) if len(rows) <= FEW else f'{len(rows)} others'}."
     return said

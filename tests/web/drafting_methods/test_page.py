@@ -61,11 +61,11 @@ TIMES = {"target": (1.9, 2.1), "draft": (1.0, 1.8), "lookahead": (2.2, 3.0), "ea
 def test_faster_and_slower_are_said_just_where_the_two_intervals_do_not_meet():
     one = build_comparison(TIMES)
     told = {row.key: words.compare_with_target(row, one) for row in one.rows}
-    assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "no difference seen", "typical": "faster"}
+    assert told == {"target": "", "draft": "faster", "lookahead": "slower", "eagle": "undecided", "typical": "faster"}
     found = words.compute_speed(one.row("draft"), one)
     assert (found.value, found.low, found.high) == (2.0 / 1.4, 1.9 / 1.8, 2.1 / 1.0)
     assert (
-        "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. No difference seen: EAGLE head."
+        "Faster than target only: Draft model, 1.43 (1.06 to 2.10) times. Slower: Lookahead. Undecided: EAGLE head."
         in words.describe_comparison(one)
     )
     assert words.answer_which_pay(one) == "Faster than target-only sampling here: Draft model 1.43 times."

@@ -97,7 +97,7 @@ function makeRow(row, { unit, size }, choose) {
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
-    plot.append(placeAt(h("i", { class: `dot ${told === "no difference seen" ? "hollow" : ""}` }), at));
+    plot.append(placeAt(h("i", { class: `dot ${told === "undecided" ? "hollow" : ""}` }), at));
     reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? ""), plot, reads);
