@@ -37,8 +37,10 @@ class Lanes {
       h("li", {}, h("span", { class: "token sample", "data-is": is }, sign), h("b", {}, said), meant && ` ${meant}`)));
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0);
+    const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (opens) this.now = 0; // the end of the texts is not drawn before their beginning
     this.resize();
-    if (plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches) this.play();
+    if (opens) this.play();
     this.opened = true;
   }
 
