@@ -35,8 +35,8 @@ class Histogram {
     this.node = h("section", { class: "stage filling" },
       h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again),
       this.rows,
-      h("p", { class: "key", "aria-hidden": "true" }, h("i", { class: "share" }), "share of the samples", h("i", { class: "exact" }), "exact distribution",
-        h("i", { class: "band" }), "sampling noise, 99%"));
+      h("p", { class: "key", "aria-hidden": "true" }, ...[["share", "share of the samples"], ["exact", "exact distribution"], ["band", "sampling noise, 99%"]].map(([name, words]) =>
+        h("span", {}, h("i", { class: name }), words))));
   }
 
   update({ data: { payload } }) {

@@ -19,8 +19,14 @@ def format_headline(temperature: str) -> str:
 
 
 def describe_headline() -> str:
-    """The speed at both temperatures, in a sentence."""
-    return f"{format_headline('1')} times as fast at temperature 1, {format_headline('0')} at 0"
+    """The speed at both temperatures, for a heading."""
+    return f"{FACTORS['1'][0]:.2f} times as fast at temperature 1, {FACTORS['0'][0]:.2f} at 0"
+
+
+def describe_headline_intervals() -> str:
+    """The 95% intervals of both."""
+    (_, low, high), (_, greedy_low, greedy_high) = FACTORS["1"], FACTORS["0"]
+    return f"95% intervals: {low:.2f} to {high:.2f}, and {greedy_low:.2f} to {greedy_high:.2f}."
 
 
 def find_headline(settings: Settings) -> tuple[float, float, float] | None:

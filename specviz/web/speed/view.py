@@ -70,7 +70,7 @@ def show_page() -> None:
     show_page_head("speed", TEXTS["lede"])
     with open_screen("speed", "sliders"):
         if state.pair == headline.PAIR:
-            answer = f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n{headline.describe_headline_origin()}"
+            answer = f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n{headline.describe_headline_origin()} {headline.describe_headline_intervals()}"
             st.container(key="speed-verdict").markdown(answer)
         top = st.container(key="speed-sandbox")
     pass_cost = st.container(key="speed-pass-cost")
