@@ -236,8 +236,8 @@ def distances() -> Series:
     place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
              for k, row in enumerate(rows)}  # fmt: skip
-    found["the setup: mean"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
-    found["draft tokens: mean to largest"] = down(low(row["own"]["worst"]) for row in rows)
+    found["what the setting changes, mean"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
+    found["what draft tokens add, mean to largest"] = down(low(row["own"]["worst"]) for row in rows)
     return found
 
 

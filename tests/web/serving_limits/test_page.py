@@ -61,7 +61,7 @@ def open_page(query: dict[str, str]) -> dict:
 
 def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
     seen = open_page({})
-    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 3) and "Measure every setup" in seen["buttons"]
+    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 2) and "Measure every setup" in seen["buttons"]
     assert any(one.startswith("Recorded on passages of dorothy") and "cores" in one for one in seen["text"])
 
 
