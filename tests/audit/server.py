@@ -100,7 +100,7 @@ class Switches:
 
 
 @dataclass
-class Seen:
+class ReceivedRequests:
     """What the server was asked. bodies: of requests for samples; most: at the same time."""
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, switches: Switches):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.switches, self.seen, self.lock = switches, Seen(), threading.Lock()
+        self.switches, self.seen, self.lock = switches, ReceivedRequests(), threading.Lock()
         self.shared, self.kept = np.random.default_rng(random.randrange(2**32)), {}
 
     @property

@@ -14,7 +14,7 @@ from tests.audit.server import run_server
 ASKED = {"prompt": "Once upon", "max_tokens": 3, "seed": 5, "temperature": 1.0}
 
 
-def ask(server, tries: int = 3, timeout: float = 5.0, key: str = ""):
+def ask_for_samples(server, tries: int = 3, timeout: float = 5.0, key: str = ""):
     endpoint = Endpoint(server.url, key, timeout=timeout)
     try:
         return endpoint.request_json("/completions", ASKED, tries)
@@ -65,9 +65,9 @@ def test_a_key_comes_from_the_environment_and_stands_in_no_sentence(monkeypatch)
 
 def test_a_key_is_sent_and_its_absence_is_explained():
     with run_server(key="hunter2") as server:
-        assert ask(server, key="hunter2")["choices"]
+        assert ask_for_samples(server, key="hunter2")["choices"]
         with pytest.raises(EndpointError, match=r"status 401 \(Unauthorized\); name the environment variable"):
-            ask(server)
+            ask_for_samples(server)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_key_is_sent_and_its_absence_is_explained():
 def test_every_fault_is_a_sentence_in_a_bounded_time(fault, sentence):
     began = time.monotonic()
     with run_server(**fault) as server, pytest.raises(EndpointError, match=sentence) as error:
-        ask(server, timeout=5.0 if "endless" in fault else 0.2)
+        ask_for_samples(server, timeout=5.0 if "endless" in fault else 0.2)
     assert time.monotonic() - began < 30.0 and "\n" not in str(error.value)
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
@@ -104,14 +104,14 @@ def test_a_port_where_nobody_listens_is_a_sentence():
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_server_that_fails_now_and_then_is_asked_again_with_the_same_seed(status):
     with run_server(fails=lambda number: status if number < 3 else 0) as server:
-        assert len(ask(server)["choices"]) == 1
+        assert len(ask_for_samples(server)["choices"]) == 1
         assert [body["seed"] for body in server.seen.bodies] == [5, 5, 5]
 
 
 def test_an_answer_that_a_broken_connection_lost_is_asked_for_once_more_and_returned_once():
     """The server has drawn the sample twice, with one seed; one of the two answers arrives."""
     with run_server(cut=lambda number: number == 1) as server:
-        assert len(ask(server)["choices"]) == 1
+        assert len(ask_for_samples(server)["choices"]) == 1
         assert len(server.seen.bodies) == 2 and server.seen.bodies[0] == server.seen.bodies[1]
 
 
@@ -125,7 +125,7 @@ def test_connections_that_a_server_drops_after_each_answer_do_not_matter():
 
 def test_what_a_server_writes_into_an_error_cannot_reach_the_terminal():
     with run_server(redirects="http://x/\x1b[31m") as server, pytest.raises(EndpointError) as error:
-        ask(server)
+        ask_for_samples(server)
     assert "\x1b" not in str(error.value)
 
 

@@ -29,7 +29,7 @@ PIECES = {0: b"a", 1: b"b", 2: b"ab", 3: b"ba", 4: "\u00e9".encode(), 5: b"\xc3"
 TOKENS, LENGTH, PROMPT = TokenBytes(PIECES, {END}), 3, (0,)
 
 
-def target(seed: int = 1) -> TableModel:
+def build_target(seed: int = 1) -> TableModel:
     return tables.model(tables.pair("random", seed, len(PIECES), 60)[0], len(PIECES))
 
 
@@ -50,7 +50,7 @@ def compute_by_hand(model: TableModel, held_back: bool) -> dict[str, float]:
 @pytest.mark.parametrize("held_back", (False, True))
 @pytest.mark.parametrize("seed", range(4))
 def test_the_mass_of_a_text_is_that_of_all_sequences_that_write_it(seed, held_back):
-    model = target(seed)
+    model = build_target(seed)
     exact = compute_by_hand(model, held_back)
     assert sum(exact.values()) == pytest.approx(1.0, abs=1e-12)
     found = compute_text_distribution(model, PROMPT, LENGTH, 1e-9, 10_000, TOKENS, frozenset({END}), lambda broken: held_back)
@@ -62,7 +62,7 @@ def test_the_mass_of_a_text_is_that_of_all_sequences_that_write_it(seed, held_ba
 
 def test_a_light_text_is_left_to_the_others_and_a_heavy_one_keeps_its_whole_mass():
     """Only the likely sequences are looked for, but every way to write their texts is followed: what is missing is left out, and said."""
-    model = target()
+    model = build_target()
     exact = compute_by_hand(model, False)
     found = compute_text_distribution(model, PROMPT, LENGTH, 0.02, 5, TOKENS, frozenset({END}))
     assert 0 < len(found.masses) <= 5 and min(found.masses.values()) >= 0.02
@@ -72,7 +72,7 @@ def test_a_light_text_is_left_to_the_others_and_a_heavy_one_keeps_its_whole_mass
 
 def test_no_text_is_likely_enough():
     with pytest.raises(EvidenceError, match=r"No text of 3 tokens has a probability of 0\.9"):
-        compute_text_distribution(target(), PROMPT, LENGTH, 0.9, 5, TOKENS, frozenset({END}))
+        compute_text_distribution(build_target(), PROMPT, LENGTH, 0.9, 5, TOKENS, frozenset({END}))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_text_is_shown_as_servers_show_it():
 
 
 def test_the_cells_hold_every_sample_and_all_of_the_mass():
-    found = compute_text_distribution(target(), PROMPT, LENGTH, 0.005, 50, TOKENS, frozenset({END}))
+    found = compute_text_distribution(build_target(), PROMPT, LENGTH, 0.005, 50, TOKENS, frozenset({END}))
     plan = TestPlan.for_distance(2000, LENGTH, 0.3)
     seen = Counter([next(iter(found.masses))] * 1500 + ["something else"] * 500)
     partition, counts = count_cells(found, seen, plan, LENGTH)

@@ -46,7 +46,7 @@ from tests.tables import draw_distribution, model, move_table, pair
 PROMPT, NONE = (0,), frozenset()
 
 
-def of_tables(make, seed: int = 3):
+def build_step_arguments(make, seed: int = 3):
     """Arguments of ``step`` from tables with a distribution for every prefix, in hundredths."""
     p, q = (model(table, 3) for table in pair("random", seed, 3, 100))
     proposer, rule = make(q)
@@ -66,12 +66,12 @@ def find_best(width: int, nodes: int):
 
 
 DECODERS = {  # name -> (arguments of step, room of the round)
-    "chain": (lambda: of_tables(lambda q: (DraftModel(q, 3), TokenRule())), 4),
-    "block": (lambda: of_tables(lambda q: (DraftModel(q, 2), BlockRule())), 3),
-    "k-seq": (lambda: of_tables(lambda q: (SeveralChains(q, 2, 1), SequentialRule())), 2),
-    "distinct": (lambda: of_tables(lambda q: (FixedTree(q, (2, 1), "distinct"), TokenRule())), 3),
-    "budget": (lambda: of_tables(lambda q: (BudgetTree(q, (2, 2), "independent", 4), TokenRule())), 3),
-    "entropy": (lambda: of_tables(lambda q: (AdaptiveDraft(q, EntropyPolicy(3)), TokenRule())), 4),
+    "chain": (lambda: build_step_arguments(lambda q: (DraftModel(q, 3), TokenRule())), 4),
+    "block": (lambda: build_step_arguments(lambda q: (DraftModel(q, 2), BlockRule())), 3),
+    "k-seq": (lambda: build_step_arguments(lambda q: (SeveralChains(q, 2, 1), SequentialRule())), 2),
+    "distinct": (lambda: build_step_arguments(lambda q: (FixedTree(q, (2, 1), "distinct"), TokenRule())), 3),
+    "budget": (lambda: build_step_arguments(lambda q: (BudgetTree(q, (2, 2), "independent", 4), TokenRule())), 3),
+    "entropy": (lambda: build_step_arguments(lambda q: (AdaptiveDraft(q, EntropyPolicy(3)), TokenRule())), 4),
     "best-drawn": (lambda: open_mutant("best-drawn"), 2),
     "two of three": (lambda: find_best(3, 2), 2),
     **{
@@ -151,14 +151,14 @@ def test_four_seeds_of_the_points_give_one_distribution(name):
     assert max(compute_text_tv(found[0], other) for other in found) < 1e-13
 
 
-def distance(mutant, tables) -> float:
+def compute_distance(mutant, tables) -> float:
     return enumerate_tv(mutant.build, open_tables(*tables), mutant.settings)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name):
     mutant = MISTAKES[name]
-    assert distance(mutant, [move_table(table, 1) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
+    assert compute_distance(mutant, [move_table(table, 1) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_tables_moved_ten_times_by_a_last_bit_give_the_same_distance(name, seed):
     mutant = MISTAKES[name]
-    assert distance(mutant, [move_table(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
+    assert compute_distance(mutant, [move_table(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
 
 
 def enumerate_outcomes(p, q, proposer, rule):
@@ -195,25 +195,25 @@ def test_right_decoders_stay_exact_on_moved_tables(seed):
 # What is not known is stated -------------------------------------------------------------------------------------------
 
 
-def thin_table(count: int, mass: float):
+def build_thin_table(count: int, mass: float):
     """``count`` tokens of that mass, thinner than what is looked into, and one with the rest."""
     return lambda ids: (*(mass,) * count, 1.0 - count * mass)
 
 
 def test_mass_too_thin_to_look_into_is_stated():
-    walk = Enumerator(Components(model(thin_table(3, 5e-15), 4), NoDraft(), TokenRule()))
+    walk = Enumerator(Components(model(build_thin_table(3, 5e-15), 4), NoDraft(), TokenRule()))
     assert walk.compute_missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
     assert walk.compute_missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
 
 
 def test_too_much_of_it_is_refused():
-    target = model(thin_table(300, 5e-15), 301)
+    target = model(build_thin_table(300, 5e-15), 301)
     with pytest.raises(EnumerationError, match=r"1\.5e-12 of the probability"):
         enumerate_output(Components(target, NoDraft(), TokenRule()), PROMPT, 1)
 
 
 def test_a_token_just_thicker_than_that_is_found():
-    probs = enumerate_output(Components(model(thin_table(1, 2e-14), 2), NoDraft(), TokenRule()), PROMPT, 1)
+    probs = enumerate_output(Components(model(build_thin_table(1, 2e-14), 2), NoDraft(), TokenRule()), PROMPT, 1)
     assert probs[0,] == pytest.approx(2e-14, rel=1e-2)
 
 
@@ -228,14 +228,14 @@ def test_rows_that_share_a_thin_interval_get_numbers_of_their_own():
 # Every use of a number is reported, or noticed -------------------------------------------------------------------------
 
 
-class Silent(TokenRule):
+class SilentRule(TokenRule):
     """Keeps a draft token where its number is below .01, and tells nobody."""
 
     def accepts(self, u, p, q):
         return u < 0.01
 
 
-class SilentlyBoth(TokenRule):
+class SilentPairRule(TokenRule):
     """Compares in silence the largest of two numbers, neither of which is compared with anything else."""
 
     def accepts(self, u, p, q):
@@ -254,7 +254,7 @@ class _Largest:
         return np.maximum(here, self.randomness.take(purpose, rows, node + 7, depth)) if purpose is Purpose.ACCEPT else here
 
 
-class Halving:
+class HalvedRandomness:
     """Random numbers that show half of each number."""
 
     def __init__(self, randomness):
@@ -264,17 +264,17 @@ class Halving:
         return self.randomness.take(purpose, rows, node, depth) / 2
 
 
-@pytest.mark.parametrize("rule", (Silent(), SilentlyBoth()), ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("rule", (SilentRule(), SilentPairRule()), ids=lambda rule: type(rule).__name__)
 def test_a_comparison_in_silence_is_noticed(rule):
-    made = of_tables(lambda q: (DraftModel(q, 1), rule))
+    made = build_step_arguments(lambda q: (DraftModel(q, 1), rule))
     with pytest.raises(EnumerationError, match="every use of a number must be reported"):
         enumerate_output(made, PROMPT, 2)
 
 
 def test_a_number_computed_from_another_is_noticed():
-    made = of_tables(lambda q: (DraftModel(q, 1), TokenRule()))
+    made = build_step_arguments(lambda q: (DraftModel(q, 1), TokenRule()))
     with pytest.raises(EnumerationError, match="numbers or constants, not numbers computed from others"):
-        enumerate_output(replace(made, randomness=Halving), PROMPT, 2)
+        enumerate_output(replace(made, randomness=HalvedRandomness), PROMPT, 2)
 
 
 def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():

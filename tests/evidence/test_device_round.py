@@ -30,7 +30,7 @@ from tests.decoding.test_device_round import build_bigram_model
 TOLERANCE = 5e-6  # total variation that float32 rounding explains
 
 
-def outcome(round_: Round) -> tuple:
+def summarize_round(round_: Round) -> tuple:
     return (
         tuple((one.token, one.parent, one.accepted) for one in round_.proposals),
         round_.accepted_path,
@@ -59,7 +59,7 @@ def test_in_every_box_of_random_numbers_it_has_the_references_outcome(made, rule
         numbers = BoxRandomness([box for _, box in boxes], {}, random.Random(5))
         device = DeviceSteps(target, made(draft), rule, numbers, rows=len(boxes), columns=8)
         found = device([replace(row, draw=draw) for draw in range(len(boxes))])
-        assert [outcome(one) for one in found] == [outcome(round_) for round_, _ in boxes]
+        assert [summarize_round(one) for one in found] == [summarize_round(round_) for round_, _ in boxes]
         assert len(boxes) >= 3
         assert device.by_reference == 0
 
@@ -87,7 +87,7 @@ def test_a_cell_of_the_matrix_has_the_same_samples(pair, line: str, changes: dic
     assert (found[0] == found[1]).all()
 
 
-class Recorded:
+class RecordingModel:
     """A model with a cache of fixed size that keeps what it returned."""
 
     def __init__(self, model):
@@ -102,7 +102,7 @@ class Recorded:
         return found
 
 
-class Led:
+class CuttingRandomness:
     """Random numbers that are 0 or nearly 1 where a token is tested, so that chains are cut at every length."""
 
     def __init__(self, seed: int):
@@ -126,9 +126,9 @@ def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_dec
     """What the device's caches give the rule is the library's own forward pass over the same text; its decisions are the reference's."""
     settings = Settings(prompt="Once upon a time", rule=rule, gamma=3, max_new_tokens=40, **changes)
     target, proposer = open_proposer(pair, settings)
-    numbers, chosen = Led(3), build_rule(settings)
+    numbers, chosen = CuttingRandomness(3), build_rule(settings)
     device = DeviceSteps(target, proposer, chosen, numbers, rows=1, columns=64)
-    device.kernel.target, device.kernel.draft = Recorded(device.kernel.target), Recorded(device.kernel.draft)
+    device.kernel.target, device.kernel.draft = RecordingModel(device.kernel.target), RecordingModel(device.kernel.draft)
     fresh, drafting = UncachedModel(pair.target, settings, pair.vocabulary), build_draft_reference(pair, settings)
     row, lengths = Prefix(tuple(pair.encode(settings.prompt)), 0, settings.max_new_tokens), set()
     while row.remaining > settings.gamma:

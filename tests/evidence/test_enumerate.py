@@ -47,7 +47,7 @@ EXACT = [
 ]  # the token rule on chains
 
 
-def worlds(seed: int, warper: dict | None = None):
+def build_worlds(seed: int, warper: dict | None = None):
     """Target and draft with a distribution for every prefix, in sevenths."""
     settings = Settings(**warper) if warper else None
     tables = (remember(lambda ids, name=name: draw_distribution((name, seed, ids), V, 7)) for name in "pq")
@@ -61,7 +61,7 @@ def compute_largest_gap(one: dict, other: dict) -> float:
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
-    target, draft = worlds(1, warper)
+    target, draft = build_worlds(1, warper)
     assert (
         compute_largest_gap(
             enumerate_output(Components(target, DraftModel(draft, 2), rule), PROMPT, 3), enumerate_target(target, PROMPT, 3)
@@ -73,7 +73,7 @@ def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warp
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, rule):
-    target, draft = worlds(2)
+    target, draft = build_worlds(2)
     assert (
         compute_largest_gap(
             enumerate_output(Components(target, DraftModel(draft, gamma), rule), PROMPT, 4), enumerate_target(target, PROMPT, 4)
@@ -86,7 +86,7 @@ def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, r
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 @pytest.mark.parametrize("eos_token_ids", (frozenset({1}), frozenset({0, 2})), ids=str)
 def test_text_and_stopping_time_have_the_targets_joint_distribution(eos_token_ids, gamma, rule):
-    target, draft = worlds(3, {"temperature": 0.8})
+    target, draft = build_worlds(3, {"temperature": 0.8})
     probs = enumerate_output(Components(target, DraftModel(draft, gamma), rule, eos_token_ids=eos_token_ids), PROMPT, 3)
     assert compute_largest_gap(probs, enumerate_target(target, PROMPT, 3, eos_token_ids)) < 1e-12
     assert all(not eos_token_ids & set(text[:-1]) and (len(text) == 3 or text[-1] in eos_token_ids) for text in probs)
@@ -103,7 +103,7 @@ def test_the_length_cap_and_the_end_of_the_context_cut_the_distribution_and_do_n
 
 @pytest.mark.parametrize("branching", ((3,), (2, 1)))
 def test_trees_keep_the_distribution_too(branching):
-    target, draft = worlds(4)
+    target, draft = build_worlds(4)
     assert (
         compute_largest_gap(
             enumerate_output(Components(target, Siblings(draft, branching), TokenRule()), PROMPT, 2),
@@ -114,7 +114,7 @@ def test_trees_keep_the_distribution_too(branching):
 
 
 def test_no_draft_tokens_and_the_target_alone_are_one():
-    target, _ = worlds(5)
+    target, _ = build_worlds(5)
     assert (
         compute_largest_gap(
             enumerate_output(Components(target, NoDraft(), TokenRule()), PROMPT, 3), enumerate_target(target, PROMPT, 3)
@@ -124,7 +124,7 @@ def test_no_draft_tokens_and_the_target_alone_are_one():
 
 
 def test_the_targets_distribution_is_the_oracles():
-    target, _ = worlds(6)
+    target, _ = build_worlds(6)
     expected = token_rule.target_distribution(lambda ids: tuple(target.probs((*PROMPT, *ids)).tolist()), 3, frozenset({2}))
     assert compute_largest_gap(enumerate_target(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
 
@@ -148,7 +148,7 @@ class LyingRecord(TokenRule):
 
 
 def test_a_record_that_lies_about_thresholds_changes_nothing():
-    target, draft = worlds(1)
+    target, draft = build_worlds(1)
     assert (
         compute_largest_gap(
             enumerate_output(Components(target, DraftModel(draft, 2), LyingRecord()), PROMPT, 3),
@@ -158,7 +158,7 @@ def test_a_record_that_lies_about_thresholds_changes_nothing():
     )
 
 
-class Both(TokenRule):
+class PairRule(TokenRule):
     """Keeps a draft token only where its own number and the next node's are both below .4: neither alone changes anything seen."""
 
     def verify(self, rows, block, p, randomness):
@@ -181,11 +181,11 @@ class _Largest:
 
 def test_a_rule_that_looks_at_two_uniforms_together_is_cut_rightly():
     """Kept with probability .16: then the draft token has q's distribution, else the residual's."""
-    target, draft = worlds(8)
+    target, draft = build_worlds(8)
     p, q = target.probs(PROMPT), draft.probs(PROMPT)
     left = (p - q).clamp(min=0)
     expected = 0.16 * q + 0.84 * left / left.sum()
-    probs = enumerate_output(Components(target, DraftModel(draft, 1), Both()), PROMPT, 2)
+    probs = enumerate_output(Components(target, DraftModel(draft, 1), PairRule()), PROMPT, 2)
     for token in range(V):
         assert sum(mass for text, mass in probs.items() if text[0] == token) == pytest.approx(float(expected[token]), abs=1e-12)
 
@@ -220,7 +220,7 @@ def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
 def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
     """3,000 continuations of the engine with real random numbers against the enumerated distribution, chi-square at 1e-4 with cells below 5 expected
     pooled: a false alarm once in 10,000 choices of the seed, and texts of probability 0 are never written."""
-    target, draft = worlds(9)
+    target, draft = build_worlds(9)
     proposer, settings, n = DraftModel(draft, 2), Settings(max_new_tokens=3), 3000
     probs = enumerate_output(Components(target, proposer, TokenRule(), wrapper), PROMPT, 3)
     assert sum(probs.values()) == pytest.approx(1, abs=1e-12)
@@ -236,7 +236,7 @@ def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
 
 
 def test_a_uniform_used_for_everything_bends_the_distribution_far():
-    target, draft = worlds(9)
+    target, draft = build_worlds(9)
     exact = enumerate_target(target, PROMPT, 3)
     for wrapper in (ByPurposeAlone, OneForAll):
         assert (
@@ -246,6 +246,6 @@ def test_a_uniform_used_for_everything_bends_the_distribution_far():
 
 
 def test_boxes_of_a_round_fill_the_cube():
-    target, draft = worlds(10)
+    target, draft = build_worlds(10)
     walk = Enumerator(Components(target, DraftModel(draft, 3), TokenRule()))
     assert sum(mass for _, mass, _ in walk.list_outcomes(Prefix(PROMPT, 0, 9), {})) == pytest.approx(1, abs=1e-12)

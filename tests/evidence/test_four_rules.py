@@ -23,45 +23,45 @@ CASES = token_cases.distributions()
 ONE, ZERO = F(1), F(0)
 
 
-def exact(probs: list[float]) -> tuple[F, ...]:
+def convert_to_fractions(probs: list[float]) -> tuple[F, ...]:
     return tuple(F(round(x * token_cases.GRID), token_cases.GRID) for x in probs)
 
 
-def norm(masses) -> tuple[F, ...]:
+def normalize(masses) -> tuple[F, ...]:
     """Rescaled; None where there is no mass, which no draw can then ask for."""
     total = sum(masses, ZERO)
     return tuple(x / total for x in masses) if total else None
 
 
-def single(size: int, token: int) -> tuple[F, ...]:
+def build_one_hot(size: int, token: int) -> tuple[F, ...]:
     return tuple(ONE if i == token else ZERO for i in range(size))
 
 
-def token_steps(p, q, pair):
+def list_token_steps(p, q, pair):
     """Accept x_i with min(1, p/q); at the first refusal draw from norm(max(0, p - q))."""
     keep = [min(ONE, p[x] / q[x]) for x in pair]
-    left = norm([max(ZERO, a - b) for a, b in zip(p, q, strict=True)])
+    left = normalize([max(ZERO, a - b) for a, b in zip(p, q, strict=True)])
     return (ONE - keep[0], left), (keep[0] * (ONE - keep[1]), left), keep[0] * keep[1]
 
 
-def compare_steps(p, q, pair):
+def list_compare_steps(p, q, pair):
     """The target draws y from p; a draft token that equals y stays, else y stands in its place and the block ends."""
-    without = [norm([ZERO if y == x else p[y] for y in range(len(p))]) for x in pair]
+    without = [normalize([ZERO if y == x else p[y] for y in range(len(p))]) for x in pair]
     first, second = p[pair[0]], p[pair[1]]
     return (ONE - first, without[0]), (first * (ONE - second), without[1]), first * second
 
 
-def block_steps(p, q, pair):
+def list_block_steps(p, q, pair):
     """Algorithm 2: p_i = min(1, p_(i-1) p/q); tau is the largest i whose random number is at most h_i; then norm(max(0, p_tau p - q))."""
     w1 = min(ONE, p[pair[0]] / q[pair[0]])
     w2 = min(ONE, w1 * p[pair[1]] / q[pair[1]])
     left = [[max(ZERO, w * a - b) for a, b in zip(p, q, strict=True)] for w in (ONE, w1)]
     mass = sum(left[1], ZERO)
     h1 = mass / (mass + ONE - w1) if mass + ONE - w1 else ONE
-    return ((ONE - w2) * (ONE - h1), norm(left[0])), ((ONE - w2) * h1, norm(left[1])), w2
+    return ((ONE - w2) * (ONE - h1), normalize(left[0])), ((ONE - w2) * h1, normalize(left[1])), w2
 
 
-def walk(steps, p, q):
+def walk_block(steps, p, q):
     """(distribution of three tokens, P(first kept), P(both kept)): the rule's block with its last token, then the target alone."""
     size, probs, first, both = len(p), {}, ZERO, ZERO
 
@@ -87,21 +87,21 @@ def walk(steps, p, q):
     return probs, first, both
 
 
-def every_rule(p, q):
-    likeliest = single(len(q), q.index(max(q)))
+def compute_every_rule(p, q):
+    likeliest = build_one_hot(len(q), q.index(max(q)))
     return {
-        "block": walk(block_steps, p, q),
-        "token": walk(token_steps, p, q),
-        "greedy": walk(token_steps, p, likeliest),
-        "compare": walk(compare_steps, p, q),
+        "block": walk_block(list_block_steps, p, q),
+        "token": walk_block(list_token_steps, p, q),
+        "greedy": walk_block(list_token_steps, p, likeliest),
+        "compare": walk_block(list_compare_steps, p, q),
     }
 
 
 @pytest.mark.parametrize("case", range(0, len(CASES), 2))
 def test_each_rule_writes_exactly_the_targets_distribution_and_keeps_what_the_package_says(case):
-    p, q = map(exact, CASES[case])
+    p, q = map(convert_to_fractions, CASES[case])
     found = {one.rule: one for one in compare_four_rules(*CASES[case])}
-    for rule, (probs, first, both) in every_rule(p, q).items():
+    for rule, (probs, first, both) in compute_every_rule(p, q).items():
         assert {text: mass for text, mass in probs.items() if mass} == {
             text: p[text[0]] * p[text[1]] * p[text[2]] for text in product(range(len(p)), repeat=3) if all(p[x] for x in text)
         }, rule
@@ -111,7 +111,7 @@ def test_each_rule_writes_exactly_the_targets_distribution_and_keeps_what_the_pa
 
 
 def test_the_reference_pair_keeps_what_the_reference_says():
-    rules = every_rule(*REFERENCE)
+    rules = compute_every_rule(*REFERENCE)
     firsts = {rule: first for rule, (_, first, _) in rules.items()}
     assert firsts == {"block": F(730, 1000), "token": F(730, 1000), "greedy": F(30, 100), "compare": F(2515, 10000)}
     assert rules["token"][2] == F(730, 1000) ** 2
@@ -124,7 +124,7 @@ def test_the_reference_pair_keeps_what_the_reference_says():
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_block_verification_keeps_at_least_as_many_as_the_token_rule(case):
     """Theorem 2 of Sun et al.; and P(both) is the sum of min(min(p1, q1) p2, q1 q2), which 'show the maths' quotes."""
-    p, q = map(exact, CASES[case])
+    p, q = map(convert_to_fractions, CASES[case])
     both = sum(min(min(p[a], q[a]) * p[b], q[a] * q[b]) for a, b in product(range(len(p)), repeat=2))
     beta = sum(map(min, p, q))
     assert both >= beta * beta
@@ -139,10 +139,10 @@ def test_a_block_rule_without_its_second_chance_would_be_found_out():
 
     def wrong(p, q, pair):
         w1 = min(ONE, p[pair[0]] / q[pair[0]])
-        (_, none), (_, one), two = block_steps(p, q, pair)
+        (_, none), (_, one), two = list_block_steps(p, q, pair)
         return ((ONE - two) * (ONE - w1), none), ((ONE - two) * w1, one or p), two
 
-    probs, _, _ = walk(wrong, p, q)
+    probs, _, _ = walk_block(wrong, p, q)
     assert max(abs(probs[text] - p[text[0]] * p[text[1]] * p[text[2]]) for text in probs) > F(1, 1000)
 
 

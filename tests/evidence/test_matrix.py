@@ -80,7 +80,7 @@ def matrix(pair, attachment_folders):
     return evaluate_matrix(pair, Settings(prompt=PROMPT, **attachment_folders), TV)
 
 
-def cells(found, **wanted) -> list:
+def select_cells(found, **wanted) -> list:
     return [cell for cell in found.cells if all(getattr(cell, name) == value for name, value in wanted.items())]
 
 
@@ -92,22 +92,22 @@ def test_every_cell_of_the_matrix_is_as_it_should_be(matrix):
 def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the_distance(matrix):
     for rule in ("token", "block", "k-seq"):
         for column in COLUMNS:
-            found = [cell for cell in cells(matrix, rule=rule, column=column) if cell.verdict != "blank"]
+            found = [cell for cell in select_cells(matrix, rule=rule, column=column) if cell.verdict != "blank"]
             assert found and {cell.verdict for cell in found} == {"consistent"}
             assert all(cell.n == 64 if column == "T = 0" else cell.seen <= TV for cell in found)
-    judged = {cell.line for cell in cells(matrix, rule="token", verdict="consistent", column="T = 1")}
+    judged = {cell.line for cell in select_cells(matrix, rule="token", verdict="consistent", column="T = 1")}
     assert judged == {*list_lines()} - {"draft-gain"}, "every proposer of the gallery is tested under the token rule"
 
 
 def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_coincides_where_it_does_not(matrix):
     for column, verdict in (("T = 0", "coincides"), ("T = 1", "rejected"), ("top-p .9", "rejected")):
-        found = [cell for cell in cells(matrix, rule="typical", column=column) if cell.verdict != "blank"]
+        found = [cell for cell in select_cells(matrix, rule="typical", column=column) if cell.verdict != "blank"]
         assert len(found) >= 12 and {cell.verdict for cell in found} == {verdict}
         assert all((cell.lost == 0) is (verdict == "coincides") for cell in found)
 
 
 def test_a_blank_cell_says_why(matrix):
-    blanks = {(cell.line, cell.rule): cell.said for cell in cells(matrix, verdict="blank", column="T = 1")}
+    blanks = {(cell.line, cell.rule): cell.said for cell in select_cells(matrix, verdict="blank", column="T = 1")}
     for key, why in (
         (("tree-top", "block"), "block judges chains"),
         (("several", "block"), "block judges chains"),
@@ -132,19 +132,20 @@ class FromTarget(TokenRule):
         return p
 
 
-class Second(TokenRule):
+class SecondTokenRule(TokenRule):
     """Ends each round with the second most probable token."""
 
     def bonus(self, p):
         return build_one_hot(p.topk(2).indices[-1], p.shape[-1])
 
 
-class Unashamed(TypicalRule):
+class FalselyExactRule(TypicalRule):
     exact = True
 
 
 @pytest.mark.parametrize(
-    ("rule", "column"), ((FromTarget(), "T = 1"), (Second(), "T = 0"), (Second(), "T = 1"), (Unashamed(0.09), "top-p .9"))
+    ("rule", "column"),
+    ((FromTarget(), "T = 1"), (SecondTokenRule(), "T = 0"), (SecondTokenRule(), "T = 1"), (FalselyExactRule(0.09), "top-p .9")),
 )
 def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
     monkeypatch.setitem(RULES, "token", replace(RULES["token"], build=lambda settings: rule))
@@ -221,13 +222,13 @@ def test_every_proposer_has_a_line_and_names_that_are_not_known_are_a_sentence()
 # The command ---------------------------------------------------------------------------------------------------------------
 
 
-def verify(folders, *more: str) -> int:
+def run_matrix(folders, *more: str) -> int:
     return main(["matrix", "--target", str(folders[0]), "--draft", str(folders[1]), "--prompt", PROMPT, *more])
 
 
 def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
-    assert verify(pair_folders, "--only", "several", "k-seq", "--min-tv", "0.4", "--format", "json") == 0
+    assert run_matrix(pair_folders, "--only", "several", "k-seq", "--min-tv", "0.4", "--format", "json") == 0
     record, alone = json.loads(capsys.readouterr().out), evaluate_matrix(pair, QUESTION, 0.4, ("several", "k-seq"))
     assert record["cells"] == json.loads(json.dumps(alone.to_record()["cells"])) and len(record["cells"]) == 3
     assert record["schema"] == "specviz-matrix-2" and record["right"] and record["models"]["pair"] == pair.name
@@ -236,7 +237,9 @@ def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypa
 def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
     monkeypatch.setattr(stored.HEADS, "allowed", set())
-    assert verify(pair_folders, "--only", "medusa-tree", "token", "--min-tv", "0.4", "--heads", heads, "--format", "json") == 0
+    assert (
+        run_matrix(pair_folders, "--only", "medusa-tree", "token", "--min-tv", "0.4", "--heads", heads, "--format", "json") == 0
+    )
     assert {cell["line"] for cell in json.loads(capsys.readouterr().out)["cells"]} == {"medusa-tree"}
 
 
@@ -262,7 +265,7 @@ def summarize_cell(cell) -> tuple:
     return cell.line, cell.rule, cell.column, cell.verdict, cell.right, cell.n, cell.seen, cell.lost
 
 
-class LastFirst:
+class ReversedExecutor:
     """An executor whose cells come in the opposite order."""
 
     def run_all(self, task, items):
@@ -273,7 +276,7 @@ class LastFirst:
 def test_cells_that_come_in_any_order_make_the_same_matrix(pair_folders, pair):
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
     only, seen = ("several", "k-seq"), []
-    shared = evaluate_matrix(pair, settings, TV, only, lambda share, name: seen.append((share, name)), LastFirst())
+    shared = evaluate_matrix(pair, settings, TV, only, lambda share, name: seen.append((share, name)), ReversedExecutor())
     assert shared == evaluate_matrix(pair, settings, TV, only) and len(shared.cells) == 3
     assert [share for share, _ in seen] == sorted(share for share, _ in seen) and seen[-1] == (1.0, "several, k-seq, T = 0")
 
@@ -302,7 +305,7 @@ def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_f
 
 def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pair_folders, monkeypatch, capsys):
     monkeypatch.setattr(command, "WORKERS", 1)
-    assert verify(pair_folders, "--only", "draft,ngram", "--min-tv", "0.4") == 0
+    assert run_matrix(pair_folders, "--only", "draft,ngram", "--min-tv", "0.4") == 0
     shown = capsys.readouterr()
     head, rules, *body = shown.out.splitlines()
     assert [head.index(title) for title in ("T = 0", "T = 1", "top-p 0.9")] and rules.split() == [*RULES] * 3
@@ -310,7 +313,7 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     assert "T = 1: typical never writes texts with total probability 0." in shown.out and "k-seq is the token rule" in shown.out
     assert "\x1b" not in shown.out, "no colors where the output is no terminal"
     monkeypatch.setitem(RULES, "token", replace(RULES["token"], build=lambda settings: FromTarget()))
-    assert verify(pair_folders, "--only", "draft,token", "--min-tv", "0.2") == 1
+    assert run_matrix(pair_folders, "--only", "draft,token", "--min-tv", "0.2") == 1
     assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
 
 
@@ -331,7 +334,7 @@ def test_on_a_terminal_the_words_have_colors_and_the_same_places(matrix):
     ],
 )
 def test_bad_input_is_one_sentence(pair_folders, capsys, more, said):
-    assert verify(pair_folders, *more) == 2
+    assert run_matrix(pair_folders, *more) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
 

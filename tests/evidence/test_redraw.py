@@ -43,17 +43,17 @@ def permutations_once():
 QUIET = lambda label: ignore_progress  # noqa: E731
 
 
-def _settings(**changed):
+def change_settings(**changed):
     return lambda record: record["settings"].update(changed)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_settings(max_new_tokens=3), "the settings give texts of 3 tokens, but the cells are for 2"),
-        (_settings(prompt="Upon"), "a cell's mass is off by"),
-        (_settings(temperature=0.5), "a cell's mass is off by"),
-        (_settings(max_new_tokens=1), "texts of 1 tokens do not fill cells of longer ones"),
+        (change_settings(max_new_tokens=3), "the settings give texts of 3 tokens, but the cells are for 2"),
+        (change_settings(prompt="Upon"), "a cell's mass is off by"),
+        (change_settings(temperature=0.5), "a cell's mass is off by"),
+        (change_settings(max_new_tokens=1), "texts of 1 tokens do not fill cells of longer ones"),
     ],
 )
 def test_a_changed_setting_is_found_by_drawing_again_even_if_the_digests_are_made_anew(record, change, said, tmp_path, capsys):

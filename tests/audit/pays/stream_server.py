@@ -41,7 +41,7 @@ class Switches:
 
 
 @dataclass
-class Seen:
+class ReceivedRequests:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -51,10 +51,10 @@ class Seen:
 
 
 @contextmanager
-def streaming(**switches: Any):
+def run_stream_server(**switches: Any):
     """A running server: ``url``, ``seen``."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads, server.switches, server.seen = True, Switches(**switches), Seen()
+    server.daemon_threads, server.switches, server.seen = True, Switches(**switches), ReceivedRequests()
     server.url, server.lock = f"http://127.0.0.1:{server.server_address[1]}/v1", threading.Lock()
     with run_in_thread(server):
         yield server

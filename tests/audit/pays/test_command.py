@@ -11,7 +11,7 @@ from specviz.audit.pays.load import OFF, ON, Block
 from specviz.audit.pays.report import SCHEMA, list_remarks
 from specviz.audit.pays.streams import StreamedAnswer
 from specviz.records import read_json
-from tests.audit.pays.stream_server import ROUND, streaming
+from tests.audit.pays.stream_server import ROUND, run_stream_server
 
 SMALL = ("--concurrency", "1,2", "--turns", "2", "--prompts-per-user", "1", "--max-new-tokens", "24")
 
@@ -21,7 +21,7 @@ def folder(tmp_path):
     return tmp_path / "times"
 
 
-def run(capsys, *words):
+def run_pays(capsys, *words):
     code = main(["pays", *map(str, words)])
     found = capsys.readouterr()
     return code, found.out, found.err
@@ -30,7 +30,7 @@ def run(capsys, *words):
 def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(capsys, folder, tmp_path):
     prompts = tmp_path / "mine.jsonl"
     prompts.write_text('{"prompt": "Once"}\n{"prompt": "Twice"}\n')
-    with streaming(rounds=ROUND, drafts=True) as on, streaming() as off:
+    with run_stream_server(rounds=ROUND, drafts=True) as on, run_stream_server() as off:
         words = (
             on.url,
             "--without",
@@ -43,7 +43,7 @@ def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(c
             "--out",
             folder,
         )
-        code, out, _ = run(capsys, *words)
+        code, out, _ = run_pays(capsys, *words)
         assert code == 0 and "Speculation" in out.splitlines()[0]
         asked = len(on.seen.bodies), len(off.seen.bodies)
         assert asked[0] > 0 and asked[0] >= asked[1] > 0 and {body["prompt"] for body in on.seen.bodies} == {"Once", "Twice"}
@@ -51,12 +51,12 @@ def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(c
         assert len(lines) == 1 + 2 * 2 * 2
         # Stopped in the middle of a line: the blocks before it are not measured again.
         (folder / "blocks.jsonl").write_text("\n".join([*lines[:7], lines[7][:40]]))
-        code, again, errors = run(capsys, *words, "--format", "json")
+        code, again, errors = run_pays(capsys, *words, "--format", "json")
         assert code == 0 and "6 blocks are there already" in errors
         assert (folder / "blocks.jsonl").read_text().splitlines()[:7] == lines[:7]
         assert len(off.seen.bodies) + len(on.seen.bodies) < 2 * sum(asked)
-        out_of_all = run(capsys, *words)[1]
-        assert run(capsys, *words, "--temperature", "0")[0] == 2, "another measurement"
+        out_of_all = run_pays(capsys, *words)[1]
+        assert run_pays(capsys, *words, "--temperature", "0")[0] == 2, "another measurement"
     report = json.loads(again)
     assert [level["users"] for level in report["levels"]] == [1, 2] and report["unit"] == "tokens/s"
     assert report["rounds"][0]["source"] == "counters"  # 11 rounds after the prompt's pass
@@ -68,8 +68,8 @@ def test_two_servers_are_compared_and_the_measurement_goes_on_where_it_stopped(c
 
 
 def test_one_server_with_a_field_that_switches_speculation_off(capsys, folder):
-    with streaming(rounds=ROUND, off_by_field="n_max") as server:
-        code, out, _ = run(capsys, server.url, "--without-body", '{"n_max": 0}', *SMALL, "--out", folder)
+    with run_stream_server(rounds=ROUND, off_by_field="n_max") as server:
+        code, out, _ = run_pays(capsys, server.url, "--without-body", '{"n_max": 0}', *SMALL, "--out", folder)
         assert code == 0 and {body.get("n_max") for body in server.seen.bodies} == {None, 0}
     assert "the default set of 16" in out
 
@@ -88,8 +88,8 @@ def test_a_threshold_decides_the_exit_code():
 
 
 def test_one_server_alone_gives_rounds_and_no_verdict(capsys, folder):
-    with streaming(rounds=(3,), one_piece=True) as server:
-        code, out, _ = run(capsys, server.url, *SMALL[2:], "--concurrency", "1", "--at-least", "1.1", "--out", folder)
+    with run_stream_server(rounds=(3,), one_piece=True) as server:
+        code, out, _ = run_pays(capsys, server.url, *SMALL[2:], "--concurrency", "1", "--at-least", "1.1", "--out", folder)
     assert code == 3 and "Only one server was measured: a round writes" in out
 
 
@@ -97,11 +97,11 @@ def test_what_limits_the_numbers_is_said(capsys, folder):
     """No counts, answers that repeat, a prompt that fails, end tokens that are ignored."""
     fails = {4: 400, 5: 429}
     with (
-        streaming(counts=False, text=lambda number, place: f" word{place}", fails=lambda n: fails.get(n, 0)) as on,
-        streaming() as off,
+        run_stream_server(counts=False, text=lambda number, place: f" word{place}", fails=lambda n: fails.get(n, 0)) as on,
+        run_stream_server() as off,
     ):
         words = (on.url, "--without", off.url, "--turns", "5", "--concurrency", "1", "--max-new-tokens", "24", "--out", folder)
-        code, out, _ = run(capsys, *words, "--body", '{"ignore_eos": true}')
+        code, out, _ = run_pays(capsys, *words, "--body", '{"ignore_eos": true}')
     assert code == 0
     for sentence in (
         "rates are in characters",
@@ -125,9 +125,9 @@ def test_whether_speculation_was_at_work_is_said():
 
 
 def test_a_server_that_stops_answering_leaves_what_was_measured(capsys, folder):
-    with streaming(fails=lambda number: 400 if number > 9 else 0) as on, streaming() as off:
+    with run_stream_server(fails=lambda number: 400 if number > 9 else 0) as on, run_stream_server() as off:
         words = (on.url, "--without", off.url, "--turns", "6", "--concurrency", "1", "--max-new-tokens", "8", "--out", folder)
-        code, out, errors = run(capsys, *words)
+        code, out, errors = run_pays(capsys, *words)
     assert code == 0 and "The report covers what was measured before" in errors and "times as fast" in out
 
 
@@ -149,7 +149,7 @@ def test_a_server_that_stops_answering_leaves_what_was_measured(capsys, folder):
 )
 def test_bad_input_is_a_sentence_before_the_first_request(capsys, words, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, _, errors = run(capsys, "http://127.0.0.1:9/v1", *words)
+    code, _, errors = run_pays(capsys, "http://127.0.0.1:9/v1", *words)
     assert code == 2 and sentence in errors and not list(tmp_path.iterdir())
 
 
@@ -166,13 +166,13 @@ def test_bad_input_is_a_sentence_before_the_first_request(capsys, words, sentenc
 def test_a_file_of_prompts_that_cannot_be_used_is_a_sentence(capsys, content, sentence, tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, _, errors = run(capsys, "http://127.0.0.1:9/v1", "--prompts", path)
+    code, _, errors = run_pays(capsys, "http://127.0.0.1:9/v1", "--prompts", path)
     assert code == 2 and sentence in errors
 
 
 def test_the_key_goes_to_the_first_server_alone(capsys, folder, monkeypatch):
     monkeypatch.setenv("KEY_OF_TESTS", "secret")
-    with streaming() as on, streaming() as off:
-        run(capsys, on.url, "--without", off.url, "--api-key-variable", "KEY_OF_TESTS", *SMALL, "--out", folder)
+    with run_stream_server() as on, run_stream_server() as off:
+        run_pays(capsys, on.url, "--without", off.url, "--api-key-variable", "KEY_OF_TESTS", *SMALL, "--out", folder)
     assert set(on.seen.keys) == {"Bearer secret"} and set(off.seen.keys) == {""}
     assert not any("secret" in path.read_text() for path in folder.iterdir())

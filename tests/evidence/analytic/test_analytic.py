@@ -82,7 +82,7 @@ class Decoder:
         return check_along_text(self.target, self.proposer, self.rule, self.settings, ids, *fresh, positions)
 
 
-def decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
+def build_decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
     return Decoder(Settings(gamma=3, **(warper or {})), (build_network("Llama", dtype), build_network("GPT2", dtype)))
 
 
@@ -93,7 +93,7 @@ def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_hi
 
     Each mistake of test_analytic_mistakes.py is found with 6.
     """
-    found = decoder(warper).checked(positions)
+    found = build_decoder(warper).checked(positions)
     assert found.prefixes >= positions and found.is_within(), found.worst
     assert f"{found.prefixes} prefixes" in found.sentence
     assert len(found.near_ties) <= len(found.places) / 10
@@ -103,7 +103,7 @@ def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_hi
 @pytest.mark.parametrize("warper", (FEW_WARPERS[0], FEW_WARPERS[-1]), ids=str)
 def test_in_float64_nothing_is_left_of_the_difference(warper, positions):
     """This shows that the float32 differences are rounding, not a small mistake."""
-    assert decoder(warper, dtype=torch.float64).checked(positions).is_within(1e-12)
+    assert build_decoder(warper, dtype=torch.float64).checked(positions).is_within(1e-12)
 
 
 @pytest.mark.parametrize("warper", ({}, EVERY_WARPER[-3]), ids=str)
@@ -124,7 +124,7 @@ def test_the_shipped_pair_keeps_the_distribution_of_its_target_at_300_prefixes_u
 
 
 def test_histories_accept_and_reject_at_every_depth_and_draft_tokens_are_drawn_again():
-    found = decoder().checked(60)
+    found = build_decoder().checked(60)
     assert set(found.accepted) == {0, 1, 2, 3}
     assert {place.node for place in found.places} == {0, 1, 2, 3}
     assert all(place.is_bonus == (place.node == 3) for place in found.places)
@@ -132,7 +132,7 @@ def test_histories_accept_and_reject_at_every_depth_and_draft_tokens_are_drawn_a
 
 
 def test_a_decoder_without_draft_tokens_is_compared_as_well():
-    one = decoder({"top_p": 0.7})
+    one = build_decoder({"top_p": 0.7})
     one.proposer = NoDraft()
     found = one.checked(20)
     assert found.is_within() and all(place.is_bonus for place in found.places)

@@ -9,7 +9,7 @@ from specviz.evidence.mistakes.rules import TargetReplacementRule
 from specviz.models.cache.decoder import CachedModel
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
-from tests.evidence.analytic.test_analytic import HELD_OUT, Decoder, decoder
+from tests.evidence.analytic.test_analytic import HELD_OUT, Decoder, build_decoder
 
 
 class OneRowOff(CachedModel):
@@ -59,7 +59,7 @@ def apply_published(row: str):
     return change
 
 
-def cache(kind):
+def replace_cache(kind):
     def change(one):
         one.target = kind(one.networks[0], one.settings)
 
@@ -88,15 +88,15 @@ CASES = {
     "q of the position before": (apply_published("gate"), {}),
     "p of the position before": (apply_published("R11"), {}),
     "p of the next position, inside verify": (replace_rule(NextTarget()), {}),
-    "R11 a rejected draft token in the cache where a kept token was": (cache(OneRowOff), {}),
-    "R11 a cache rolled back one row too few": (cache(OneTooFew), {}),
+    "R11 a rejected draft token in the cache where a kept token was": (replace_cache(OneRowOff), {}),
+    "R11 a cache rolled back one row too few": (replace_cache(OneTooFew), {}),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_mistake_fails_this_very_check(name):
     change, warper = CASES[name]
-    one = decoder(warper)
+    one = build_decoder(warper)
     change(one)
     found = one.checked(6)
     print(f"\n{name}: worst {found.worst:.1e}, median {found.median:.1e}")
@@ -117,6 +117,6 @@ def test_the_mistake_fails_on_the_shipped_pair(name, storybook):
 @pytest.mark.parametrize(("row", "warper"), (("R2", {}), ("R4", {}), ("R1", {"temperature": 0.0}), ("R5", {"temperature": 0.0})))
 def test_a_mistake_passes_where_its_settings_hide_it(row, warper):
     """Without cuts raw and warped are one distribution, and at T = 0 all is certain: so what fails above is the mistake itself."""
-    one = decoder(warper)
+    one = build_decoder(warper)
     apply_published(row)(one)
     assert one.checked(6).is_within()

@@ -23,36 +23,38 @@ THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))
 THRESHOLDS = F(1, 4), F(1, 2), F(1)  # of block verification on them: 1/2 and 1 of one draft token, times these of a second
 
 
-def exactly(one) -> tables.Table:
+def convert_to_fractions(one) -> tables.Table:
     """A toy distribution or table in fractions, as its decimals say it."""
     table = one if callable(one) else lambda ids: one
     return lambda ids: tuple(F(str(float(mass))) for mass in table(ids))
 
 
-def of_target(table, length: int) -> dict:
+def compute_target_distribution(table, length: int) -> dict:
     return token_rule.target_distribution(lambda ids: table((*PROMPT, *ids)), length)
 
 
 @cache
-def by_hand(name: str) -> tuple[dict, dict]:
+def compute_by_hand(name: str) -> tuple[dict, dict]:
     """What the mistake writes and what the target writes on the mutant's own toy distributions, in fractions."""
     if name == "R35":
-        return distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), 5, 3)), of_target(lambda ids: THIRDS[0], 3)
-    round_, length, target = programs(*map(exactly, MISTAKES[name].toy))[name]
-    return distribution_of(run(round_, length)), of_target(target, length)
+        return distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), 5, 3)), compute_target_distribution(
+            lambda ids: THIRDS[0], 3
+        )
+    round_, length, target = programs(*map(convert_to_fractions, MISTAKES[name].toy))[name]
+    return distribution_of(run(round_, length)), compute_target_distribution(target, length)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_fractions_and_the_enumerated_step_give_one_distribution(name):
     written, _ = distributions(MISTAKES[name])
-    expected, _ = by_hand(name)
+    expected, _ = compute_by_hand(name)
     assert sum(expected.values()) == 1
     assert compute_text_tv(first(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_documented_distances_are_those_of_fractions(name):
-    written, exact = by_hand(name)
+    written, exact = compute_by_hand(name)
     assert as_printed(read_stated()[name].text, float(token_rule.total_variation(written, exact)))
     assert as_printed(read_stated()[name].first, float(token_rule.total_variation(first(written, 1), first(exact, 1))))
 
@@ -60,8 +62,8 @@ def test_the_documented_distances_are_those_of_fractions(name):
 @pytest.mark.parametrize(("width", "handed", "distance"), ((2, 1, F(33, 200)), (3, 1, None), (3, 2, None)))
 def test_best_drawn_with_other_numbers_of_siblings(width, handed, distance):
     """0.165 for one of two, 0.239 for one of three, 0.121 for two of three."""
-    p, q = exactly(TOY_P), exactly(TOY_Q)
-    expected, exact = distribution_of(run(best_drawn(width, handed, p, q), 2)), of_target(p, 2)
+    p, q = convert_to_fractions(TOY_P), convert_to_fractions(TOY_Q)
+    expected, exact = distribution_of(run(best_drawn(width, handed, p, q), 2)), compute_target_distribution(p, 2)
     target, draft = open_tables(TOY_P, TOY_Q)(Settings())
     written = enumerate_output(Components(target, BestOfDrawnProposer(draft, width, handed), TokenRule()), PROMPT, 2)
     found = token_rule.total_variation(expected, exact)
@@ -72,7 +74,7 @@ def test_best_drawn_with_other_numbers_of_siblings(width, handed, distance):
 
 def test_one_of_two_best_drawn_token_by_token():
     """In a line: the pair (a, b) comes with q(a) q(b) / (1 - q(a)); the likelier one meets the token rule with the distribution it came from."""
-    p, q = exactly(TOY_P)(PROMPT), exactly(TOY_Q)(PROMPT)
+    p, q = convert_to_fractions(TOY_P)(PROMPT), convert_to_fractions(TOY_Q)(PROMPT)
     written = [F(0)] * 5
     for a in range(5):
         for b in {*range(5)} - {a}:
@@ -86,10 +88,10 @@ def test_one_of_two_best_drawn_token_by_token():
 
 
 def test_r7_with_one_draft_token_at_a_time():
-    p, q = exactly(TOY_P), exactly(TOY_Q)
+    p, q = convert_to_fractions(TOY_P), convert_to_fractions(TOY_Q)
     edges = [share(a, b) for a, b in zip(p(PROMPT), q(PROMPT), strict=True)]
     written = distribution_of(run(chain(1, p, q, accepted=one_accept_number(edges)), 3))
-    assert as_printed("0.099", float(token_rule.total_variation(written, of_target(p, 3))))
+    assert as_printed("0.099", float(token_rule.total_variation(written, compute_target_distribution(p, 3))))
 
 
 @pytest.mark.parametrize(("length", "distance"), ((3, "0.000"), (4, "0.056"), (5, "0.065")))
@@ -97,7 +99,7 @@ def test_r35_by_the_length_of_the_run(length, distance):
     """A cap shortens the blocks: after three tokens nothing is off, after four less than in a run that goes on."""
     mutant = MISTAKES["R35"]
     by_fractions = distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), length, 3))
-    exact = of_target(lambda ids: THIRDS[0], 3)
+    exact = compute_target_distribution(lambda ids: THIRDS[0], 3)
     assert as_printed(distance, float(token_rule.total_variation(by_fractions, exact)))
     written, _ = distributions(mutant, settings=Settings(gamma=2, max_new_tokens=length))
     assert compute_text_tv(first(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
@@ -120,5 +122,5 @@ def test_as_many_of_forty_tables_show_it_in_fractions(name):
     for seed in range(40):
         p, q = tables.pair("random", seed, 3, 12)
         round_, length, target = programs(p, q)[name]
-        off += distribution_of(run(round_, length)) != of_target(target, length)
+        off += distribution_of(run(round_, length)) != compute_target_distribution(target, length)
     assert off == read_stated()[name].of_forty

@@ -158,7 +158,7 @@ def test_the_decoder_without_the_mistake_keeps_the_distribution(mutant):
 # In its own tier -----------------------------------------------------------------------------------------------------------
 
 
-def draws_for(exact: dict, written: dict) -> int:
+def count_draws_needed(exact: dict, written: dict) -> int:
     """The least n = 200 * 2^k at which a chi-square of level RARELY misses the mutant with probability RARELY at most."""
     for n in (200 * 2**k for k in count()):
         cells, _, masses = build_pooled_cells(exact, written, n)
@@ -171,7 +171,7 @@ def draws_for(exact: dict, written: dict) -> int:
             return n
 
 
-def p_value(mutant, build, exact: dict, n: int) -> float:
+def compute_p_value(mutant, build, exact: dict, n: int) -> float:
     counts, cells = count_draws(mutant, build, exact, n)
     return compute_chi_square(counts, cells.probs).p_value
 
@@ -181,9 +181,9 @@ def test_draws_catch_the_mutant_and_pass_the_decoder_without_the_mistake(name):
     mutant = MISTAKES[name]
     written, exact = distributions(mutant)
     assert compute_text_tv(written, exact) > 0.005
-    n = draws_for(exact, written)
+    n = count_draws_needed(exact, written)
     assert n <= 30_000
-    assert p_value(mutant, mutant.build, exact, n) < RARELY < p_value(mutant, mutant.control, exact, n)
+    assert compute_p_value(mutant, mutant.build, exact, n) < RARELY < compute_p_value(mutant, mutant.control, exact, n)
 
 
 @pytest.mark.parametrize("name", [mutant.id for mutant in MISTAKES.values() if mutant.tier == "enumerated"])
@@ -210,7 +210,9 @@ def test_r10_is_seen_by_a_uniform_of_0_and_by_nothing_else():
 def enumerate_next_token(made, ids: tuple[int, ...]) -> torch.Tensor:
     """Distribution of the next token, (V,): every token that can be drawn, what the rule does about it, what it puts in its place."""
     rows, nothing = [Prefix(ids, 0, 9)], build_empty_tree(1)
-    drawn, q, p = (source.distributions(rows, nothing)[0, 0] for source in (made.proposer.draft, claimed(made), made.target))
+    drawn, q, p = (
+        source.distributions(rows, nothing)[0, 0] for source in (made.proposer.draft, get_claimed_distribution(made), made.target)
+    )
     result = torch.zeros_like(p)
     for token in drawn.nonzero().flatten().tolist():
         accepted = made.rule.threshold(float(p[token]), float(q[token]))
@@ -220,7 +222,7 @@ def enumerate_next_token(made, ids: tuple[int, ...]) -> torch.Tensor:
     return result
 
 
-def claimed(made):
+def get_claimed_distribution(made):
     return getattr(made.proposer, "claimed", made.proposer.draft)
 
 

@@ -42,19 +42,19 @@ TOY_P, TOY_Q = (
 WARPERS = ({}, {"temperature": 0.7}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.4}, {"temperature": 1.4, "top_k": 3, "top_p": 0.8})
 
 
-def toy(world_rule=None, proposer=None, target=None, **warper) -> World:
+def build_toy_world(world_rule=None, proposer=None, target=None, **warper) -> World:
     settings = Settings(**warper)
     source, draft = model(lambda ids: TOY_P, 5, settings), model(lambda ids: TOY_Q, 5, settings)
     return World(target or source, proposer or DraftModel(draft, 1), world_rule or TokenRule())
 
 
-def first_token_tv(world: World, exact: torch.Tensor) -> float:
+def compute_first_token_tv(world: World, exact: torch.Tensor) -> float:
     """Total variation between the first emitted token and the target's distribution, by enumeration."""
     probs = decoder_distribution(lambda ids: enumerate_round(world, Prefix(ids, 0, 9), list_interval_branches), 1)
     return sum(abs(probs.get((token,), 0.0) - float(mass)) for token, mass in enumerate(exact)) / 2
 
 
-def joint_tv(world: World, length: int) -> float:
+def compute_joint_tv(world: World, length: int) -> float:
     probs = decoder_distribution(lambda ids: enumerate_round(world, Prefix(ids, 0, 9), list_interval_branches), length)
     exact = target_distribution(lambda ids: tuple(world.target.probs(ids).tolist()), length)
     return sum(abs(probs.get(text, 0) - exact.get(text, 0)) for text in {*probs, *exact}) / 2
@@ -83,19 +83,19 @@ def test_r1_an_argmax_draft_judged_by_its_softmax_is_seen():
             q = torch.tensor([TOY_Q], dtype=torch.float64)
             return DraftTree(((1,),) * len(rows), ((-1,),) * len(rows), (q,) * len(rows), ((None,),) * len(rows), "argmax")
 
-    assert first_token_tv(toy(proposer=Argmax()), TOY_P) == pytest.approx(0.367, abs=5e-4)
-    assert first_token_tv(toy(), TOY_P) < 1e-12
+    assert compute_first_token_tv(build_toy_world(proposer=Argmax()), TOY_P) == pytest.approx(0.367, abs=5e-4)
+    assert compute_first_token_tv(build_toy_world(), TOY_P) < 1e-12
 
 
 @pytest.mark.parametrize("warper", WARPERS[1:], ids=str)
 def test_r2_and_r4_target_and_draft_are_warped_by_one_function(warper):
     """R2: raw q beside a draw from top-k q (transformers#47932). R4: target not warped at verification (vllm#9834).
     Under every warper the first token has the warped target's distribution to 1e-12."""
-    world = toy(**warper)
-    assert first_token_tv(world, warp(torch.tensor(TOY_P, dtype=torch.float64).log(), Settings(**warper))) < 1e-12
+    world = build_toy_world(**warper)
+    assert compute_first_token_tv(world, warp(torch.tensor(TOY_P, dtype=torch.float64).log(), Settings(**warper))) < 1e-12
 
 
-def sample_tv(world: World, n: int = 4000) -> float:
+def compute_sample_tv(world: World, n: int = 4000) -> float:
     """Total variation between n first tokens and the target's distribution there. For five tokens its mean is below .013 and, by
     McDiarmid, a right decoder passes .05 at n = 4,000 with a chance below 2e-5."""
     rows = [Prefix((), 0, 9, number) for number in range(n)]
@@ -111,7 +111,7 @@ def test_r2_a_raw_q_beside_a_warped_draw_is_seen():
         def verify(self, rows, block, p, randomness):
             return super().verify(rows, replace(block, q=(raw,) * len(rows)), p, randomness)
 
-    assert sample_tv(toy(top_k=2)) < 0.05 < sample_tv(toy(RawQ(), top_k=2))
+    assert compute_sample_tv(build_toy_world(top_k=2)) < 0.05 < compute_sample_tv(build_toy_world(RawQ(), top_k=2))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -121,19 +121,19 @@ def test_r3_greedy_writes_the_very_tokens_of_the_target(seed):
     settings = Settings(temperature=0.0, max_new_tokens=20, seed=seed)
     for target, draft in ((model(P, V, settings), model(Q, V, settings)), open_networks(settings)):
         randomness = PhiloxRandomness(seed)
-        fast = tokens(decode(target, DraftModel(draft, 4), TokenRule(), randomness, settings, (1, 2)))
-        assert fast == tokens(sample_target_only(fresh_like(target), randomness, settings, (1, 2)))
+        fast = list_tokens(decode(target, DraftModel(draft, 4), TokenRule(), randomness, settings, (1, 2)))
+        assert fast == list_tokens(sample_target_only(build_with_cold_cache(target), randomness, settings, (1, 2)))
 
 
 def open_networks(settings: Settings):
     return CachedModel(build_network("Llama"), settings), CachedModel(build_network("GPT2"), settings)
 
 
-def fresh_like(source):
+def build_with_cold_cache(source):
     return CachedModel(source.model, source.settings) if isinstance(source, CachedModel) else source
 
 
-def tokens(rounds) -> tuple[int, ...]:
+def list_tokens(rounds) -> tuple[int, ...]:
     return tuple(token for round_ in rounds for token in round_.committed)
 
 
@@ -141,7 +141,7 @@ def test_r5_the_replacement_comes_from_the_residual():
     """R5: replacement drawn from p. Every refused token has q > p, and what replaces it has p > q; drawn from p it would not:
     on the toy distributions tokens 1, 2 and 4 hold .53 of p, so that 300 replacements would all miss them by chance below 1e-98."""
     rows = [Prefix((), 0, 9, number) for number in range(2000)]
-    world = toy()
+    world = build_toy_world()
     rounds = step(rows, world.target, world.proposer, world.rule, PhiloxRandomness(0))
     refused = [round_ for round_ in rounds if round_.ending.kind == "residual"]
     assert len(refused) > 300
@@ -166,7 +166,7 @@ def test_r9_the_residual_is_indexed_by_token_id():
     p, q = torch.tensor(((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0)), dtype=torch.float64)
     assert compute_residual(p, q).tolist() == [0, 0, 0, 1]
     world = World(model(lambda ids: p.tolist(), 4), DraftModel(model(lambda ids: q.tolist(), 4), 1))
-    assert first_token_tv(world, p) < 1e-12
+    assert compute_first_token_tv(world, p) < 1e-12
 
 
 def test_r10_an_impossible_token_is_refused_even_by_a_uniform_of_zero():
@@ -300,4 +300,6 @@ def test_a_gate_off_by_one_is_seen():
             return super().verify(rows, block, p.roll(-1, 1), randomness)
 
     target = model(lambda ids: (0.0, 0.0, 0.0, 0.0, 1.0) if ids else TOY_P, 5)
-    assert sample_tv(toy(target=target)) < 0.05 < sample_tv(toy(OffByOne(), target=target))
+    assert (
+        compute_sample_tv(build_toy_world(target=target)) < 0.05 < compute_sample_tv(build_toy_world(OffByOne(), target=target))
+    )

@@ -12,11 +12,20 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.token import TokenRule
-from tests.evidence.mistakes.test_published import TOY_P, P, Q, V, joint_tv, open_networks, sample_tv, toy
+from tests.evidence.mistakes.test_published import (
+    TOY_P,
+    P,
+    Q,
+    V,
+    build_toy_world,
+    compute_joint_tv,
+    compute_sample_tv,
+    open_networks,
+)
 from tests.tables import RecordingRandomness, Siblings, World, model
 
 
-def addresses(gamma: int, length: int, seed: int, proposer=None) -> RecordingRandomness:
+def record_addresses(gamma: int, length: int, seed: int, proposer=None) -> RecordingRandomness:
     randomness = RecordingRandomness(PhiloxRandomness(seed))
     proposer = proposer or DraftModel(model(Q, V), gamma)
     list(decode(model(P, V), proposer, TokenRule(), randomness, Settings(max_new_tokens=length), (0,)))
@@ -29,12 +38,12 @@ def test_r6_r7_r35_no_uniform_is_met_twice_in_a_run(gamma, length):
     """R6: draft noise used again for random number or residual (vllm#54282). R7: one random number at every position (feifeibear). R35: random numbers
     addressed by position alone. Every address (purpose, start, node, draw) of a run is asked for once, near the cap too."""
     for seed in range(5):
-        assert not addresses(gamma, length, seed).reused
+        assert not record_addresses(gamma, length, seed).reused
 
 
 def test_r35_trees_meet_no_uniform_twice_either():
     for seed in range(5):
-        assert not addresses(0, 12, seed, Siblings(model(Q, V), (2, 2))).reused
+        assert not record_addresses(0, 12, seed, Siblings(model(Q, V), (2, 2))).reused
 
 
 class ByPositionAlone(RecordingRandomness):
@@ -74,7 +83,7 @@ def test_r6_the_numbers_of_one_round_are_independent():
 
 def test_r7_the_joint_distribution_of_three_tokens_is_the_targets():
     """R7 leaves each marginal intact and bends the joint distribution by .099: so the joint distribution is what is compared."""
-    assert joint_tv(World(model(P, V), DraftModel(model(Q, V), 1)), 3) < 1e-12
+    assert compute_joint_tv(World(model(P, V), DraftModel(model(Q, V), 1)), 3) < 1e-12
 
 
 def test_r18_uniforms_stuck_at_zero_are_caught():
@@ -85,9 +94,9 @@ def test_r18_uniforms_stuck_at_zero_are_caught():
             real = PhiloxRandomness(0).take(purpose, rows, node, depth)
             return np.zeros(len(rows)) if purpose is Purpose.ACCEPT else real
 
-    world, rows = toy(), [Prefix((), 0, 9, number) for number in range(4000)]
+    world, rows = build_toy_world(), [Prefix((), 0, 9, number) for number in range(4000)]
     counts = Counter(round_.committed[0] for round_ in step(rows, world.target, world.proposer, world.rule, Stuck()))
-    assert sample_tv(world) < 0.05 < 0.2 < sum(abs(counts[token] / 4000 - TOY_P[token]) for token in range(5)) / 2
+    assert compute_sample_tv(world) < 0.05 < 0.2 < sum(abs(counts[token] / 4000 - TOY_P[token]) for token in range(5)) / 2
 
 
 def test_r25_the_same_settings_give_the_same_trace_and_neighbors_change_nothing():

@@ -34,7 +34,7 @@ def served_samples(pair):
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.7)}
 
 
-def lines(draws, kind="tokens", prompt=PROMPT, **more) -> list[str]:
+def build_lines(draws, kind="tokens", prompt=PROMPT, **more) -> list[str]:
     stop = [{"stop": "length"}] * len(draws)
     return [json.dumps({"prompt": prompt, kind: draw} | how | more) for draw, how in zip(draws, stop, strict=True)]
 
@@ -61,7 +61,7 @@ def verify(pair_folders, capsys):
 def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
     write_file, verify, served_samples, tmp_path, capsys
 ):
-    path = write_file(lines(served_samples["right"], settings={"temperature": 1, "max_tokens": 2}))
+    path = write_file(build_lines(served_samples["right"], settings={"temperature": 1, "max_tokens": 2}))
     code, out, _ = verify("--sample-file", path, "--min-tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
     record = json.loads(out)
     assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "samples.jsonl"
@@ -73,12 +73,12 @@ def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_
 
 
 def test_samples_at_another_temperature_are_rejected(write_file, verify, served_samples):
-    code, out, _ = verify("--sample-file", write_file(lines(served_samples["cooler"])), "--min-tv", "0.2")
+    code, out, _ = verify("--sample-file", write_file(build_lines(served_samples["cooler"])), "--min-tv", "0.2")
     assert code == 1 and "Rejected: 1,500 samples do not follow the target's distribution" in out
 
 
 def test_a_file_that_names_its_temperature_is_not_compared_with_another(write_file, verify, served_samples):
-    path = write_file(lines(served_samples["cooler"], settings={"temperature": 0.7}))
+    path = write_file(build_lines(served_samples["cooler"], settings={"temperature": 0.7}))
     code, _, error = verify("--sample-file", path)
     assert code == 2 and "temperature must be 0.7, as 'samples.jsonl' says, got 1.0" in error
 
@@ -86,7 +86,7 @@ def test_a_file_that_names_its_temperature_is_not_compared_with_another(write_fi
 def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_rejected_without_weights(
     write_file, served_samples, capsys
 ):
-    one, two, three = (write_file(lines(served_samples[name]), f"{name}.jsonl") for name in served_samples)
+    one, two, three = (write_file(build_lines(served_samples[name]), f"{name}.jsonl") for name in served_samples)
     assert main(["compare", one, two, "--min-tv", "0.3"]) == 0
     assert "Consistent with one distribution: 3,000 samples" in capsys.readouterr().out
     assert main(["compare", one, three, "--min-tv", "0.3"]) == 1
@@ -97,7 +97,7 @@ def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_r
 @pytest.mark.usefixtures("no_pictures")
 def test_texts_are_compared_as_texts(write_file, pair, served_samples, capsys, tmp_path):
     texts = {name: [pair.decode(draw) for draw in draws] for name, draws in served_samples.items()}
-    one, two, three = (write_file(lines(texts[name], "text"), f"{name}.jsonl") for name in served_samples)
+    one, two, three = (write_file(build_lines(texts[name], "text"), f"{name}.jsonl") for name in served_samples)
     out = tmp_path / "out"
     assert main(["compare", one, two, "--min-tv", "0.3", "--out", str(out)]) == 0
     assert main(["compare", one, three, "--min-tv", "0.3"]) == 1
@@ -111,12 +111,12 @@ def test_texts_are_compared_as_texts(write_file, pair, served_samples, capsys, t
 
 
 def test_text_without_ids_is_not_compared_with_a_distribution(write_file, verify):
-    code, _, error = verify("--sample-file", write_file(lines(["a b", "c d"] * 20, "text")))
+    code, _, error = verify("--sample-file", write_file(build_lines(["a b", "c d"] * 20, "text")))
     assert code == 2 and "text without token ids" in error
 
 
-def sample_file(draws, kind="tokens", **more) -> reader.SampleFile:
-    return reader.parse_samples("\n".join(lines(draws, kind, **more)).encode(), "f.jsonl")
+def build_sample_file(draws, kind="tokens", **more) -> reader.SampleFile:
+    return reader.parse_samples("\n".join(build_lines(draws, kind, **more)).encode(), "f.jsonl")
 
 
 def test_more_than_four_thousand_samples_are_also_counted():
@@ -125,7 +125,7 @@ def test_more_than_four_thousand_samples_are_also_counted():
     probs = np.full(40, 1 / 40)
     other = probs * np.repeat([1.2, 0.8], 20)
     arms = [[[int(a) // 7, int(a) % 7, 3] for a in rng.choice(40, 6000, p=p)] for p in (probs, probs, other)]
-    same, different = (compare_files(sample_file(arms[0]), sample_file(arms[k]), 0.1, 7) for k in (1, 2))
+    same, different = (compare_files(build_sample_file(arms[0]), build_sample_file(arms[k]), 0.1, 7) for k in (1, 2))
     assert [test["name"] for test in same["tests"]] == ["permutation of two files", "homogeneity of the first 64 tokens"]
     assert same["verdict"] == "consistent" and different["verdict"] == "rejected"
     assert different["tests"][1]["p_value"] < 1e-6
@@ -135,8 +135,8 @@ def test_more_than_four_thousand_samples_are_also_counted():
 def test_a_seed_used_again_is_found_and_said(row):
     rng = np.random.Generator(np.random.Philox(6))
     draws = rng.integers(0, 50, (row, 8)).tolist()
-    repeated = sample_file(draws * (60 // row))
-    fresh = sample_file(rng.integers(0, 50, (60, 8)).tolist())
+    repeated = build_sample_file(draws * (60 // row))
+    fresh = build_sample_file(rng.integers(0, 50, (60, 8)).tolist())
     if row == 1:  # without a distribution, one certain text looks the same: it is said, and nothing is called consistent
         assert "all requests used one seed" in compare_files(repeated, repeated, 0.5, 7)["note"]
         assert compare_files(repeated, repeated, 0.5, 7)["verdict"] == "too few samples"
@@ -150,7 +150,7 @@ def test_a_seed_used_again_is_found_and_said(row):
 
 
 def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(write_file, verify, served_samples):
-    code, _, error = verify("--sample-file", write_file(lines([served_samples["right"][0]] * 200)))
+    code, _, error = verify("--sample-file", write_file(build_lines([served_samples["right"][0]] * 200)))
     assert code == 2 and "one sample repeated, 200 lines" in error
 
 
@@ -158,7 +158,7 @@ def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(write_fil
     settings = Settings(pair="tiny", prompt=PROMPT, max_new_tokens=2, temperature=0.0)
     (row,) = build_decoder("target", pair, settings, pair.encode(PROMPT)).sample(SHARED, 0, 1).tokens.tolist()
     code, out, _ = verify(
-        "--sample-file", write_file(lines([row] * 300)), "--temperature", "0", "--format", "json", "--min-tv", "0.2"
+        "--sample-file", write_file(build_lines([row] * 300)), "--temperature", "0", "--format", "json", "--min-tv", "0.2"
     )
     assert code == 0 and "are the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
 
@@ -217,9 +217,9 @@ def test_a_sample_that_cannot_be_compared_with_the_distribution_is_named(draw, s
 def test_a_text_that_goes_on_after_its_end_token_is_rejected_with_certainty(served_samples, write_file, verify, tmp_path):
     """Two of 1,500 samples are enough: an exact decoder writes none. The same samples, ended where they end, are consistent."""
     draws = [draw for draw in served_samples["right"] if draw[0] != 0]
-    path = write_file(lines([*draws, [0], [0]]))
+    path = write_file(build_lines([*draws, [0], [0]]))
     assert verify("--sample-file", path, "--prompt", PROMPT, "--min-tv", "0.2")[0] == 0
-    path = write_file(lines([*draws, [0, 5], [0, 0]]))
+    path = write_file(build_lines([*draws, [0, 5], [0, 0]]))
     code, out, _ = verify("--sample-file", path, "--prompt", PROMPT, "--min-tv", "0.2", "--format", "json")
     report = json.loads(out)
     assert code == 1 and report["verdict"] == "rejected"
@@ -253,11 +253,11 @@ def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys,
 
 
 def test_files_of_different_prompts_kinds_or_settings_are_not_compared():
-    one = sample_file([[1, 2], [3, 4]], settings={"temperature": 1.0})
+    one = build_sample_file([[1, 2], [3, 4]], settings={"temperature": 1.0})
     for other, said in (
-        (sample_file([[1, 2]], prompt="Twice"), "different prompts"),
-        (sample_file(["ab"], "text"), "holds token ids, 'f.jsonl' text"),
-        (sample_file([[1, 2]], settings={"temperature": 0.5}), "temperature 1.0 and 0.5"),
+        (build_sample_file([[1, 2]], prompt="Twice"), "different prompts"),
+        (build_sample_file(["ab"], "text"), "holds token ids, 'f.jsonl' text"),
+        (build_sample_file([[1, 2]], settings={"temperature": 0.5}), "temperature 1.0 and 0.5"),
     ):
         with pytest.raises(EvidenceError, match=said):
             compare_files(one, other, 0.1, 7)

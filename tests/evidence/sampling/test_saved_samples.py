@@ -35,7 +35,7 @@ def command_options(pair_folders):
             "--format", "json"]  # fmt: skip
 
 
-class Impatient:
+class ImpatientProgress:
     """Presses Ctrl-C after a number of progress reports."""
 
     def __init__(self, label: str = "drawing", patience: int = 3):
@@ -66,7 +66,7 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
     whole, eos_token_ids = attempt(None, lambda share: None), 0
     while eos_token_ids < 100:
         try:
-            found = attempt(tmp_path / "draws", Impatient(patience=3 if mode == "shared distributions" else 4))
+            found = attempt(tmp_path / "draws", ImpatientProgress(patience=3 if mode == "shared distributions" else 4))
             break
         except KeyboardInterrupt:
             eos_token_ids += 1
@@ -81,7 +81,7 @@ def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(comma
     assert main(command_options) == 0
     whole, path = json.loads(capsys.readouterr().out), tmp_path / "draws"
     with monkeypatch.context() as patched:
-        patched.setattr(command, "Progress", Impatient)
+        patched.setattr(command, "Progress", ImpatientProgress)
         assert main([*command_options, "--resume", str(path)]) == 130
     assert path.exists() and "the same command resumes from there" in capsys.readouterr().err
     assert main([*command_options, "--resume", str(path)]) == 0
@@ -113,7 +113,7 @@ def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(command_
 
 
 def test_without_a_file_the_interruption_says_how_to_get_one(command_options, monkeypatch, capsys):
-    monkeypatch.setattr(command, "Progress", Impatient)
+    monkeypatch.setattr(command, "Progress", ImpatientProgress)
     assert main([*command_options, "--samples", "2000"]) == 130
     assert "nothing was saved; with --out DIR or --resume FILE" in capsys.readouterr().err
 

@@ -28,7 +28,7 @@ from specviz.speed.measurement.acceptance import (
 from specviz.theory import compute_expected_tokens
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
-from tests.evidence.test_enumerate import worlds
+from tests.evidence.test_enumerate import build_worlds
 from tests.tables import model
 from tests.tables import pair as tables
 
@@ -80,7 +80,7 @@ def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind
 
 @pytest.mark.parametrize("warper", ({"temperature": 0.0}, {"temperature": 0.6, "top_p": 0.8}), ids=str)
 def test_the_count_is_right_for_warped_distributions_too(warper):
-    target, draft = worlds(4, warper)
+    target, draft = build_worlds(4, warper)
     assert predict_rounds(target, draft, 2, LENGTH) == pytest.approx(enumerate_rounds(target, draft, 2, LENGTH), abs=1e-12)
 
 

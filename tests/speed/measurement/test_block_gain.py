@@ -34,7 +34,7 @@ from specviz.verification.token import TokenRule
 from specviz.web.drafting_methods import block_gain as words
 from specviz.web.drafting_methods import state as web
 from tests.chance import SEED
-from tests.evidence.test_enumerate import worlds
+from tests.evidence.test_enumerate import build_worlds
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
 from tests.speed.measurement.test_acceptance import LENGTH, PROMPT, enumerate_rounds
@@ -72,7 +72,7 @@ def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind
 
 
 def test_the_count_is_right_for_warped_distributions_too():
-    target, draft = worlds(4, {"temperature": 0.6, "top_p": 0.8})
+    target, draft = build_worlds(4, {"temperature": 0.6, "top_p": 0.8})
     assert count_rounds(target, draft, 2)["block"] == pytest.approx(
         enumerate_rounds(target, draft, 2, LENGTH, BlockRule()), abs=1e-12
     )

@@ -135,7 +135,7 @@ def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypat
 def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     """As long as nothing changed the fragment draws its line and asks for nothing; then it asks for the page, once for each change."""
     queue, reruns, lines = FairQueue(places=1, time_slice=1e9, short=1e9), [], []
-    held, end = queue.submit(block), MethodsState(DRAFTING, queue)
+    held, end = queue.submit(tick_forever), MethodsState(DRAFTING, queue)
     end.submit(lambda state, ticket: ticket.tick())
     stub = SimpleNamespace(
         session_state={"drafting_methods": end},
@@ -159,7 +159,7 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     assert len(reruns) == 3
 
 
-def block(ticket) -> None:
+def tick_forever(ticket) -> None:
     while True:
         ticket.tick()
         time.sleep(0.01)

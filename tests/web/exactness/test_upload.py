@@ -39,7 +39,7 @@ def build_lines(rows, **more) -> bytes:
     return "".join(json.dumps({"prompt": PROMPT, "tokens": row, "stop": "length"} | more) + "\n" for row in rows).encode()
 
 
-def upload(content: bytes, name: str = "draws.jsonl") -> SampleUpload:
+def build_upload(content: bytes, name: str = "draws.jsonl") -> SampleUpload:
     return SampleUpload(f"{name} {len(content)}", name, content)
 
 
@@ -66,7 +66,7 @@ def visit_with_file(exam, draws):
     if REPORTS:
         exam.report = REPORTS["right"]
     else:
-        REPORTS["right"] = examine_uploads(exam, upload(build_lines(draws["right"]))).report
+        REPORTS["right"] = examine_uploads(exam, build_upload(build_lines(draws["right"]))).report
     return exam
 
 
@@ -82,12 +82,12 @@ def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been
 
 
 def test_samples_of_another_distribution_are_rejected(exam, draws):
-    assert examine_uploads(exam, upload(build_lines(draws["cooler"]))).report["verdict"] == "rejected"
+    assert examine_uploads(exam, build_upload(build_lines(draws["cooler"]))).report["verdict"] == "rejected"
 
 
 def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
     monkeypatch.setattr(cache, "load_weights", lambda *key: pytest.fail("no weights are needed"))
-    examine_uploads(exam, upload(build_lines(draws["right"])), upload(build_lines(draws["cooler"]), "off.jsonl"))
+    examine_uploads(exam, build_upload(build_lines(draws["right"])), build_upload(build_lines(draws["cooler"]), "off.jsonl"))
     assert exam.report["mode"] == "two files" and exam.report["verdict"] == "rejected"
     assert exam.report["answers"][0]["cells"] == []
 
@@ -122,20 +122,20 @@ BAD = {
 def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(visit_with_file, draws, kind):
     exam, before = visit_with_file, visit_with_file.report
     make, sentence = BAD[kind]
-    examine_uploads(exam, upload(make(draws["right"]), f"{kind}.jsonl"))
+    examine_uploads(exam, build_upload(make(draws["right"]), f"{kind}.jsonl"))
     assert len(exam.notices) == 1 and sentence in exam.notices[0]
     assert exam.report is before
 
 
 def test_what_is_too_large_is_not_read(exam, serve):
     serve(upload_mb=1)
-    examine_uploads(exam, upload(b"{}" + b" " * 2**20, "huge.jsonl"))
+    examine_uploads(exam, build_upload(b"{}" + b" " * 2**20, "huge.jsonl"))
     assert "'huge.jsonl' is larger than 1 MB" in exam.notices[0] and exam.ticket is None
 
 
 def test_three_files_are_one_too_many_and_none_is_none(visit_with_file, draws):
     exam, good = visit_with_file, build_lines(draws["right"])
-    examine_uploads(exam, *(upload(good, name) for name in "abc"))
+    examine_uploads(exam, *(build_upload(good, name) for name in "abc"))
     assert "You gave 3" in exam.notices[0] and exam.report is REPORTS["right"]
     examine_uploads(exam)
     assert exam.report is None and exam.notices == []
@@ -143,7 +143,7 @@ def test_three_files_are_one_too_many_and_none_is_none(visit_with_file, draws):
 
 def test_the_same_files_are_tested_once_and_other_visitors_see_nothing_of_it(exam, draws):
     other = ExactnessState(ExactnessQuestion(BASE, FILE), exam.queue)
-    both = upload(build_lines(draws["right"])), upload(build_lines(draws["again"]), "off.jsonl")
+    both = build_upload(build_lines(draws["right"])), build_upload(build_lines(draws["again"]), "off.jsonl")
     found = examine_uploads(exam, *both).report
     assert found is not None and examine_uploads(exam, *both).report is found
     assert other.report is None and other.notices == []

@@ -49,7 +49,7 @@ OF_THE_HOST = {"git_info_changed"}  # a message with names of the host's files
 
 
 @dataclass
-class Watched:
+class WatchedServer:
     """A server, and what it had written and held when it began."""
 
     address: str
@@ -83,18 +83,18 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[Watched]:
+def server(tmp_path_factory) -> Iterator[WatchedServer]:
     folder = write_opening(tmp_path_factory.mktemp("opening"))
     log = tmp_path_factory.mktemp("server") / "log.txt"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_MODE", "hosted")
         with run_server(folder, log) as address:
-            found = Watched(address, log)
+            found = WatchedServer(address, log)
             asyncio.run(run_first_round(found))
             yield found
 
 
-async def run_first_round(server: Watched) -> None:
+async def run_first_round(server: WatchedServer) -> None:
     """A first live round: what libraries take once is there."""
     first = StreamlitClient(link="prompt=a")
     async with first.open_tab(server.address):
@@ -114,7 +114,7 @@ class Reader(StreamlitClient):
         super()._note(message)
 
 
-def run_story(server: Watched, story: Callable[[], Coroutine]) -> None:
+def run_story(server: WatchedServer, story: Callable[[], Coroutine]) -> None:
     """The story, and that the server bears it."""
 
     async def whole() -> None:
@@ -205,7 +205,7 @@ def test_what_a_component_reports_that_it_never_would(server, page):
     run_story(server, story)
 
 
-def open_socket(server: Watched, cookies: str = "", *more: str, origin: str | None = None) -> connect:
+def open_socket(server: WatchedServer, cookies: str = "", *more: str, origin: str | None = None) -> connect:
     """A socket as a browser opens it. more: what follows the protocol's name: a token, and a session to go on with."""
     return connect(
         server.address.replace("http", "ws", 1) + "/_stcore/stream", subprotocols=["streamlit", *more], max_size=None,
@@ -362,7 +362,7 @@ def test_an_upload_to_a_page_that_is_not_open_is_refused(server):
 # Requests ----------------------------------------------------------------------------------------------------------------------
 
 
-def send_request(server: Watched, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, bytes]:
+def send_request(server: WatchedServer, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, bytes]:
     """Status and text of the answer; 0 where the server ends the connection without one."""
     connection = http.client.HTTPConnection(server.name, timeout=30)
     try:

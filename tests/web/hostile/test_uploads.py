@@ -12,7 +12,7 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness.state import FILE, ExactnessQuestion, ExactnessState
 from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
-from tests.web.exactness.test_upload import examine_uploads, upload
+from tests.web.exactness.test_upload import build_upload, examine_uploads
 from tests.web.hostile.corpus import FILES, TEXTS, build_line
 
 
@@ -47,7 +47,7 @@ def test_the_longest_line_is_read_and_one_more_byte_is_not():
 def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
     serve(mode="hosted")
     exam = ExactnessState(ExactnessQuestion(Settings(max_new_tokens=2), FILE), FairQueue())
-    examine_uploads(exam, upload(build_line(prompt="x" * 9000)))
+    examine_uploads(exam, build_upload(build_line(prompt="x" * 9000)))
     assert len(exam.notices) == 1 and "at most 8,000, the limit of this server" in exam.notices[0]
     assert exam.report is None
 

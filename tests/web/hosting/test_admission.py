@@ -14,7 +14,7 @@ from specviz.web.hosting.server_options import ServerOptions
 COOKIE = "_streamlit_xsrf=2|00000000|00112233445566778899aabbccddee{:02x}|1"
 
 
-class Inside:
+class HeldApp:
     """The app behind the door: answers pages, and holds sockets until they are let go."""
 
     def __init__(self):
@@ -59,7 +59,7 @@ async def open_sockets(door: AdmissionMiddleware, visitors: list[int | None]) ->
 
 def test_a_full_server_answers_a_new_page_with_a_sentence_and_turns_its_socket_away():
     async def story() -> None:
-        inside = Inside()
+        inside = HeldApp()
         door = AdmissionMiddleware(inside, ServerOptions(mode="hosted", sessions=2))
         tasks = await open_sockets(door, [1, None])
         assert door.open.total() == inside.inside == 2
@@ -82,7 +82,7 @@ def test_a_full_server_answers_a_new_page_with_a_sentence_and_turns_its_socket_a
 
 def test_one_visitor_with_many_pages_does_not_close_the_door_for_others():
     async def story() -> None:
-        inside = Inside()
+        inside = HeldApp()
         door = AdmissionMiddleware(inside, ServerOptions(mode="hosted", sessions_per_visitor=2))
         tasks = await open_sockets(door, [1, 1])
         (start, body), (other, _) = (

@@ -16,7 +16,7 @@ from specviz.web.hosting.uploads import LATE, MANY, SlowUploadMiddleware
 HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
 
 
-def guard() -> SlowUploadMiddleware:
+def build_middleware() -> SlowUploadMiddleware:
     async def put(request):
         form = await request.form()
         return PlainTextResponse(str(len(await form["file"].read())))
@@ -48,27 +48,27 @@ async def upload(app: SlowUploadMiddleware, *pieces: bytes, pause: float = 0.0, 
 @pytest.mark.parametrize("pieces", [(b"",), (HEAD,), (HEAD, b"a", b"b")])
 def test_an_upload_that_never_ends_is_told_so_and_is_not_counted_any_more(monkeypatch, pieces):
     monkeypatch.setattr(uploads, "GRACE", 0.01)
-    app = guard()
+    app = build_middleware()
     assert asyncio.run(upload(app, *pieces, ends=False)) == (408, LATE)
     assert app.coming == 0
 
 
 def test_an_upload_that_comes_drop_by_drop_is_late_however_often_something_comes(monkeypatch):
     monkeypatch.setattr(uploads, "GRACE", 0.02)
-    assert asyncio.run(upload(guard(), HEAD, *[b"x"] * 100_000, pause=0.001))[0] == 408
+    assert asyncio.run(upload(build_middleware(), HEAD, *[b"x"] * 100_000, pause=0.001))[0] == 408
 
 
 def test_whoever_sends_fast_enough_may_take_longer_than_the_grace(monkeypatch):
     monkeypatch.setattr(uploads, "GRACE", 0.01)
     monkeypatch.setattr(uploads, "MIN_RATE", 1)
     pieces = [HEAD, *[b"x" * 100] * 30, b"\r\n--x--\r\n"]
-    assert asyncio.run(upload(guard(), *pieces, pause=0.001)) == (200, "3000")
+    assert asyncio.run(upload(build_middleware(), *pieces, pause=0.001)) == (200, "3000")
 
 
 def test_one_upload_too_many_at_a_time_is_turned_away_and_has_its_turn_later(monkeypatch):
     monkeypatch.setattr(uploads, "MAX_BODIES", 2)
     monkeypatch.setattr(uploads, "GRACE", 0.2)
-    app = guard()
+    app = build_middleware()
 
     async def three() -> list[tuple[int, str]]:
         return await asyncio.gather(*(upload(app, HEAD, ends=False) for _ in range(3)))
@@ -82,4 +82,4 @@ def test_a_file_on_its_way_needs_no_disk(monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: pytest.fail("a file was written"))
     size = ServerOptions().upload_mb << 20
-    assert asyncio.run(upload(guard(), HEAD, b"x" * size, b"\r\n--x--\r\n")) == (200, str(size))
+    assert asyncio.run(upload(build_middleware(), HEAD, b"x" * size, b"\r\n--x--\r\n")) == (200, str(size))

@@ -23,7 +23,7 @@ def file_sizes(monkeypatch) -> dict[str, list[int]]:
     return found
 
 
-class Inside:
+class HeldApp:
     def __init__(self):
         self.came, self.let_go = 0, asyncio.Event()
 
@@ -32,7 +32,7 @@ class Inside:
         await self.let_go.wait()
 
 
-async def put(door: UploadLimitMiddleware, session: str = "a", method: str = "PUT") -> list[Any]:
+async def put_request(door: UploadLimitMiddleware, session: str = "a", method: str = "PUT") -> list[Any]:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -55,26 +55,26 @@ def test_a_page_that_holds_enough_gets_a_sentence_and_others_are_not_concerned(f
 
 def test_files_on_their_way_count(file_sizes):
     async def story() -> None:
-        inside = Inside()
+        inside = HeldApp()
         door = UploadLimitMiddleware(inside, ServerOptions(mode="hosted"))
-        tasks = [asyncio.create_task(put(door)) for _ in range(MAX_LARGE_FILES)]
+        tasks = [asyncio.create_task(put_request(door)) for _ in range(MAX_LARGE_FILES)]
         await asyncio.sleep(0)
-        (start, body), other = await put(door), asyncio.create_task(put(door, "b"))
+        (start, body), other = await put_request(door), asyncio.create_task(put_request(door, "b"))
         await asyncio.sleep(0)
         assert (start["status"], inside.came) == (413, MAX_LARGE_FILES + 1) and body["body"].decode().endswith(".")
         inside.let_go.set()
         await asyncio.gather(*tasks, other)
-        assert not door.coming and await put(door) == []
+        assert not door.coming and await put_request(door) == []
 
     asyncio.run(story())
 
 
 def test_a_full_memory_takes_no_file_and_lets_one_be_removed(file_sizes, monkeypatch):
     monkeypatch.setattr(uploads, "measure_memory_mb", lambda: 3000.0)
-    inside = Inside()
+    inside = HeldApp()
     door = UploadLimitMiddleware(inside, ServerOptions(mode="hosted"))
     assert "memory is full" in door.explain_refusal("a") and not UploadLimitMiddleware(
         None, ServerOptions(mode="local")
     ).explain_refusal("a")
     inside.let_go.set()
-    assert asyncio.run(put(door, method="DELETE")) == [] and inside.came == 1
+    assert asyncio.run(put_request(door, method="DELETE")) == [] and inside.came == 1

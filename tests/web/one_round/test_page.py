@@ -320,7 +320,7 @@ def test_a_script_run_that_was_overtaken_changes_nothing(app):
     assert state.request is None and state.applied_fields == {"gamma": 1}
 
 
-class Click:
+class Interruption:
     """Another request of the same visitor, which ends the script run at its next look at the requests: once, when ``when`` says.
 
     sent  the addresses that left for the browser
@@ -353,7 +353,9 @@ class Click:
 
 
 def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypatch):
-    click = Click(monkeypatch, lambda _, message: message is not None and message.WhichOneof("type") == "page_info_changed")
+    click = Interruption(
+        monkeypatch, lambda _, message: message is not None and message.WhichOneof("type") == "page_info_changed"
+    )
     app.text_input(key="fold-temperature-0").set_value("0.8")
     click.states = app._tree.get_widget_states()
     app.run()
@@ -364,7 +366,7 @@ def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypat
 
 @pytest.mark.parametrize("looks", range(1, 26, 2))
 def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monkeypatch, looks):
-    click = Click(monkeypatch, lambda click, _: click.looks == looks)
+    click = Interruption(monkeypatch, lambda click, _: click.looks == looks)
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).switch_page("pages/one_round.py").run()
     assert click.when is None, "nothing was interrupted"
     assert not other.exception
