@@ -65,18 +65,18 @@ class SettingsError(SpecvizError):
 
 
 class TooLongError(SettingsError):
-    """A text that is too long. unit: of both numbers; why: what sets the limit, after a comma."""
+    """A text that is too long. unit: of both numbers; reason: what sets the limit, after a comma."""
 
-    def __init__(self, name: str, size: int, most: int, unit: str = "characters", why: str = ""):
-        self.size, self.most, self.unit, self.why = size, most, unit, why
+    def __init__(self, name: str, size: int, most: int, unit: str = "characters", reason: str = ""):
+        self.size, self.most, self.unit, self.reason = size, most, unit, reason
         super().__init__(name, Described(f"{size:,} {unit}"), f"at most {most:,} {unit} long")
 
     def explain(self, subject: str) -> str:
         subject = f"The {subject}" if subject == self.name else subject
-        return f"{subject} is too long: {self.size:,} {self.unit}, at most {self.most:,}{self.why and f', {self.why}'}."
+        return f"{subject} is too long: {self.size:,} {self.unit}, at most {self.most:,}{self.reason and f', {self.reason}'}."
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), (self.name, self.size, self.most, self.unit, self.why)
+        return type(self), (self.name, self.size, self.most, self.unit, self.reason)
 
 
 class ModelError(SpecvizError):

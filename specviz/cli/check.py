@@ -7,7 +7,6 @@ with itself. Anyone who changes a number can make the rest agree with it, so 4 i
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from specviz.cli.common.command_options import read_pair_name
 from specviz.cli.common.output import add_format_option, print_record
 from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import Progress
+from specviz.records import to_json_fields
 
 if TYPE_CHECKING:
     from specviz.evidence.certificate import FieldResult
@@ -86,7 +86,7 @@ def summarize_lines(lines: list[FieldResult], missing: str) -> dict[str, Any]:
         note = f"Not redrawn: {missing}."
     else:
         note = f"The file agrees with itself, but a forged file can do so too: {counts}."
-    return {"fields": [asdict(line) for line in lines], "outcome": found, "summary": summary, "note": note}
+    return {"fields": [to_json_fields(line) for line in lines], "outcome": found, "summary": summary, "note": note}
 
 
 def format_outcome(found: dict[str, Any]) -> str:

@@ -40,11 +40,11 @@ RowRound = tuple[Prefix, Round, Prefix | None]  # a row, its round, and the row 
 class FollowedTexts:
     """How far samples are drawn on shared distributions where a distribution is expensive.
 
-    Each sample is drawn as long as its text is one of ``texts``, which contain their own beginnings; the first ``whole`` are drawn to
+    Each sample is drawn as long as its text is one of ``texts``, which contain their own beginnings; the first ``whole_samples`` are drawn to
     their end. Whether a sample goes on depends only on its text, so its tokens follow the decoder's conditional distributions.
     """
 
-    whole: int
+    whole_samples: int
     texts: frozenset[tuple[int, ...]]
 
 
@@ -244,7 +244,7 @@ class SharedSampler:
     def _stop_unfollowed(self, followed: FollowedTexts, length: int) -> None:
         """Stop samples that are not drawn to their end and whose first ``length`` tokens are none of the followed texts."""
         which = np.flatnonzero(self.open)
-        which = which[which + self.shard.first >= followed.whole]
+        which = which[which + self.shard.first >= followed.whole_samples]
         texts, order, ends = group_rows(self.tokens[which, :length])
         goes_on = np.array([text in followed.texts for text in map(tuple, texts.tolist())], dtype=bool)
         self.open[which[order]] = np.repeat(goes_on, np.diff(ends))

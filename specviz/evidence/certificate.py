@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as declare_field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.models.pairs.names import expand_path, parse_pair_name
 from specviz.progress import ProgressCallback
-from specviz.records import read_json
+from specviz.records import read_json, record_key
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.statistics.finding import Finding
 from specviz.statistics.registry import JOINT, load_extra_statistics
@@ -57,7 +58,7 @@ class FieldResult:
 
     field: str
     state: str
-    why: str
+    reason: str = declare_field(metadata=record_key("why"))
 
 
 def read_certificate(path: Path) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def check_certificate(record: dict[str, Any]) -> list[FieldResult]:
             why = f"the statistic {name!r} is not installed here, so it cannot be computed again"
             found[f"{number} {one['mode']}: {name}"] = FieldResult(f"{number} {one['mode']}: {name}", SELF_CONSISTENT, why)
     for name in changed:
-        said = found[name].why if name in found and found[name].state == ALTERED else "not what was sealed"
+        said = found[name].reason if name in found and found[name].state == ALTERED else "not what was sealed"
         found[name] = FieldResult(name, ALTERED, said)
     found.setdefault("digest", FieldResult("digest", CONFIRMED, "SHA-256 of all other fields"))
     return list(found.values())
@@ -217,9 +218,9 @@ def read_test_report(one: dict[str, Any], decoder: str = "") -> TestReport | Non
     _ = NullBand(**one["tv_null_band"]), [float(one[key]) for key in ("tv", "detectable_tv", "pooled_mass")]
     coverage = Coverage.from_record(one["exercised"]) if one.get("exercised") is not None else None
     borderline = int(near["draws"]) if near["counted"] else None
-    whole = None if one.get("whole_samples") is None else int(one["whole_samples"])
+    whole_samples = None if one.get("whole_samples") is None else int(one["whole_samples"])
     plan = TestPlan(**one["plan"])
-    return TestReport(one["mode"], plan, tests, partition, counts, coverage, decoder == TARGET, borderline, whole)
+    return TestReport(one["mode"], plan, tests, partition, counts, coverage, decoder == TARGET, borderline, whole_samples)
 
 
 def _read_findings(one: dict[str, Any]) -> tuple[Finding, ...]:
@@ -401,14 +402,14 @@ def redraw_report(
     partition = recompute_masses(target, made.prompt, stored_report.partition, pair.eos_token_ids)
     if wrong := explain_other_cells(stored_report.partition, partition):
         return wrong
-    session = Session(follow_cells(made, partition, stored_report.whole))
+    session = Session(follow_cells(made, partition, stored_report.whole_samples))
     session.redraw(mode, n, on_progress(f"{mode}: drawing again"), blocks)
     return session.test(mode, on_progress(f"{mode}: testing"), stored_report.plan, partition, blocks, extra)
 
 
 def explain_other_cells(stored_cells: Partition, computed_cells: Partition) -> str:
     """Why the target's distribution, under these settings and after this prompt, contradicts the stored cells; '' if it does not."""
-    if stored_cells.whole.tolist() != computed_cells.whole.tolist():
+    if stored_cells.is_whole_text.tolist() != computed_cells.is_whole_text.tolist():
         return "a cell holds one whole text but is stored as holding several, or the other way round"
     off = np.abs(stored_cells.masses - computed_cells.masses).max() / stored_cells.masses.max()
     return "" if off <= MASSES else f"a cell's mass is off by {off:.2g} of the largest: cells or settings were changed"
@@ -431,9 +432,11 @@ def recompute_masses(
     for name in partition.names:
         if name:
             masses[name[:-1]] -= own[name]
-    whole = np.array([len(name) == partition.length or (name != () and name[-1] in eos_token_ids) for name in partition.names])
+    is_whole_text = np.array(
+        [len(name) == partition.length or (name != () and name[-1] in eos_token_ids) for name in partition.names]
+    )
     left = [masses[name] if masses[name] > EMPTY else 0.0 for name in partition.names]
-    return replace(partition, masses=np.array(left), whole=whole)
+    return replace(partition, masses=np.array(left), is_whole_text=is_whole_text)
 
 
 def compare_reports(

@@ -122,7 +122,7 @@ class TestReport:
             machine; None: not counted.
         coverage: What the samples exercised; None: not known, as of samples from a file.
         is_control: Whether the decoder drafts nothing by design.
-        whole: How many samples were drawn to their end, the others until their cell was known; None: all.
+        whole_samples: How many samples were drawn to their end, the others until their cell was known; None: all.
     """
 
     __test__ = False  # pytest: not a test
@@ -135,7 +135,7 @@ class TestReport:
     coverage: Coverage | None = None
     is_control: bool = False
     borderline: int | None = None
-    whole: int | None = None
+    whole_samples: int | None = None
 
     @property
     def adjusted(self) -> tuple[float, ...]:
@@ -228,7 +228,7 @@ def run_tests(
     coverage: Coverage | None = None,
     is_control: bool = False,
     extra: Sequence[str] | None = None,
-    whole: int | None = None,
+    whole_samples: int | None = None,
 ) -> TestReport:
     """Test the samples as planned.
 
@@ -246,7 +246,7 @@ def run_tests(
         coverage: What the samples exercised; None: as they say.
         is_control: Whether the decoder drafts nothing by design.
         extra: Names of the registered statistics to compute beside the built-in tests; None: all.
-        whole: How many samples were drawn to their end, as in TestReport. Only these are compared with the reference, text by text.
+        whole_samples: How many samples were drawn to their end, as in TestReport. Only these are compared with the reference, text by text.
     """
     if partition is None:
         partition = build_partition(target, prompt, plan.length, plan.max_cells, plan.min_mass, eos_token_ids)
@@ -254,7 +254,7 @@ def run_tests(
     compare: Callable[[], Finding] | None = None
     if reference is not None:
         progress = scale_progress(on_progress, SCORING, 1.0)
-        drawn_to_end = samples if whole is None else samples.slice_samples(0, whole)
+        drawn_to_end = samples if whole_samples is None else samples.slice_samples(0, whole_samples)
         compare = partial(_compare_with_reference, plan, drawn_to_end, reference, progress)
         if (device := getattr(target, "device", None)) is not None and device.type == "cuda":  # the host is idle meanwhile
             compare = _start(partial(_compare_with_reference, plan, drawn_to_end, reference))
@@ -264,7 +264,7 @@ def run_tests(
         *_run_sample_tests(plan, samples, scores, eos_token_ids, compare),
     )
     on_progress(1.0)
-    return TestReport(mode, plan, tests, partition, counts, coverage or samples.coverage, is_control, whole=whole)
+    return TestReport(mode, plan, tests, partition, counts, coverage or samples.coverage, is_control, whole_samples=whole_samples)
 
 
 def run_count_tests(

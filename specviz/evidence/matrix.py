@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -46,6 +46,7 @@ from specviz.proposers.base import Proposer
 from specviz.proposers.registry import PROPOSERS
 from specviz.proposers.request import open_proposer
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
+from specviz.records import record_key, to_json_fields
 from specviz.settings import Settings
 from specviz.statistics.finding import ALPHA, POWER
 from specviz.verification.draft_tree import DraftTree
@@ -74,7 +75,7 @@ class MatrixCell:
     # tested
     verdict: str
     right: bool  # whether the verdict is the expected one
-    said: str  # the result in a sentence; for a blank cell, why the combination makes no sense
+    sentence: str = field(metadata=record_key("said"))  # the result; for a blank cell, why the combination makes no sense
     n: int = 0  # number of samples
     seen: float | None = None  # smallest total variation that they would have shown
     distance: float | None = None  # total variation between samples and distribution on the cells
@@ -314,7 +315,7 @@ class Matrix:
             "rules": {name: {"title": rule.title, "exact": rule.exact} for name, rule in rules.items()},
             "columns": COLUMNS,
             "right": self.right,
-            "cells": [asdict(cell) for cell in self.cells],
+            "cells": [to_json_fields(cell) for cell in self.cells],
         }
 
 
@@ -442,7 +443,7 @@ class CellEvaluator:
         uncached, plan = self.pair.open(settings)[0], self.plan
         cells = build_partition(uncached, self.ids, LENGTH, plan.cells, plan.min_mass, eos_token_ids)
         likely = int(cells.masses.argmax())
-        sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
+        sure = bool(cells.is_whole_text[likely]) and cells.masses[likely] > 1.0 - CERTAIN
         remembering, ids = self._memoize_pair(self.pair), tuple(self.ids)
         target = remembering.open(settings)[0]
         probs = target.compute_distributions_after([ids])[0]

@@ -29,12 +29,12 @@ class Partition:
     names: tuple[Beginning, ...]
     masses: np.ndarray  # (C,) float64, the target's probability of each cell; they sum to 1 up to rounding
     length: int  # L: continuations are truncated to L tokens
-    whole: np.ndarray  # (C,) bool: the cell is a single continuation, so differences cannot hide in it
+    is_whole_text: np.ndarray  # (C,) bool: the cell is a single continuation, so differences cannot hide in it
 
     @property
     def pooled_mass(self) -> float:
         """Mass of the cells that hold more than one continuation. Differences inside them are not seen."""
-        return float(self.masses[~self.whole].sum())
+        return float(self.masses[~self.is_whole_text].sum())
 
     @property
     def inner_names(self) -> frozenset[Beginning]:
@@ -45,7 +45,7 @@ class Partition:
     def can_show_difference(self) -> bool:
         """Whether these cells can show a difference. They cannot if all continuations lie in the same cell."""
         possible = self.masses > 0.0
-        return int(possible.sum()) > 1 or bool(self.whole[possible].all())
+        return int(possible.sum()) > 1 or bool(self.is_whole_text[possible].all())
 
     @property
     def is_certain(self) -> bool:
@@ -65,12 +65,14 @@ class Partition:
         """Without cells that the target never writes. The first cell stays, for all other texts."""
         keep = self.masses > 0.0
         keep[0] = True
-        return replace(self, names=tuple(compress(self.names, keep)), masses=self.masses[keep], whole=self.whole[keep])
+        return replace(
+            self, names=tuple(compress(self.names, keep)), masses=self.masses[keep], is_whole_text=self.is_whole_text[keep]
+        )
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
         names = [list(name) for name in self.names]
-        return {"names": names, "masses": self.masses.tolist(), "length": self.length, "whole": self.whole.tolist()}
+        return {"names": names, "masses": self.masses.tolist(), "length": self.length, "whole": self.is_whole_text.tolist()}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Partition:

@@ -69,7 +69,7 @@ def make_note(verdict: str, modes: Sequence[str]) -> str:
 def build_answer(answer: TestReport) -> dict[str, Any]:
     """One mode's answer."""
     partition = answer.partition
-    cells = zip(partition.names, partition.masses.tolist(), answer.counts.tolist(), partition.whole.tolist(), strict=True)
+    cells = zip(partition.names, partition.masses.tolist(), answer.counts.tolist(), partition.is_whole_text.tolist(), strict=True)
     return {
         "verdict": answer.verdict,
         "sentence": answer.sentence,
@@ -84,7 +84,7 @@ def build_answer(answer: TestReport) -> dict[str, Any]:
         "redraw_tolerance": build_redraw_tolerance(answer),
         "cells": [{"begins": list(name), "mass": mass, "count": count, "whole": whole} for name, mass, count, whole in cells],
         **({} if answer.coverage is None else {"exercised": answer.coverage.to_record()}),
-        **({} if answer.whole is None else {"whole_samples": answer.whole}),
+        **({} if answer.whole_samples is None else {"whole_samples": answer.whole_samples}),
     }
 
 

@@ -52,7 +52,7 @@ class CellShares:
 
     name: str
     labels: tuple[str, ...]  # (C,) a beginning each
-    whole: tuple[bool, ...]  # (C,) whether the cell is one single continuation
+    is_whole_text: tuple[bool, ...] = field(metadata=record_key("whole"))  # (C,) whether the cell is one single continuation
     probs: tuple[float, ...]  # (C,) exact probability
     counts: tuple[int, ...]  # (C,) samples
     low: tuple[float, ...]  # low, high: (C,) the band of each share
@@ -61,12 +61,12 @@ class CellShares:
 
     @classmethod
     def from_counts(
-        cls, name: str, labels: Sequence[str], whole: Sequence[bool], masses: np.ndarray, counts: Sequence[int], n: int
+        cls, name: str, labels: Sequence[str], is_whole_text: Sequence[bool], masses: np.ndarray, counts: Sequence[int], n: int
     ) -> CellShares:
         """Counts beside the masses of their cells, (C,) float64, rescaled to sum to 1."""
         probs = masses / masses.sum()
         low, high = _compute_bands(probs, n)
-        return cls(name, tuple(labels), tuple(whole), tuple(probs.tolist()), tuple(counts), tuple(low), tuple(high), n)
+        return cls(name, tuple(labels), tuple(is_whole_text), tuple(probs.tolist()), tuple(counts), tuple(low), tuple(high), n)
 
     @classmethod
     def from_report(cls, report: Mapping[str, Any]) -> CellShares:
@@ -79,7 +79,7 @@ class CellShares:
 
     def _get_row(self, place: int) -> CellRow:
         return (
-            self.labels[place], self.whole[place], self.probs[place], self.counts[place], self.low[place], self.high[place],
+            self.labels[place], self.is_whole_text[place], self.probs[place], self.counts[place], self.low[place], self.high[place],
         )  # fmt: skip
 
     def _with_rows(self, rows: Sequence[CellRow]) -> CellShares:
@@ -120,7 +120,7 @@ class CellShares:
         order = self.order
         if len(order) >= FEW:
             order = [place for place in order if self.labels[place] != REST]
-        while len(order) >= FEW and not self.whole[order[0]] and self.probs[order[0]] > DWARF * self.probs[order[1]]:
+        while len(order) >= FEW and not self.is_whole_text[order[0]] and self.probs[order[0]] > DWARF * self.probs[order[1]]:
             del order[0]
         return tuple(order)
 
@@ -160,7 +160,7 @@ class CellShares:
     def table(self) -> list[dict[str, object]]:
         """Every cell as a row."""
         return [
-            {"begins with": self.labels[place], "holds": "one text" if self.whole[place] else "pooled",
+            {"begins with": self.labels[place], "holds": "one text" if self.is_whole_text[place] else "pooled",
              "exact distribution": round(self.probs[place], 5), "samples": self.counts[place], "share": round(self.shares[place], 5),
              "sampling noise, 99%": f"{self.low[place]:.4f} to {self.high[place]:.4f}" if self.n else ""}
             for place in self.order
@@ -333,7 +333,7 @@ class ExactnessResult(SamplingResult):
 def label_cells(cells: Partition, pieces: Callable[[set[int]], Mapping[int, str]]) -> tuple[str, ...]:
     """What cells are called. pieces: token ids -> the text of each."""
     named = pieces({token for name in cells.names for token in name})
-    return tuple(label_cell(*cell, named) for cell in zip(cells.names, cells.whole.tolist(), strict=True))
+    return tuple(label_cell(*cell, named) for cell in zip(cells.names, cells.is_whole_text.tolist(), strict=True))
 
 
 def find_latest_difference(decode: Callable[[list[int]], str], arms: Sequence[Samples]) -> tuple[int, str, str] | None:

@@ -15,7 +15,7 @@ class Page:
     title: str
     about: str
     group: str
-    why: str
+    reason: str
     terms: tuple[str, ...]
     ask: str = ""
     instead: str = ""

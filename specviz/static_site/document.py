@@ -157,7 +157,7 @@ def _link_next_page(name: str) -> str:
     if name == SHARED[-1].path:
         return _build_ending()
     after = find_next_page(name, SHARED)
-    return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.why)}</p>\n'
+    return f'<p class="onward"><a href="{after.path}.html">Next: {escape(after.title)}</a> {escape(after.reason)}</p>\n'
 
 
 def _build_ending() -> str:

@@ -93,7 +93,7 @@ def test_the_cells_hold_every_sample_and_all_of_the_mass():
     seen = Counter([next(iter(found.masses))] * 1500 + ["something else"] * 500)
     partition, counts = count_cells(found, seen, plan, LENGTH)
     assert counts.sum() == 2000 and counts[0] == 500 and counts.max() == 1500
-    assert partition.masses.sum() == pytest.approx(1.0) and partition.names[0] == () and not partition.whole[0]
+    assert partition.masses.sum() == pytest.approx(1.0) and partition.names[0] == () and not partition.is_whole_text[0]
     assert partition.masses[0] * plan.n >= MIN_EXPECTED
 
 

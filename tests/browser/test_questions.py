@@ -45,7 +45,7 @@ def test_each_question_answered_wrong_and_right_explains_itself(open_questions):
         for i, option in enumerate(one["options"]):
             find_visible(page, ".option").nth(i).click()
             expect(find_explanation(page).locator(".verdict")).to_have_text("✓ Right" if option["right"] else "✕ Not quite")
-            expect(find_explanation(page).locator(".why")).to_have_text(option["why"])
+            expect(find_explanation(page).locator(".explanation")).to_have_text(option["explanation"])
             expect(find_explanation(page).locator("figcaption")).to_have_text(option["picture"]["title"])
         first = "right at the first try" if one["options"][0]["right"] else "wrong at the first try, the right answer seen since"
         assert page.locator(".place").nth(n - 1).get_attribute("aria-label") == f"question {n}: {first}"
@@ -63,7 +63,7 @@ def test_a_wrong_answer_invites_another_try_and_the_right_one_can_be_shown(open_
     shows = page.get_by_role("button", name="show the right one")
     shows.focus()
     page.keyboard.press("Enter")
-    expect(find_explanation(page).locator(".why")).to_have_text(PAYLOAD["questions"][0]["options"][2]["why"])
+    expect(find_explanation(page).locator(".explanation")).to_have_text(PAYLOAD["questions"][0]["options"][2]["explanation"])
     expect(find_visible(page, ".option").nth(2)).to_be_focused()
     find_visible(page, ".option").nth(0).click()
     expect(shows).to_be_hidden()  # it is known by now
@@ -105,7 +105,7 @@ def test_a_screen_reader_hears_which_answer_of_how_many_and_what_came_of_it(open
     expect(page.get_by_role("list", name=one["asks"]).get_by_role("button")).to_have_count(4)
     option.click()
     expect(page.get_by_role("button", name=f"Answer 1 of 4: {text} Not right.", exact=True)).to_be_focused()
-    expect(page.locator(".heard")).to_have_text(f"Answer 1 of 4: not right. {one['options'][0]['why']}")
+    expect(page.locator(".heard")).to_have_text(f"Answer 1 of 4: not right. {one['options'][0]['explanation']}")
     page.keyboard.press("ArrowRight")
     expect(page.locator(".heard")).to_have_text(f"Question 7 of 8. {PAYLOAD['questions'][6]['asks']}")
     expect(page.get_by_role("heading", level=3)).to_have_count(1)
@@ -138,7 +138,7 @@ def test_answers_outlast_a_reload_and_are_forgotten_on_request(open_questions):
     expect(find_explanation(page).locator(".verdict")).to_have_text("✓ Right")
     page.reload()
     expect(page.locator(".tally")).to_have_text("1 of 8 answered, 1 right at the first try.")
-    expect(find_explanation(page).locator(".why")).to_have_text(PAYLOAD["questions"][1]["options"][1]["why"])
+    expect(find_explanation(page).locator(".explanation")).to_have_text(PAYLOAD["questions"][1]["options"][1]["explanation"])
     page.get_by_role("button", name="Start again").click()
     expect(page.locator(".tally")).to_have_text("")
     page.reload()
@@ -179,5 +179,5 @@ def test_no_width_needs_to_be_scrolled_sideways(open_questions, size, scheme):
     page.keyboard.press("1")
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     assert page.evaluate(
-        "[...stage.querySelectorAll('.option, .why, .barName')].every((one) => one.scrollWidth <= one.clientWidth + 1)"
+        "[...stage.querySelectorAll('.option, .explanation, .barName')].every((one) => one.scrollWidth <= one.clientWidth + 1)"
     )

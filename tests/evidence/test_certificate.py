@@ -78,7 +78,7 @@ def test_masses_that_do_not_sum_to_1_are_named(record, factor):
     changed = copy.deepcopy(record)
     for cell in first_answer(changed)["cells"]:
         cell["mass"] *= factor
-    found = {line.field: line.why for line in check_certificate(seal(changed)) if line.state == ALTERED}
+    found = {line.field: line.reason for line in check_certificate(seal(changed)) if line.state == ALTERED}
     assert found.get("1 shared distributions: cells") == "the masses of the cells do not sum to 1"
 
 
@@ -223,5 +223,5 @@ def test_a_statistic_that_is_not_installed_is_left_and_named(record):
     assert not alter_record(seal(made))
     found = {line.field: line for line in check_certificate(seal(made))}
     line = found["1 shared distributions: of another package"]
-    assert line.state == SELF_CONSISTENT and "'of another package' is not installed here" in line.why
+    assert line.state == SELF_CONSISTENT and "'of another package' is not installed here" in line.reason
     assert found["1 shared distributions: chi-square"].state == CONFIRMED

@@ -107,7 +107,7 @@ def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_co
 
 
 def test_a_blank_cell_says_why(matrix):
-    blanks = {(cell.line, cell.rule): cell.said for cell in select_cells(matrix, verdict="blank", column="T = 1")}
+    blanks = {(cell.line, cell.rule): cell.sentence for cell in select_cells(matrix, verdict="blank", column="T = 1")}
     for key, why in (
         (("tree-top", "block"), "block judges chains"),
         (("several", "block"), "block judges chains"),
@@ -122,7 +122,7 @@ def test_a_blank_cell_says_why(matrix):
 
 def test_heads_that_a_pair_lacks_leave_their_lines_blank_with_the_reason(pair):
     found = evaluate_matrix(pair, QUESTION, TV, ("medusa-chain", "token"))
-    assert {cell.verdict for cell in found.cells} == {"blank"} and "no Medusa heads of its own" in found.cells[0].said
+    assert {cell.verdict for cell in found.cells} == {"blank"} and "no Medusa heads of its own" in found.cells[0].sentence
 
 
 class FromTarget(TokenRule):

@@ -94,7 +94,7 @@ def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
             counts[(full + 1 + draw % 2) % len(counts)] += 1
         line = next(compare_reports("1", one, stored, replace(stored, counts=counts)))
         assert (line.field, line.state) == ("1: cells", state)
-        assert f"{moved} of {stored.plan.n:,} samples fall into other cells; {allowed} may" in line.why
+        assert f"{moved} of {stored.plan.n:,} samples fall into other cells; {allowed} may" in line.reason
 
 
 def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
@@ -149,7 +149,7 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
     forged = seal(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
     assert not alter_record(forged)
     found = [line for line in redraw_certificate(forged, load_models(forged), QUIET) if line.state == ALTERED]
-    assert "a cell's mass is off" in found[0].why
+    assert "a cell's mass is off" in found[0].reason
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_distance_without_samples_is_computed_again_where_the_models_are(rec
     record["analytic_tv"] = change and record["analytic_tv"] * change
     pair = load_models(record)
     line = recompute_analytic(record, pair, replace(Settings.from_record(record["settings"]), pair=pair.name))
-    assert line.field == "analytic_tv" and line.state == found, line.why
+    assert line.field == "analytic_tv" and line.state == found, line.reason
 
 
 def test_nothing_but_the_versions_is_left_unchecked_where_the_models_are(report, capsys):

@@ -109,7 +109,7 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
     assert np.abs(total - cells.masses).max() < 1e-12 and len(cells.names) == 12
     assert cells.masses[cells.masses > 0].min() >= 0.01  # mass 0: all was given off, what falls there is impossible
     one = [sum(text[: len(name)] == name for text in texts) for name in cells.names]
-    assert all(count == 1 for count, whole in zip(one, cells.whole, strict=True) if whole)
+    assert all(count == 1 for count, whole in zip(one, cells.is_whole_text, strict=True) if whole)
 
 
 def test_speculative_and_target_only_samples_have_the_same_cells():

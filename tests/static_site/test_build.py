@@ -85,7 +85,7 @@ def test_pages_that_the_app_has_too_have_its_names_and_addresses():
 def test_a_page_that_the_app_has_too_ends_with_the_next_one_of_this_edition_and_why(site):
     for name, after in pairwise(OF_THE_APP[1:]):
         (said,) = re.findall(r'<p class="onward">(.*?)</p>', site[f"{name}.html"].decode())
-        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {find_next_page(name, SHARED).why}'
+        assert said == f'<a href="{after}.html">Next: {PAGES[after]}</a> {find_next_page(name, SHARED).reason}'
     last = site["drafting_methods.html"].decode()
     assert 'class="onward"' not in last and b'class="onward"' not in site["glossary.html"]
     for part in ENDING["part"]:

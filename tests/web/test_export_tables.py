@@ -80,7 +80,7 @@ def test_the_tests_of_a_report():
 @pytest.mark.parametrize("kind", ["exactness", "mistakes"])
 def test_the_cells_of_draws(kind):
     expected = [
-        {"decoder": one.name, "begins_with": dump_text(one.labels[k]), "one_text": one.whole[k], "exact_probability": one.probs[k],
+        {"decoder": one.name, "begins_with": dump_text(one.labels[k]), "one_text": one.is_whole_text[k], "exact_probability": one.probs[k],
          "draws": one.counts[k], "share": one.counts[k] / 1000, "low": one.low[k], "high": one.high[k]}
         for one in (e.FILLING, e.WRONG)
         for k in (3, 0, 1, 2)

@@ -38,7 +38,7 @@ export class Card {
   /** What is to be heard after an answer. */
   said(option) {
     const { options } = this.question;
-    return `Answer ${option + 1} of ${options.length}: ${options[option].right ? "right" : "not right"}. ${options[option].why}`;
+    return `Answer ${option + 1} of ${options.length}: ${options[option].right ? "right" : "not right"}. ${options[option].explanation}`;
   }
 }
 
@@ -49,10 +49,10 @@ function optionOf(text, i, count, choose) {
   return node;
 }
 
-function explanationOf({ why, picture, right }, { name, query, words }, ending, reveal) {
+function explanationOf({ explanation, picture, right }, { name, query, words }, ending, reveal) {
   const shows = h("button", { type: "button", class: "quiet" }, "show the right one");
   shows.addEventListener("click", reveal);
   const link = h("a", { href: `${name}${ending}?${new URLSearchParams(query)}`.replace(/\?$/, "") }, `${words} →`);
   const verdict = h("p", { class: "verdict", "data-is": right ? "accepted" : "rejected" }, right ? "✓ Right" : "✕ Not quite");
-  return h("section", { class: "explained", "aria-label": "Explanation" }, h("div", { class: "told" }, verdict, h("p", { class: "why" }, why), ...(right ? [] : [h("p", { class: "again" }, "Try another answer, or ", shows, ".")])), makePicture(picture), h("p", { class: "more" }, link));
+  return h("section", { class: "explained", "aria-label": "Explanation" }, h("div", { class: "told" }, verdict, h("p", { class: "explanation" }, explanation), ...(right ? [] : [h("p", { class: "again" }, "Try another answer, or ", shows, ".")])), makePicture(picture), h("p", { class: "more" }, link));
 }

@@ -130,7 +130,7 @@ class QuestionsView {
     return {
       place: `Question ${at + 1} of ${questions.length}`,
       now: question.asks,
-      ask: `Let the class vote first. Right: ${right.text} ${right.why}`,
+      ask: `Let the class vote first. Right: ${right.text} ${right.explanation}`,
       next: questions[at + 1]?.asks ?? "This is the last question.",
     };
   }

@@ -321,10 +321,10 @@ class Session:
         if plan is None:
             make_plan = TestPlan.for_samples if self.reports else TestPlan.for_distance
             plan = make_plan(len(samples), samples.tokens.shape[1], self.plan.min_tv)
-        whole = decoder.followed.whole if mode == SHARED and decoder.followed is not None else None
+        whole_samples = decoder.followed.whole_samples if mode == SHARED and decoder.followed is not None else None
         report = run_tests(
             plan, target, draft, decoder.prompt, samples, mode, decoder.eos_token_ids, reference, on_progress, partition,
-            self.coverage[mode], decoder.is_control, extra, whole,
+            self.coverage[mode], decoder.is_control, extra, whole_samples,
         )  # fmt: skip
         borderline = decoder.count_borderline(report.partition, len(samples), blocks)
         self.reports[mode] = replace(report, borderline=borderline)
@@ -376,9 +376,9 @@ class Session:
         return ModeSamples(n, pilot.source, pilot.tokens, coverage=pilot.coverage)
 
 
-def follow_cells(decoder: Decoder, partition: Partition, whole: int | None) -> Decoder:
-    """The decoder with samples drawn until their cell is known, and the first ``whole`` to their end; None: all to their end."""
-    return replace(decoder, followed=None if whole is None else FollowedTexts(whole, partition.inner_names))
+def follow_cells(decoder: Decoder, partition: Partition, whole_samples: int | None) -> Decoder:
+    """The decoder with samples drawn until their cell is known, and the first ``whole_samples`` to their end; None: all to their end."""
+    return replace(decoder, followed=None if whole_samples is None else FollowedTexts(whole_samples, partition.inner_names))
 
 
 def _add_in_order(
@@ -475,7 +475,7 @@ class SideBySide:
     def report(self) -> tuple[CellShares, ...]:
         """The samples of each decoder so far, in the cells of the picture."""
         cells = self.cells.shown
-        fixed = self.labels, cells.whole.tolist(), cells.masses
+        fixed = self.labels, cells.is_whole_text.tolist(), cells.masses
         return tuple(CellShares.from_counts(one.decoder.label, *fixed, one.shown.tolist(), one.n) for one in self.sessions)
 
 

@@ -42,20 +42,20 @@ def measure_near_ties(
     found: dict[str, list[GreedyPair]] = {key: [] for key in known}
 
     @cache
-    def alone(way: str, prompt: Ids) -> GreedyText:
+    def decode_alone(way: str, prompt: Ids) -> GreedyText:
         return decode_greedy_text(ways[way].open(greedy), NoDraft(), greedy, prompt)
 
     for number, prompt in enumerate(prompts):
         for key, one in known.items():
             on_progress(number / len(prompts), f"greedy texts: {one.name}")
             reference, other = _TARGETS[key]
-            first = alone(reference, prompt)
+            first = decode_alone(reference, prompt)
             if one.draft_tokens:
                 second = decode_greedy_text(
                     ways[other].open(greedy), DraftModel(pair.open(greedy)[1], greedy.gamma), greedy, prompt
                 )
             else:
-                second = alone(other, prompt)
+                second = decode_alone(other, prompt)
             begins = prompt[-PROMPT_TAIL:]
             found[key].append(GreedyPair(begins, first, second, pair.pieces({*begins, *first.tokens, *second.tokens})))
     return NearTies({key: tuple(pairings) for key, pairings in found.items()})

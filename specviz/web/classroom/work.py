@@ -71,7 +71,7 @@ def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[
     cells = exact.cells.shown
     return {
         "settings": settings.to_record(), "labels": list(exact.labels), "options": options, "answer": answer, "mistake": mistake,
-        "cells": {"shown": {"whole": cells.whole.tolist(), "masses": cells.masses.tolist()}},
+        "cells": {"shown": {"whole": cells.is_whole_text.tolist(), "masses": cells.masses.tolist()}},
         "counts": cells.count_samples(samples).tolist(), "n": len(samples),
     }  # fmt: skip
 

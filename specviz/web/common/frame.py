@@ -105,7 +105,7 @@ def show_next_page(path: str, pages: dict[str, Any]) -> None:
     after = find_next_page(path)
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
-        st.markdown(after.why)
+        st.markdown(after.reason)
 
 
 def show_ending() -> None:

@@ -128,7 +128,7 @@ def show_own_pair(state: PairPickerState, fold: str) -> None:
     wanted = state.question
     with st.container(horizontal=True, key=f"{NAME}-buttons"):
         session.show_work_button(
-            st, state, "Check", f"{NAME}-check", work.check_pair, wanted, disabled=bool(problem) or not wanted.whole
+            st, state, "Check", f"{NAME}-check", work.check_pair, wanted, disabled=bool(problem) or not wanted.is_complete
         )
         if state.check is not None and state.check.ready and state.check.download_bytes:
             label = f"Download {format_bytes(state.check.download_bytes)}"

@@ -38,7 +38,7 @@ class PairRequest:
                 )
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether both models are named."""
         return bool(self.target and self.draft)
 

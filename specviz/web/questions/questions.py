@@ -42,7 +42,7 @@ class Option:
     """An answer, why it is right or wrong, and the picture that shows it."""
 
     text: str
-    why: str
+    explanation: str
     picture: BarPicture
     right: bool = False
 
@@ -82,7 +82,8 @@ class Question:
     def build_payload(self, page: PageLink) -> dict[str, Any]:
         """JSON for the component, with another link to the page."""
         options = [
-            {"text": one.text, "why": one.why, "picture": one.picture.build_payload(), "right": one.right} for one in self.options
+            {"text": one.text, "explanation": one.explanation, "picture": one.picture.build_payload(), "right": one.right}
+            for one in self.options
         ]
         picture = self.picture and self.picture.build_payload()
         sentences = {"key": self.key, "term": self.term, "situation": self.situation, "asks": self.asks}
@@ -161,7 +162,10 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
         table["asks"],
         tuple(
             Option(
-                one["text"].format_map(numbers), one["why"].format_map(numbers), pictures[one["picture"]], one.get("right", False)
+                one["text"].format_map(numbers),
+                one["explanation"].format_map(numbers),
+                pictures[one["picture"]],
+                one.get("right", False),
             )
             for one in table["options"]
         ),

@@ -52,7 +52,7 @@ def test_a_histogram_has_the_heaviest_cells_at_the_scale_of_its_axis():
 def test_a_text_that_a_mistake_makes_frequent_has_a_row_within_the_axis_and_the_rest_is_a_line():
     one = build_shares()
     counts = [0] * 19 + [one.n]  # the rarest text is all that this decoder writes
-    wrong = CellShares.from_counts("the decoder", one.labels, one.whole, np.array(one.probs), counts, one.n)
+    wrong = CellShares.from_counts("the decoder", one.labels, one.is_whole_text, np.array(one.probs), counts, one.n)
     html = wall.draw_histogram(wrong)
     names, bars = re.findall(r'class="name">([^<]+)<', html), list_marks(html, "share")
     assert names[-1] == "cell 19" and len(names) == wall.MAX_CELLS and 90 < bars[-1][1] < 100

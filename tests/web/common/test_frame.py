@@ -201,7 +201,7 @@ def test_a_page_ends_with_the_one_that_follows_and_why(path):
     assert not app.exception
     (link,) = app.get("page_link")
     assert link.proto.label == f"Next: {after.title}" and after.path != path
-    assert app.markdown[-1].value == after.why
+    assert app.markdown[-1].value == after.reason
 
 
 def test_following_every_page_leads_through_all_of_them_and_back_to_the_first():

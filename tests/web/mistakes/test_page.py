@@ -177,7 +177,7 @@ def build_mistake_result(counts: tuple[int, ...], same: int = 10, **changes) -> 
     """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
     cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
     found = replace(run_count_tests(INTERIM.plan_look(1, cells.length), cells, np.array(counts), "").to_interim(), **changes)
-    arm = CellShares.from_counts("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
+    arm = CellShares.from_counts("a", ("x", "y", "z"), cells.is_whole_text.tolist(), cells.masses, counts, 1000)
     return MistakeResult((arm, arm), looks=((found,) * 2,), same=same)
 
 

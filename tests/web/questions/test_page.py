@@ -50,7 +50,7 @@ def list_bar_ends(picture: BarPicture) -> list[tuple[float, float]]:
 
 def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_words():
     assert len(ASKED) == 8
-    said = [option.why for one in ASKED.values() for option in one.options]
+    said = [option.explanation for one in ASKED.values() for option in one.options]
     assert len(set(said)) == len(said) and all(len(why) > 60 for why in said)
     for question in ASKED:
         pictures = [option.picture for option in list_wrong_options(question)]
@@ -65,7 +65,7 @@ def test_only_the_later_four_need_a_term_and_begin_with_one_sentence_that_teache
         assert word in term and term.endswith(".") and term.count(". ") == 0
     unknown = ("total variation", "draft tree", "8 bits", "at once")
     for question in list(ASKED.values())[:4]:
-        said = " ".join([question.situation, question.asks, *(f"{one.text} {one.why}" for one in question.options)])
+        said = " ".join([question.situation, question.asks, *(f"{one.text} {one.explanation}" for one in question.options)])
         assert not any(word in said for word in unknown), question.key
 
 
@@ -96,7 +96,7 @@ def test_whether_neighbors_differ_by_more_than_noise_is_read_from_the_intervals(
             rows=(1, 4, 8), gammas=(1, 3), settings=Settings(), machine={}, find_best=lambda key, rows, best=best: best[rows]
         )
         assert words in _compare_batches(batches)[0]["between"]
-    assert "more than noise" in find_right_option("when-not").why
+    assert "more than noise" in find_right_option("when-not").explanation
 
 
 def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
@@ -168,7 +168,7 @@ def test_the_tree_gets_more_tokens_out_of_a_pass_and_the_sentence_tells_whether_
     assert wide.per_pass > chain.per_pass and wide.nodes > chain.nodes
     assert wide.first.tv <= wide.first.upper
     overlap = wide.ms.low <= chain.ms.high and chain.ms.low <= wide.ms.high
-    assert ("overlap" in find_right_option("tree").why) == overlap
+    assert ("overlap" in find_right_option("tree").explanation) == overlap
 
 
 def test_the_tree_is_slower_than_the_chain_where_it_was_measured_and_faster_with_the_costs_of_the_gpu():
@@ -225,4 +225,4 @@ def test_with_many_texts_the_gain_is_below_that_of_one_text_at_every_recorded_nu
     crowd = best[len(best) // 2 :]
     assert max(factor.high for factor in crowd) < best[0].low
     low, high = min(factor.value for factor in crowd), max(factor.value for factor in crowd)
-    assert f"{low:.2f} to {high:.2f} times, little or nothing" in find_right_option("when-not").why
+    assert f"{low:.2f} to {high:.2f} times, little or nothing" in find_right_option("when-not").explanation

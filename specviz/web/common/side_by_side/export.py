@@ -50,4 +50,4 @@ def iterate_cell_rows(one: CellShares) -> Iterator[list[Any]]:
     """Yield the fields of SAMPLE_CELL_COLUMNS after the decoder, the likeliest cell first."""
     for place in one.order:
         band = [one.low[place], one.high[place]] if one.n else ["", ""]
-        yield [one.labels[place], one.whole[place], one.probs[place], one.counts[place], one.shares[place], *band]
+        yield [one.labels[place], one.is_whole_text[place], one.probs[place], one.counts[place], one.shares[place], *band]
