@@ -383,10 +383,10 @@ def list_runs(order: list[str]) -> list[tuple[str, int]]:
 def run_two_servers(order: list[str], **switches):
     """Two servers that write down when they were asked for a sample."""
 
-    def tells(name):
+    def record_request(name):
         return lambda number: order.append(name) or 0.0
 
-    with run_server(slow=tells("A"), **switches) as one, run_server(slow=tells("B"), **switches) as two:
+    with run_server(slow=record_request("A"), **switches) as one, run_server(slow=record_request("B"), **switches) as two:
         yield [one, two]
 
 

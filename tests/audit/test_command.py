@@ -218,12 +218,12 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
     command = [*ASKED, *local_pair, "--samples", "60", "--timeout", "0.5", "--out", str(tmp_path / "a")]
     with run_server(dialect="llama.cpp", **answer_from_pair(pair)) as server:
 
-        def fails(number: int) -> int:
+        def break_confirmation(number: int) -> int:
             if sum(body.get("seed", -1) in first for body in server.seen.bodies) > 30:
                 break_(server)
             return 0
 
-        server.switches.fails = fails
+        server.switches.fails = break_confirmation
         assert main(["audit", server.url, *command]) == 6
     said = capsys.readouterr()
     assert sentence in said.err and "the same command goes on from there" in said.err and not said.out

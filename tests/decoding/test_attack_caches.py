@@ -113,7 +113,7 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(
     settings = Settings(gamma=3, max_new_tokens=14)
     starts = {draw: (tuple(range(1, 2 + draw % 3)), 1 + 3 * place) for place, draw in enumerate((9, 0, 2**40, 4, 2**62))}
 
-    def alone(draw):
+    def decode_alone(draw):
         prompt, length = starts[draw]
         world, _ = build_world(kind, settings, 3)
         rounds = decode(
@@ -129,7 +129,7 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(
         for row, round_ in zip(rows, rounds, strict=True):
             written[row.draw] += round_.committed
         rows = [after for after in map(advance_prefix, rows, rounds) if after.remaining][::-1]
-    assert written == {draw: alone(draw) for draw in starts}
+    assert written == {draw: decode_alone(draw) for draw in starts}
 
 
 @pytest.mark.parametrize("edited", (False, True))

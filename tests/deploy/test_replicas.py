@@ -197,13 +197,13 @@ def read_stage(shown: str) -> tuple[str, ...]:
 
 
 def test_a_socket_goes_where_the_cookie_says_and_stays_with_the_replica_that_took_it_over(hosted):
-    async def asked() -> list[str]:
+    async def ask_for_servers() -> list[str]:
         found = [await find_socket_server(hosted, name) for name in ("first", "second", "first", "nobody")]
         hosted.kill("first")
         return [*found, *[await find_socket_server(hosted, name) for name in ("first", "second", "")]]
 
     with ThreadPoolExecutor(1) as apart:
-        *before, anyone, moved, stayed, fresh = apart.submit(asyncio.run, asked()).result()
+        *before, anyone, moved, stayed, fresh = apart.submit(asyncio.run, ask_for_servers()).result()
     assert before == ["first", "second", "first"] and anyone in ("first", "second")
     assert [moved, stayed, fresh] == ["second"] * 3
 

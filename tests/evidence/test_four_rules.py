@@ -137,12 +137,12 @@ def test_a_block_rule_without_its_second_chance_would_be_found_out():
     """The enumeration can fail: with h_1 = p_1 the first token's distribution is no longer p."""
     p, q = REFERENCE
 
-    def wrong(p, q, pair):
+    def list_wrong_steps(p, q, pair):
         w1 = min(ONE, p[pair[0]] / q[pair[0]])
         (_, none), (_, one), two = list_block_steps(p, q, pair)
         return ((ONE - two) * (ONE - w1), none), ((ONE - two) * w1, one or p), two
 
-    probs, _, _ = walk_block(wrong, p, q)
+    probs, _, _ = walk_block(list_wrong_steps, p, q)
     assert max(abs(probs[text] - p[text[0]] * p[text[1]] * p[text[2]]) for text in probs) > F(1, 1000)
 
 

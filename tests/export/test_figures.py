@@ -196,13 +196,13 @@ def first_tokens(key: str) -> Series:
     return {"sampling noise, 99%": column["high"], "sampling noise, 99%, start": column["low"], **drawn, **probs}
 
 
-def reads() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_passage() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     one = raw("passage")["passages"][e.DISTRIBUTION]
     return one["read"], one["survey"]
 
 
 def along() -> Series:
-    read, _ = reads()
+    read, _ = read_passage()
     apart, divergences = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
     both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in divergences) == chosen]
             for chosen, name in ((False, "all tokens"), (True, f"the {len(divergences)} largest"))}  # fmt: skip
@@ -213,7 +213,7 @@ def along() -> Series:
 
 
 def lorenz() -> Series:
-    read, survey = reads()
+    read, survey = read_passage()
     found: Series = {"spread evenly": [(0, 0), (1, 1)]}
     for name, texts in (("this text", [read]), (e.DISTRIBUTION, survey)):
         apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in texts]))[::-1]
@@ -224,7 +224,7 @@ def lorenz() -> Series:
 
 
 def kinds() -> Series:
-    read, _ = reads()
+    read, _ = read_passage()
     apart, kind = 1.0 - np.array(read["beta"]), np.array(read["kinds"])
     means = sorted(apart[kind == one].mean() for one in KINDS if one in read["kinds"])
     return {"these tokens": [(x, float(k)) for k, x in enumerate(means)], "these tokens, low": None, "these tokens, high": None}

@@ -100,7 +100,7 @@ async def request_live_run(server: Faulty) -> str:
 def test_where_memory_ends_the_visitor_reads_so_and_what_was_drawn_before_stays(faulty):
     server = faulty("no-memory", SPECVIZ_MODE="hosted")
 
-    async def asked() -> None:
+    async def visit_page() -> None:
         guest = Witness(1)
         async with guest.open_tab(server.address):
             await guest.enter()
@@ -110,5 +110,5 @@ def test_where_memory_ends_the_visitor_reads_so_and_what_was_drawn_before_stays(
             await guest.run_until(lambda: guest.reads(MEMORY_FULL))
             await guest.sample(10_000, "20,000 samples", "samples")
 
-    asyncio.run(asked())
+    asyncio.run(visit_page())
     assert server.process.poll() is None

@@ -32,12 +32,14 @@ def test_short_work_is_shown_and_long_work_is_told_before_the_server_ends_with_0
     async def stopped() -> None:
         both = asyncio.Barrier(3)
 
-        async def told() -> None:
+        async def stop_server() -> None:
             await both.wait()
             server.process.send_signal(signal.SIGTERM)
 
         await asyncio.gather(
-            told(), asks(Witness(1), LONG, both, SENTENCE), asks(Witness(2), SHORT, both, f"{SHORT:,} samples, no difference")
+            stop_server(),
+            asks(Witness(1), LONG, both, SENTENCE),
+            asks(Witness(2), SHORT, both, f"{SHORT:,} samples, no difference"),
         )
 
     asyncio.run(stopped())

@@ -60,10 +60,10 @@ def test_with_a_token_it_is_probed(monkeypatch, tmp_path, how):
     if how == "file":
         monkeypatch.setenv(ray.TOKEN_FILE, str(file))
 
-    def refused(*_, **__):
+    def refuse_connection(*_, **__):
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(socket, "create_connection", refused)
+    monkeypatch.setattr(socket, "create_connection", refuse_connection)
     with pytest.raises(ClusterError, match=r"Nothing answers at 192\.0\.2\.1:6379 \(Connection refused\)"):
         ray.check_cluster("192.0.2.1:6379")
 

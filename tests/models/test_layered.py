@@ -153,7 +153,7 @@ class KeepsRejected(DynamicCache):
 def test_keys_of_rejected_draft_tokens_left_below_the_exit_are_seen(monkeypatch):
     """Seen in the layers' own keys, and in the target's distribution, which reads the states of the draft tokens."""
 
-    def told() -> tuple[float, float]:
+    def measure_distances() -> tuple[float, float]:
         model, network_ = build_layered(build_deep_network(), 2), build_deep_network()
         for ids in ((1, 2, 3), (1, 2, 3, 8)):  # 5, and 6 after it, are rejected
             for count in range(3):
@@ -162,9 +162,9 @@ def test_keys_of_rejected_draft_tokens_left_below_the_exit_are_seen(monkeypatch)
         probs, fresh = warp(logits, PLAIN), warp(run_fresh_pass(network_, ids)[0][-1], PLAIN)
         return measure_layers_distance(network_, model, 1), float((probs - fresh).abs().sum()) / 2
 
-    assert max(told()) < 1e-4
+    assert max(measure_distances()) < 1e-4
     monkeypatch.setattr(LowerLayers, "_create_cache", lambda self: KeepsRejected())
-    assert min(told()) > 1e-2
+    assert min(measure_distances()) > 1e-2
 
 
 def test_the_pass_that_verifies_reads_one_draft_token_below_the_exit_and_all_of_them_above(monkeypatch):

@@ -58,11 +58,11 @@ def foreign(folders) -> MappedPair:
 def build_silent_table(seed: int):
     """A draft that after some texts gives the shared tokens no probability at all."""
 
-    def table(ids: tuple[int, ...]):
+    def compute_probs(ids: tuple[int, ...]):
         silent = random.Random(repr(("silent", seed, ids))).random() < 0.4
         return draw_distribution(("q", seed, ids), 4, 7, (1, 2) if silent else None)
 
-    return remember(table)
+    return remember(compute_probs)
 
 
 def build_tables(seed: int, settings: Settings):

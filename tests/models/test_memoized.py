@@ -165,20 +165,20 @@ def test_what_comes_after_forgetting_does_not_depend_on_what_came_before(pair):
     ids = tuple(pair.encode("the river and the"))
     kept, asked = [ids, *((*ids, token) for token in range(16))], [(*ids, token) for token in range(20, 37)]
 
-    def begun():
+    def build_memoized():
         made = MemoizedPair(pair, longest=len(ids) + 1)
         made.keep(Settings(), kept)
         return made
 
-    def found(remembering):
+    def list_distributions(remembering):
         remembering.forget()
         return [model.compute_distributions_after([*kept, *asked]) for model in remembering.open(Settings())]
 
-    used = begun()
+    used = build_memoized()
     for model in used.open(Settings()):
         model.compute_distributions_after([(*ids, token) for token in range(40, 45)])
         model.compute_distributions_after([ids[:2]])
-    assert all(map(torch.equal, found(begun()), found(used)))
+    assert all(map(torch.equal, list_distributions(build_memoized()), list_distributions(used)))
 
 
 def test_what_is_kept_is_not_asked_about_again_and_survives_forgetting(monkeypatch):

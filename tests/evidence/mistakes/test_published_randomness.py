@@ -103,13 +103,13 @@ def test_r25_the_same_settings_give_the_same_trace_and_neighbors_change_nothing(
     """R25: a request's seed ignored, or a stream shared (vllm#6038, #13196). Two networks with caches, alone and in a batch."""
     settings = Settings(max_new_tokens=10, seed=11)
 
-    def alone(draw: int) -> list[Round]:
+    def decode_alone(draw: int) -> list[Round]:
         source, draft = open_networks(settings)
         return list(decode(source, DraftModel(draft, 3), TokenRule(), PhiloxRandomness(11), settings, (4, 5), draw=draw))
 
-    assert alone(0) == alone(0) != alone(1)
+    assert decode_alone(0) == decode_alone(0) != decode_alone(1)
     source, draft = open_networks(settings)
     rows = [Prefix((4, 5), 0, 10, 0), Prefix((4, 5), 0, 10, 1), Prefix((6,), 0, 10, 2)]
     together = step(rows, source, DraftModel(draft, 3), TokenRule(), PhiloxRandomness(11))
     for number in (0, 1):
-        assert together[number].committed == alone(number)[0].committed
+        assert together[number].committed == decode_alone(number)[0].committed

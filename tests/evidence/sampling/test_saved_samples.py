@@ -58,15 +58,15 @@ def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pai
     settings = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, top_k=40)
     decoder, times = build_decoder(name, pair, settings), {"shared distributions": 400, "engine": 150}
 
-    def attempt(path, on_progress):
+    def draw_until_stopped(path, on_progress):
         saved = SavedSamples.open(path, {"mode": mode, "decoder": name})
         made = Session(decoder, SamplingPlan(samples=times[mode]), saved)
         return made.draw(mode, on_progress).tokens, made.coverage[mode]
 
-    whole, eos_token_ids = attempt(None, lambda share: None), 0
+    whole, eos_token_ids = draw_until_stopped(None, lambda share: None), 0
     while eos_token_ids < 100:
         try:
-            found = attempt(tmp_path / "draws", ImpatientProgress(patience=3 if mode == "shared distributions" else 4))
+            found = draw_until_stopped(tmp_path / "draws", ImpatientProgress(patience=3 if mode == "shared distributions" else 4))
             break
         except KeyboardInterrupt:
             eos_token_ids += 1
@@ -187,10 +187,10 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(half_done_file, monk
     asked, path = half_done_file
     saved, before = SavedSamples.open(path, asked), path.read_bytes()
 
-    def no_room(one, other):
+    def raise_disk_full(one, other):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", no_room)
+    monkeypatch.setattr(os, "replace", raise_disk_full)
     with pytest.raises(SettingsError, match="No space left on device"):
         saved.write()
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["draws"]

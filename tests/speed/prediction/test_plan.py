@@ -214,10 +214,10 @@ def test_a_draft_that_is_the_target_is_refused(command_options, pair_folders, ca
 
 
 def test_an_interrupt_ends_with_a_sentence(command_options, capsys, monkeypatch):
-    def stopped(*_, **__):
+    def raise_interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("specviz.speed.prediction.plan.decode_texts", stopped)
+    monkeypatch.setattr("specviz.speed.prediction.plan.decode_texts", raise_interrupt)
     assert main(command_options[0]) == 130
     assert "nothing was planned" in capsys.readouterr().err
 

@@ -230,12 +230,12 @@ def test_a_damaged_file_of_cells_is_refused_and_left_alone(run_studies, tmp_path
 def test_the_command_says_how_to_go_on_and_forgets_the_cells_of_a_finished_study(small_study, tmp_path, monkeypatch, capsys):
     out, cells = tmp_path / "study.json", tmp_path / "study.json.cells"
 
-    def stopped(*_, resume, **__):
+    def raise_interrupt(*_, resume, **__):
         if resume is not None and resume.name != "unborn.cells":
             resume.write_text("cells")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(study_run, "run_study", stopped)
+    monkeypatch.setattr(study_run, "run_study", raise_interrupt)
     for words, said in (
         ((), "nothing was saved; with --out FILE or --resume FILE"),
         (("--out", str(tmp_path / "unborn")), "no cell was finished"),

@@ -101,14 +101,14 @@ def test_the_lines_for_transformers_run_and_draft_that_many_tokens(settings, pai
     asked, text = [], line("transformers", settings, gamma=3).text.replace("max_new_tokens=64", "max_new_tokens=12")
     opened = AutoModelForCausalLM.from_pretrained
 
-    def noted(place, **more):
+    def open_and_record(place, **more):
         model = opened(place, **more)
         if place == str(pair_folders[1]):
             plain = model.generate
             model.generate = lambda *given, **asks: asked.append(asks["max_new_tokens"]) or plain(*given, **asks)
         return model
 
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", noted)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", open_and_record)
     torch.manual_seed(0)
     exec(compile(text, "line", "exec"), {})
     assert len(capsys.readouterr().out) > len("Once upon a time")

@@ -239,17 +239,17 @@ def test_one_address_fills_a_room_slowly_and_another_one_is_let_in_meanwhile(roo
     rooms._sessions.clear()
     session = rooms.find_session(room)
 
-    def comes(address: str) -> bool:
+    def is_admitted(address: str) -> bool:
         try:
             routes._limit_rate("", session.find_address_limiter(address), session.join_limiter)
         except routes.RouteError:
             return False
         return True
 
-    school = sum(comes("school") for _ in range(1000))
-    assert 60 <= school <= 61 and comes("home"), "a class comes in at once, and more than a class does not"
+    school = sum(is_admitted("school") for _ in range(1000))
+    assert 60 <= school <= 61 and is_admitted("home"), "a class comes in at once, and more than a class does not"
     now[0] = 10.0
-    assert sum(comes("school") for _ in range(1000)) in (60, 61)
+    assert sum(is_admitted("school") for _ in range(1000)) in (60, 61)
 
 
 @pytest.mark.parametrize("again", [0.0, 3.0, 400.0])
@@ -296,11 +296,11 @@ def test_a_race_whose_writing_failed_is_written_by_itself_and_says_so_where_it_n
     one, other = phone(1), phone(2)
     race = partial(Phone.post, what="answer", task=1, phase="open", sent={"method": "draft", "gamma": 2})
 
-    def dead(*given, **more):
+    def raise_worker_gone(*given, **more):
         raise RuntimeError("the worker is gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(server_workers, "run_in_worker", dead)
+        broken.setattr(server_workers, "run_in_worker", raise_worker_gone)
         for student in (one, other):
             answer = race(student)
             assert read_sentence(answer, 503) == "The server could not do this now." and answer.json()["again"] > 0

@@ -33,11 +33,11 @@ def test_a_file_waits_for_a_place_and_is_handed_over_whole(queue):
 
 
 def test_a_file_that_cannot_be_built_says_why(queue):
-    def fails(ticket) -> bytes:
+    def raise_nothing_to_draw(ticket) -> bytes:
         raise SpecvizError("There is nothing to draw.")
 
     with pytest.raises(SpecvizError, match=r"There is nothing to draw\."):
-        export_fold.build_in_queue(fails, "visitor", "one_round")
+        export_fold.build_in_queue(raise_nothing_to_draw, "visitor", "one_round")
 
 
 def test_the_share_of_a_zip_that_is_made_is_reported_and_its_job_can_be_found(queue):

@@ -43,16 +43,16 @@ def test_a_record_that_is_gone_never_lends_its_picture_to_the_next_one():
 def test_two_who_ask_at_the_same_moment_get_one_picture_that_was_drawn_once():
     drawing, go, record, times = threading.Event(), threading.Event(), (1, 2), []
 
-    def slow(record):
+    def draw_slowly(record):
         times.append(record)
         drawing.set()
         go.wait(10)
         return [record]
 
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(draw_cached, slow, record)
+        first = threads.submit(draw_cached, draw_slowly, record)
         drawing.wait(10)
-        second = threads.submit(draw_cached, slow, record)
+        second = threads.submit(draw_cached, draw_slowly, record)
         go.set()
         assert first.result(10) is second.result(10) and times == [record]
 
@@ -60,7 +60,7 @@ def test_two_who_ask_at_the_same_moment_get_one_picture_that_was_drawn_once():
 def test_a_picture_that_could_not_be_drawn_is_tried_again():
     tried = []
 
-    def fails_once(record):
+    def fail_once(record):
         tried.append(record)
         if len(tried) == 1:
             raise ValueError("not yet")
@@ -68,18 +68,18 @@ def test_a_picture_that_could_not_be_drawn_is_tried_again():
 
     record = (1,)
     with pytest.raises(ValueError, match="not yet"):
-        draw_cached(fails_once, record)
-    assert draw_cached(fails_once, record) is record
+        draw_cached(fail_once, record)
+    assert draw_cached(fail_once, record) is record
 
 
 def test_a_figure_that_is_kept_is_sent_as_any_other():
     record = (1.0, 2.0)
 
-    def line(record):
+    def draw_line(record):
         return Figure().add_scatter(y=list(record), name="x")
 
-    kept = draw_cached(line, record)
-    assert [kept.to_json() for _ in range(2)] == [line(record).to_json()] * 2 and kept == line(record)
+    kept = draw_cached(draw_line, record)
+    assert [kept.to_json() for _ in range(2)] == [draw_line(record).to_json()] * 2 and kept == draw_line(record)
 
 
 def test_no_more_are_kept_than_fit_and_the_one_shown_longest_ago_goes():

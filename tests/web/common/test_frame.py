@@ -122,12 +122,12 @@ def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(mo
 def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypatch):
     """Neither the package nor the manifest nor a table: whatever would build one raises here."""
 
-    def asked(*_, **__):
+    def refuse_export(*_, **__):
         raise AssertionError("an export was built unasked")
 
     for name in ("Package", "ExportOffer"):
-        monkeypatch.setattr(f"specviz.export.package.{name}.__init__", asked)
-    monkeypatch.setattr("specviz.records.list_versions", asked)
+        monkeypatch.setattr(f"specviz.export.package.{name}.__init__", refuse_export)
+    monkeypatch.setattr("specviz.records.list_versions", refuse_export)
     app = open_page(page)
     assert not app.exception and not app.get("download_button")
 

@@ -25,11 +25,11 @@ def show_waiting_page() -> None:
 def test_no_two_runs_have_a_fragment_of_one_name(monkeypatch):
     names, named = [], fragment._make_fragment_identity
 
-    def noted(*given, **more):
+    def record_name(*given, **more):
         names.append(found := named(*given, **more))
         return found
 
-    monkeypatch.setattr(fragment, "_make_fragment_identity", noted)
+    monkeypatch.setattr(fragment, "_make_fragment_identity", record_name)
     page = AppTest.from_function(show_waiting_page).run()
     for _ in range(3):
         page.run()

@@ -217,7 +217,7 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
     assert "All methods write the target’s distribution here." in words.describe_comparison(load_recorded_comparisons()["0"])
     most = max((row for row in comparison.rows if row.exact), key=lambda row: row.per_pass)
 
-    def timed(low: float, value: float, high: float) -> str:
+    def describe_time(low: float, value: float, high: float) -> str:
         """The conclusion, had the method with the most tokens taken so many times as long as the target alone."""
         alone = comparison.row("target").ms.value
         ms = {"target": Estimate(alone, alone, alone, 6, "ms/token")}
@@ -227,9 +227,9 @@ def test_the_conclusion_names_the_lossy_method_and_the_one_with_the_most_tokens_
         )
 
     begins = f"Most tokens per target pass: {most.entry.name}, {most.per_pass:.2f}, "
-    assert f"{begins}and yet slower." in timed(1.1, 1.2, 1.3)
-    assert f"{begins}without a gain that these runs show." in timed(0.9, 1.2, 1.3)
-    assert begins not in timed(0.1, 0.2, 0.3), "there is no surprise in that"
+    assert f"{begins}and yet slower." in describe_time(1.1, 1.2, 1.3)
+    assert f"{begins}without a gain that these runs show." in describe_time(0.9, 1.2, 1.3)
+    assert begins not in describe_time(0.1, 0.2, 0.3), "there is no surprise in that"
 
 
 def test_the_adversarys_figure_shows_samples_distribution_and_band(comparison):
@@ -293,11 +293,11 @@ def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeyp
     state, ticket, comparison = MethodsState(MethodsQuestion(build_first_settings(BASE))), FreeTicket(), []
     state.ticket, put = Ticket(state.queue, work.compare_all_methods, None), state.store
 
-    def seen(ticket, **found):
+    def record_partial(ticket, **found):
         put(ticket, **found)
         comparison.append(state.partial_result or state.shown_result)
 
-    monkeypatch.setattr(state, "store", seen)
+    monkeypatch.setattr(state, "store", record_partial)
     work.compare_all_methods(state, ticket, state.question)
     *sampled, first, last = comparison
     assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))

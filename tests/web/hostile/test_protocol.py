@@ -117,12 +117,12 @@ class Reader(StreamlitClient):
 def run_story(server: WatchedServer, story: Callable[[], Coroutine]) -> None:
     """The story, and that the server bears it."""
 
-    async def whole() -> None:
+    async def run_and_check() -> None:
         async with asyncio.timeout(120):
             await story()
             await server.bears_it()
 
-    asyncio.run(whole())
+    asyncio.run(run_and_check())
 
 
 # One message -----------------------------------------------------------------------------------------------------------------

@@ -99,10 +99,10 @@ def test_one_visitor_with_many_pages_does_not_close_the_door_for_others():
 
 def test_a_socket_that_fails_is_counted_out():
     async def story() -> None:
-        async def broken(scope: Any, receive: Any, send: Any) -> None:
+        async def break_connection(scope: Any, receive: Any, send: Any) -> None:
             raise ConnectionResetError
 
-        door = AdmissionMiddleware(broken, ServerOptions(mode="hosted"))
+        door = AdmissionMiddleware(break_connection, ServerOptions(mode="hosted"))
         with pytest.raises(ConnectionResetError):
             await call_middleware(door, build_scope("/_stcore/stream", 1, "websocket"))
         assert not door.open

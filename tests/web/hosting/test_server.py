@@ -46,11 +46,12 @@ SECRET = "a prompt that nobody else may read"
 
 
 def open_client(**given) -> TestClient:
-    async def own(request):
+    async def answer_with_policy(request):
         return PlainTextResponse("x", headers={"Content-Security-Policy": "default-src *", "X-Other": "stays"})
 
     app = Starlette(
-        routes=[Route("/own", own)], middleware=[Middleware(SecurityHeadersMiddleware, options=ServerOptions(**given))]
+        routes=[Route("/own", answer_with_policy)],
+        middleware=[Middleware(SecurityHeadersMiddleware, options=ServerOptions(**given))],
     )
     return TestClient(app)
 
@@ -199,24 +200,24 @@ def wait_for(condition, seconds: float = 30.0) -> None:
 def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others():
     queue, free = FairQueue(2), threading.Event()
 
-    def nearly(ticket):
+    def finish_when_free(ticket):
         while not free.wait(0.005):
             ticket.tick(0.99)
         return "finished"
 
-    def endless(ticket):
+    def run_forever(ticket):
         while True:
             time.sleep(0.002)
             ticket.tick(0.0)
 
-    short, long, waits = queue.submit(nearly), queue.submit(endless), queue.submit(endless)
+    short, long, waits = queue.submit(finish_when_free), queue.submit(run_forever), queue.submit(run_forever)
     wait_for(lambda: short.share > 0.9)
     threading.Timer(0.05, free.set).start()
     assert queue.close(0.5, "It stops.") == 2
     assert (short.state, short.result) == ("done", "finished")
     assert all(ticket.ended.wait(10.0) and (ticket.state, ticket.sentence) == ("failed", "It stops.") for ticket in (long, waits))
     with pytest.raises(Exception, match="about to stop"):
-        queue.submit(nearly)
+        queue.submit(finish_when_free)
 
 
 @pytest.mark.parametrize(("works", "pauses"), [(True, [shutdown.LAST_LOOK]), (False, [])])
@@ -241,14 +242,14 @@ def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_b
         )
     try:
 
-        def lives() -> bool:
+        def is_alive() -> bool:
             assert process.poll() is None
             try:
                 return request_path(port, "/healthz")[0] == 200
             except OSError:
                 return False
 
-        wait_for(lives, 100.0)
+        wait_for(is_alive, 100.0)
         script = next((Path(streamlit.__file__).parent / "static" / "static" / "js").glob("*.js")).name
         font = next(path.name for path in (ROOT / "static").iterdir() if path.suffix in (".woff2", ".ttf"))
         answers = {
@@ -292,11 +293,11 @@ def test_a_cluster_that_cannot_be_joined_ends_the_server_with_a_sentence(serve, 
         pass
 
     @contextmanager
-    def refused():
+    def refuse_start():
         raise SpecvizError("Nothing answers at 10.0.0.5:6379.")
         yield
 
-    def ended(code):
+    def raise_ended(code):
         raise EndedError(code)
 
     async def start():
@@ -304,9 +305,9 @@ def test_a_cluster_that_cannot_be_joined_ends_the_server_with_a_sentence(serve, 
             pytest.fail("it started")
 
     serve()
-    monkeypatch.setattr(server.server_workers, "open_workers", refused)
+    monkeypatch.setattr(server.server_workers, "open_workers", refuse_start)
     monkeypatch.setattr(server.shutdown, "install_sigterm_handler", lambda: None)
-    monkeypatch.setattr(server.os, "_exit", ended)
+    monkeypatch.setattr(server.os, "_exit", raise_ended)
     with pytest.raises(EndedError, match="2"):
         asyncio.run(start())
     assert capsys.readouterr().err == "Nothing answers at 10.0.0.5:6379.\n"

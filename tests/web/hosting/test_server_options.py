@@ -94,14 +94,14 @@ def test_a_file_that_cannot_be_used_is_a_sentence(serve, tmp_path, text, said):
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not on the path")
 def test_make_run_passes_the_mode_on_and_says_none_of_its_own():
-    def started(*variables: str) -> str:
+    def run_make(*variables: str) -> str:
         words = ["make", "--no-print-directory", "-n", "-C", str(ROOT), "run", *variables]
         done = subprocess.run(words, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin:/usr/local/bin"}, check=True)
         (line,) = (line for line in done.stdout.splitlines() if "streamlit run" in line)
         return line
 
-    assert "SPECVIZ_MODE" not in started() + started("HOST=0.0.0.0")
-    assert started("HOST=0.0.0.0", "MODE=hosted").startswith("SPECVIZ_MODE=hosted ")
+    assert "SPECVIZ_MODE" not in run_make() + run_make("HOST=0.0.0.0")
+    assert run_make("HOST=0.0.0.0", "MODE=hosted").startswith("SPECVIZ_MODE=hosted ")
 
 
 def test_a_server_that_others_could_reach_ends_with_a_sentence_before_it_serves(serve, monkeypatch):
@@ -173,11 +173,11 @@ def test_no_page_takes_them_from_its_address(serve):
 
 
 def test_every_page_reads_its_address_at_one_place():
-    def reads(path: Path) -> bool:
+    def reads_environment(path: Path) -> bool:
         calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         return any(isinstance(call, ast.Attribute) and call.attr == "from_query" for call in calls)
 
-    assert [path.stem for path in (ROOT / "specviz" / "web").rglob("*.py") if reads(path)] == ["links"]
+    assert [path.stem for path in (ROOT / "specviz" / "web").rglob("*.py") if reads_environment(path)] == ["links"]
 
 
 def test_the_options_are_read_once():

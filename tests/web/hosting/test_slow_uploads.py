@@ -70,10 +70,10 @@ def test_one_upload_too_many_at_a_time_is_turned_away_and_has_its_turn_later(mon
     monkeypatch.setattr(uploads, "GRACE", 0.2)
     app = build_middleware()
 
-    async def three() -> list[tuple[int, str]]:
+    async def upload_three() -> list[tuple[int, str]]:
         return await asyncio.gather(*(upload(app, HEAD, ends=False) for _ in range(3)))
 
-    assert sorted(asyncio.run(three())) == [(408, LATE), (408, LATE), (503, MANY)]
+    assert sorted(asyncio.run(upload_three())) == [(408, LATE), (408, LATE), (503, MANY)]
     assert asyncio.run(upload(app, HEAD, b"abc", b"\r\n--x--\r\n")) == (200, "3")
 
 

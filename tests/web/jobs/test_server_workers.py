@@ -78,10 +78,10 @@ def test_workers_that_cannot_start_are_logged_and_this_process_does_the_work(ser
     monkeypatch.setattr(cache, "load_weights", lambda *_: pair)
     monkeypatch.setattr(PairRef, "from_pair", lambda *_: None)
 
-    def refused(worker):
+    def refuse_memory(worker):
         raise PermissionError(13, "Permission denied", "/dev/shm/pym")
 
-    monkeypatch.setattr(ProcessWorker, "start", refused)
+    monkeypatch.setattr(ProcessWorker, "start", refuse_memory)
     with server_workers.open_workers():
         server_workers.start_workers(SETTINGS)
         assert server_workers.count_ready_workers() == 0

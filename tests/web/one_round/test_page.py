@@ -66,11 +66,11 @@ def app(opening, monkeypatch):
 def skip_first_run(begin):
     """AppTest begins every run as a fresh server's first, in which a page starts over and a click is lost; a server does so once."""
 
-    def begun(manager, *args, **kwargs):
+    def begin_without_pages(manager, *args, **kwargs):
         begin(manager, *args, **kwargs)
         PagesManager.uses_pages_directory = False
 
-    return begun
+    return begin_without_pages
 
 
 def read_stage(app: AppTest) -> dict:
@@ -273,12 +273,12 @@ def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_f
     state.queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
 
-    def after_the_stage(*given):
+    def draw_row_later(*given):
         held.cancel()
         assert state.ticket.ended.wait(60)
         row(*given)
 
-    monkeypatch.setattr(page_head, "show_head_row", after_the_stage)
+    monkeypatch.setattr(page_head, "show_head_row", draw_row_later)
     app.number_input(key="fold-gamma-0").set_value(2).run()
     assert (read_stage(app)["mode"], read_stage(app)["busy"]) == ("live", None)
 
@@ -289,18 +289,18 @@ def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
     state.choose(replace(state.run.settings, gamma=2))
     begun, go_on, ended = threading.Event(), threading.Event(), []
 
-    def late(state, ticket, request):
+    def finish_late(state, ticket, request):
         begun.set()
         go_on.wait(30)
         state.show_finished(state.recording, request)
         state.reject_request("late", "pair", request)
         ended.append(request)
 
-    state.submit_request(late)
+    state.submit_request(finish_late)
     assert begun.wait(30)
     state.choose(state.run.settings)  # back to what is shown: nothing is asked any more
     before = state.run
-    state.submit_request(late)
+    state.submit_request(finish_late)
     go_on.set()
     for _ in range(3000):
         if ended:

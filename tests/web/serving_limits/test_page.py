@@ -187,12 +187,12 @@ def test_the_conclusion_of_near_ties_follows_its_counts():
 
 
 def test_a_greedy_text_that_runs_in_a_circle_is_said_to_repeat_itself():
-    def pairing(*tokens):
+    def build_pairing(*tokens):
         return GreedyPair(
             (), GreedyText(tokens, (1.0,) * len(tokens)), GreedyText((*tokens[:-1], 8), (1.0,) * len(tokens)), PIECES
         )
 
-    circles, straight = pairing(1, 2, 3, 4, 3, 4, 3, 4), pairing(1, 2, 3, 4, 3, 4, 3, 5)
+    circles, straight = build_pairing(1, 2, 3, 4, 3, 4, 3, 4), build_pairing(1, 2, 3, 4, 3, 4, 3, 5)
     assert circles.is_loop and not straight.is_loop and not HAND_MADE.pairings[0].is_loop
     assert ties.describe_near_ties(NearTieSummary("int8", (circles,))).endswith("This text repeats itself, so the gap does too.")
     assert "repeats" not in ties.describe_near_ties(NearTieSummary("int8", (straight,)))
@@ -235,16 +235,16 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     visit, ticket, measured = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue()), FreeTicket(), []
     visit.ticket, put = Ticket(visit.queue, work.measure_setups, None), visit.store
 
-    def seen(ticket, **found):
+    def record_partial(ticket, **found):
         put(ticket, **found)
         measured.append(visit.partial_result or visit.shown_result)
 
-    def stopped(share=None, doing=None):
+    def stop_at_second_run(share=None, doing=None):
         if "run 2 of 2" in (doing or ""):
             raise CancelledError
 
-    monkeypatch.setattr(visit, "store", seen)
-    ticket.tick = stopped
+    monkeypatch.setattr(visit, "store", record_partial)
+    ticket.tick = stop_at_second_run
     with pytest.raises(CancelledError):
         work.measure_setups(visit, ticket, visit.question)
     *checked, tied, first = measured

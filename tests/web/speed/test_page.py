@@ -331,11 +331,11 @@ def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
 def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_stopped(ready):
     state, ticket = SpeedState(SpeedQuestion(TEXT.strip()), FairQueue()), FreeTicket()
 
-    def stopped(share=None, doing=None):
+    def stop_at_costs(share=None, doing=None):
         if doing == "costs":
             raise CancelledError
 
-    ticket.tick = stopped
+    ticket.tick = stop_at_costs
     with pytest.raises(CancelledError):
         work.make_plan_of_text(state, ticket, state.question)
     plan = state.shown_result

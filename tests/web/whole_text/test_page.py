@@ -122,11 +122,11 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
     assert not state.is_busy, "the work ended without showing anything"
     recorded_passage = threading.Event()
 
-    def streams(state, ticket):
+    def stream_first_tokens(state, ticket):
         state.store_partial(ticket, lambda: "first tokens")
         recorded_passage.wait(30.0)
 
-    state.submit(streams)
+    state.submit(stream_first_tokens)
     state.wait_for_partial(60.0)
     assert state.partial_result == "first tokens"
     recorded_passage.set()
@@ -152,11 +152,11 @@ def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, mon
     monkeypatch.setattr(work, "RUNS", 3)
     state, first = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64))), FreeTicket()
 
-    def stopped(share=None, doing=None):
+    def stop_at_third_run(share=None, doing=None):
         if "run 3" in (doing or ""):
             raise CancelledError
 
-    first.tick = stopped
+    first.tick = stop_at_third_run
     with pytest.raises(CancelledError):
         work.write_passage(state, first, state.question)
     assert state.has_own_result and state.shown_result.read is not None and state.shown_result.runs == 2 and first.expected > 0.0
@@ -194,19 +194,19 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(recorded_passage):
 
     package = build_shown_package(recorded_passage, recorded=True)
 
-    def table(name: str) -> list[dict]:
+    def read_table(name: str) -> list[dict]:
         return list(csv.DictReader(io.StringIO(package.build_file(name).decode("utf-8-sig"))))
 
-    tokens = table("tokens.csv")
+    tokens = read_table("tokens.csv")
     assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [
         one.origin for one in recorded_passage.speculative.tokens
     ]
-    assert [float(row["beta"]) for row in table("places.csv")] == list(recorded_passage.read.beta)
-    assert {row["texts"] for row in table("lorenz.csv")} == {
+    assert [float(row["beta"]) for row in read_table("places.csv")] == list(recorded_passage.read.beta)
+    assert {row["texts"] for row in read_table("lorenz.csv")} == {
         "this text",
         *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS),
     }
-    assert sum(int(row["tokens"]) for row in table("kinds.csv")) == load_recorded_profile(recorded_passage.settings).count
+    assert sum(int(row["tokens"]) for row in read_table("kinds.csv")) == load_recorded_profile(recorded_passage.settings).count
     assert package.build_file("along.svg").startswith(b"<?xml") and package.build_file("lorenz.svg") == package.build_file(
         "lorenz.svg"
     )

@@ -93,18 +93,18 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypat
     """On the tiny pair, 1,000 samples of the decoder, 20 seeds, and of the mistake until it is detected."""
     monkeypatch.setattr(sample_drawing, "SEEDS", 20)
 
-    def quiet(share: float, doing: str) -> None:
+    def ignore_progress(share: float, doing: str) -> None:
         pass
 
     one = ExactnessState(ExactnessQuestion(Settings(prompt="A bear", seed=7, gamma=2, max_new_tokens=2)))
     exact_work.draw_samples(one, FreeTicket(), 1000)
     exact_work.run_many_seeds(one, FreeTicket(), sample_drawing.SEEDS)
-    made = sample_drawing.record_decoder(pair, one.question.settings, 1000, quiet)
+    made = sample_drawing.record_decoder(pair, one.question.settings, 1000, ignore_progress)
     assert isinstance(made, DecoderSamplesRecord) and made.result == one.result
     other = MistakeState(MistakeQuestion(Settings(prompt="A bear", seed=7), "R5"))
     mistake_work.draw_until_detected(other, FreeTicket())
     specs = mistake_work.make_specs(other.question, tuple(pair.encode("A bear")))
-    found = sample_drawing.record_mistake(pair, "R5", specs, 1, 100_000, quiet)
+    found = sample_drawing.record_mistake(pair, "R5", specs, 1, 100_000, ignore_progress)
     assert isinstance(found, MistakeSamplesRecord) and found.settings == other.question.settings
     assert replace(found.result, notes=()) == replace(other.result, notes=())
     assert mistake_words.build_verdict(other).words.startswith("Detected")
