@@ -15,7 +15,7 @@ _STATES = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def nothing_recent(tmp_path_factory, monkeypatch):
+def forget_recent_pairs(tmp_path_factory, monkeypatch):
     """No pair was used on this machine before."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{next(_STATES)}"))
 

@@ -38,7 +38,7 @@ LONG = 128  # tokens of context
 
 
 @pytest.fixture(autouse=True)
-def ready(monkeypatch):
+def ready_page(monkeypatch):
     """Plans of a few short texts, and runs that end before their page is drawn."""
     for name, value in {"TEXTS": 3, "OPENING": 8, "LENGTH": 12, "PROBES": 2, "GAMMAS": (1, 2, 3)}.items():
         monkeypatch.setattr(speed_work, name, value)

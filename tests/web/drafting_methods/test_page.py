@@ -28,7 +28,7 @@ BASE = Settings(prompt="Once upon")
 
 
 @pytest.fixture
-def ready(page_pair, monkeypatch):
+def ready_page(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and each row has few samples."""
     monkeypatch.setattr(work, "RUNS", 1)
     monkeypatch.setattr(work, "SAMPLES", 20)
@@ -270,7 +270,7 @@ def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(compari
     assert "one token is certain" in words.describe_typical(load_recorded_comparisons()["0"].row("typical").first)
 
 
-def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
+def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready_page):
     state = MethodsState(MethodsQuestion(build_first_settings(BASE)))
     before = state.shown_result
     assert not state.has_own_result and before == load_recorded_comparisons()["1"]
@@ -287,7 +287,7 @@ def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     assert "Recorded for the text" in view.describe_measurement(state, state.shown_result)
 
 
-def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeypatch):
+def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready_page, monkeypatch):
     monkeypatch.setattr(MethodsState, "PARTIAL_INTERVAL", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
     state, ticket, comparison = MethodsState(MethodsQuestion(build_first_settings(BASE))), FreeTicket(), []

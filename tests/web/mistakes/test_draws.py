@@ -28,12 +28,12 @@ def build_state(mistake: str = "R5", **options) -> MistakeState:
 
 
 @pytest.fixture
-def ready(page_pair, monkeypatch):
+def ready_page(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are; fewer texts than on the page."""
     monkeypatch.setattr(work, "TEXTS", 12)
 
 
-def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbers(ready, pair):
+def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbers(ready_page, pair):
     one = build_state()
     work.draw_samples(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
@@ -55,7 +55,7 @@ def test_every_test_is_at_a_point_of_the_curve():
 
 
 @pytest.mark.parametrize("mistake", ("R5", "R18", "R4"))
-def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, mistake):
+def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready_page, mistake):
     one = build_state(mistake)
     work.draw_until_detected(one, FreeTicket())
     assert one.first_rejection and one.result.n in SIZES[:4]
@@ -66,7 +66,7 @@ def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, m
     assert "The right rule, tested alike, passes." in said.details
 
 
-def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
+def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready_page):
     one = build_state("R10")
     work.draw_samples(one, FreeTicket(), 100)
     said = words.build_verdict(one)
@@ -76,7 +76,7 @@ def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
     assert "Same random numbers, same texts" in words.build_texts_title(one)
 
 
-def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
+def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready_page):
     one = build_state("no-bonus")
     work.draw_samples(one, FreeTicket(), 100)
     right, wrong = one.result.speeds
@@ -84,14 +84,14 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     assert "Compare the tokens per target pass instead" in words.build_verdict(one).details
 
 
-def test_the_stuck_random_number_raises_acceptance_and_the_page_says_why(ready):
+def test_the_stuck_random_number_raises_acceptance_and_the_page_says_why(ready_page):
     one = build_state("R18")
     work.prepare_session(one, FreeTicket())
     assert comparison.compare_acceptance_rates(*one.result.speeds) == 1
     assert "looks faster because it is wrong" in words.describe_acceptance(one)
 
 
-def test_texts_are_marked_at_their_first_different_token(ready, pair):
+def test_texts_are_marked_at_their_first_different_token(ready_page, pair):
     one = build_state("R5")
     work.prepare_session(one, FreeTicket())
     for pair in one.result.pairs:
@@ -108,7 +108,7 @@ def test_what_was_written_is_escaped():
 
 
 @pytest.mark.parametrize("ticks", (5, 30, 60))
-def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready, ticks):
+def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready_page, ticks):
     one, straight = build_state(), build_state()
     try:
         work.draw_samples(one, FreeTicket(ticks), 1000)
@@ -133,7 +133,7 @@ def build_hidden_state(answer: str) -> MistakeState:
     return build_state(HIDDEN, seed=seed)
 
 
-def test_nothing_gives_the_secret_away_before_the_guess(ready):
+def test_nothing_gives_the_secret_away_before_the_guess(ready_page):
     one = build_hidden_state("B")
     work.draw_samples(one, FreeTicket(), 1000)
     curve = one.result.mark_curve(None)
@@ -148,7 +148,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     assert said.details.endswith("you answered after 1,000.")
 
 
-def test_where_neither_is_wrong_both_pass(ready):
+def test_where_neither_is_wrong_both_pass(ready_page):
     one = build_hidden_state("neither")
     work.draw_samples(one, FreeTicket(), 1000)
     assert not any(found.verdict == "rejected" for pair in one.result.looks for found in pair)

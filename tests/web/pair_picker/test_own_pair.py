@@ -41,7 +41,7 @@ def foreign(tmp_path_factory) -> str:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def short_work(monkeypatch):
     """Work of a second or two instead of many."""
     sizes = {
         speed_work: {"TEXTS": 3, "OPENING": 8, "LENGTH": 12, "PROBES": 2, "GAMMAS": (1, 2, 3)},

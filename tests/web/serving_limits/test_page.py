@@ -41,7 +41,7 @@ HAND_MADE = NearTieSummary("bf16", tuple(
 
 
 @pytest.fixture
-def ready(pair, monkeypatch):
+def ready_page(pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and everything is small."""
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "load_weights", lambda *key: pair)
@@ -198,7 +198,7 @@ def test_a_greedy_text_that_runs_in_a_circle_is_said_to_repeat_itself():
     assert "repeats" not in ties.describe_near_ties(NearTieSummary("int8", (straight,)))
 
 
-def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
+def test_a_measurement_of_a_visitors_text_takes_its_place(ready_page):
     ask = SetupsQuestion(Settings(prompt="Once upon a time"))
     visit, ticket = SetupsState(ask, FairQueue()), FreeTicket()
     assert visit.shown_result is load_recorded_setups() and not visit.has_own_result
@@ -229,7 +229,7 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     assert after.has_own_result and after.question.settings.prompt == "Twice" and "link's comparison" in after.notes[0]
 
 
-def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, monkeypatch):
+def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready_page, monkeypatch):
     monkeypatch.setattr(SetupsState, "PARTIAL_INTERVAL", -1.0)
     monkeypatch.setattr(work, "RUNS", 2)
     visit, ticket, measured = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue()), FreeTicket(), []
@@ -264,7 +264,7 @@ def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, mon
     )
 
 
-def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
+def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready_page):
     visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), FairQueue())
     for ticks in (0, 3, 25):
         with pytest.raises(CancelledError):
@@ -272,7 +272,7 @@ def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
     assert visit.results == {}
 
 
-def test_a_text_too_long_is_a_sentence_on_the_page(ready):
+def test_a_text_too_long_is_a_sentence_on_the_page(ready_page):
     visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon a time " * 40)), FairQueue())
     visit.submit(work.measure_setups, visit.question)
     visit.ticket.ended.wait(30)

@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def ready(page_pair, monkeypatch):
+def ready_page(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and texts are short."""
     for name, value in {"TEXTS": 3, "OPENING": 8, "LENGTH": 12, "PROBES": 2, "GAMMAS": (1, 2, 3)}.items():
         monkeypatch.setattr(work, name, value)
@@ -307,7 +307,7 @@ def test_the_papers_table_stands_beside_its_formula():
     assert len(lines) == 12 and lines[2]["error"] == "+47%" and lines[2]["reported"] == 1.7
 
 
-def test_a_plan_of_a_visitors_text_takes_its_place(ready):
+def test_a_plan_of_a_visitors_text_takes_its_place(ready_page):
     ask = SpeedQuestion(TEXT.strip())
     state, ticket = SpeedState(ask, FairQueue()), FreeTicket()
     assert state.shown_result is load_recorded_plans()["storybook 1"] and not state.has_own_result
@@ -321,14 +321,14 @@ def test_a_plan_of_a_visitors_text_takes_its_place(ready):
     assert not state.choose(ask) and state.choose(SpeedQuestion(ask.text, PlanChoice("ngram"))) and not state.has_own_result
 
 
-def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
+def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready_page):
     state = SpeedState(SpeedQuestion(TEXT), FairQueue())
     with pytest.raises(CancelledError):
         work.make_plan_of_text(state, FreeTicket(5), state.question)
     assert state.results == {}
 
 
-def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_stopped(ready):
+def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_stopped(ready_page):
     state, ticket = SpeedState(SpeedQuestion(TEXT.strip()), FairQueue()), FreeTicket()
 
     def stop_at_costs(share=None, doing=None):
@@ -345,7 +345,7 @@ def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_sto
     assert view.describe_verdict(state, plan) == "The verdict follows: rounds are being timed."
 
 
-def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
+def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready_page):
     state = SpeedState(SpeedQuestion("Once upon"), FairQueue())
     state.submit(work.make_plan_of_text, state.question)
     state.ticket.ended.wait(30)

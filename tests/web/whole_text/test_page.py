@@ -34,7 +34,7 @@ BASE = Settings(prompt="Once upon")
 
 
 @pytest.fixture
-def ready(page_pair, monkeypatch):
+def ready_page(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and every state may be shown."""
     monkeypatch.setattr(work, "RUNS", 1)
     monkeypatch.setattr(web.WholeTextState, "PARTIAL_INTERVAL", -1.0)
@@ -115,7 +115,7 @@ def test_the_page_opens_with_the_run_that_one_round_opens_with(recorded_passage)
     assert build_opening_settings(Settings.from_record(cache.load_recording().settings)) == recorded_passage.settings
 
 
-def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
+def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready_page):
     state = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64)))
     state.submit(lambda state, ticket: None)
     state.wait_for_partial(60.0)
@@ -132,7 +132,7 @@ def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready):
     recorded_passage.set()
 
 
-def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
+def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready_page):
     state = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64)))
     before = state.shown_result
     with pytest.raises(CancelledError):
@@ -148,7 +148,7 @@ def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     assert "Recorded for" in view.describe_origin(state, state.shown_result)
 
 
-def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, monkeypatch):
+def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready_page, monkeypatch):
     monkeypatch.setattr(work, "RUNS", 3)
     state, first = WholeTextState(PassageRequest(replace(build_opening_settings(BASE), max_new_tokens=64))), FreeTicket()
 
