@@ -180,8 +180,8 @@ def rounds_in_time() -> Series:
     return {
         "draft step": [(step + chosen.c, 0.0) for step in steps],
         "draft step, start": [(step, 0.0) for step in steps],
-        "target pass (tokens)": [(start + 1.0, lane) for start, lane in passes],
-        "target pass (tokens), start": passes,
+        "target pass, with its tokens on average": [(start + 1.0, lane) for start, lane in passes],
+        "target pass, with its tokens on average, start": passes,
     }
 
 

@@ -130,18 +130,22 @@ def explain_formula(plan: SpeedPlan) -> str:
     )
 
 
-DRAFT_COLUMNS = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``build_draft_rows``
+DRAFT_COLUMNS = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``build_draft_table``
 
 
-def build_draft_rows(plans: Mapping[str, SpeedPlan]) -> list[tuple[tuple[str, ...], str]]:
-    """Drafts beside each other, each with its best gamma: (cells as DRAFT_COLUMNS, ""). plans: name -> plan; those without costs are left out."""
+def build_draft_table(plans: Mapping[str, SpeedPlan]) -> tuple[tuple[str, ...], list[tuple[tuple[str, ...], str]]]:
+    """Drafts beside each other, each with its best gamma: columns, and rows of (cells, "").
+
+    The last of DRAFT_COLUMNS is left out where nothing was measured. plans: name -> plan; those without costs are left out.
+    """
     found: list[tuple[tuple[str, ...], str]] = []
     for name, plan in plans.items():
         if (row := choose_row(plan)) is None:
             continue
         measured = next((one.factor.format() for one in plan.checked if one.gamma == row.gamma and one.factor), "")
         found.append(((name, str(row.gamma), f"{row.tokens.value:.2f}", row.speedup.format(), measured), ""))
-    return found
+    shown = len(DRAFT_COLUMNS) - (not any(cells[-1] for cells, _ in found))
+    return DRAFT_COLUMNS[:shown], [(cells[:shown], said) for cells, said in found]
 
 
 def build_rows(plan: SpeedPlan) -> list[dict[str, object]]:

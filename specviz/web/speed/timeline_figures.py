@@ -53,7 +53,7 @@ def plot_timeline(gamma: int, spot: Spot, pass_cost: float = 1.0, kind: str = "l
     )  # fmt: skip
     figure.add_bar(
         x=[1.0] * len(alone) + [pass_cost] * len(passes), base=[*alone, *passes], y=[ALONE] * len(alone) + [DRAFTED] * len(passes),
-        orientation="h", width=0.62, name="target pass (tokens)",
+        orientation="h", width=0.62, name="target pass, with its tokens on average",
         text=["1"] * len(alone) + ["" if place + pass_cost > end + 1e-9 else f"{tokens:.1f}" for place in passes], textposition="inside",
         insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 13}, hoverinfo="skip",
         marker={"color": getattr(MEANINGS["target"], kind), "line": {"color": EDGE, "width": 0.6}},

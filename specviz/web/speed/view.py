@@ -226,7 +226,7 @@ def show_other_drafts(question: SpeedQuestion) -> None:
     recorded = {name: plan for name, key in keys.items() if (plan := load_recorded_plans().get(key))}
     plans = {name: cost_choice.apply_costs(plan, question.costs) for name, plan in recorded.items()}
     with st.expander("The same text with other drafts"):
-        st.html(html.build_plain_table(plan_figures.DRAFT_COLUMNS, plan_figures.build_draft_rows(plans)))
+        st.html(html.build_plain_table(*plan_figures.build_draft_table(plans)))
         st.caption(TEXTS["other_drafts"])
 
 

@@ -290,8 +290,10 @@ def test_many_texts_are_shown_for_the_drafts_that_were_counted():
 @pytest.mark.parametrize("temperature", ["0", "0.6", "1"])
 def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(temperature):
     plans = {name: load_recorded_plans()[f"{name} {temperature}"] for name in view.DRAFTS}
-    found = figures.build_draft_rows(plans)
-    assert [cells[0] for cells, _ in found] == list(PLAN_DRAFTS)
+    columns, found = figures.build_draft_table(plans)
+    assert [cells[0] for cells, _ in found] == list(PLAN_DRAFTS) and columns == figures.DRAFT_COLUMNS
+    computed, (row, *_) = figures.build_draft_table({name: replace(plan, checked=()) for name, plan in plans.items()})
+    assert computed == columns[:-1] and len(row[0]) == len(computed), "no empty column where nothing was measured"
     for (name, gamma, tokens, predicted, measured), _ in found:
         row, seen = plans[name].row(int(gamma)), next(one for one in plans[name].checked if one.gamma == int(gamma))
         assert (tokens, predicted, measured) == (f"{row.tokens.value:.2f}", row.factor.format(), seen.factor.format())
@@ -299,7 +301,7 @@ def test_other_drafts_stand_beside_the_shown_one_with_their_recorded_numbers(tem
     assert gain["storybook"] > gain["storybook-plain"], (
         "the draft that every page opens with is predicted to gain more than the plain one"
     )
-    assert figures.build_draft_rows({"": replace(plans["ngram"], costs=None)}) == []
+    assert figures.build_draft_table({"": replace(plans["ngram"], costs=None)})[1] == []
 
 
 def test_the_papers_table_stands_beside_its_formula():
