@@ -33,11 +33,13 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, fontManager, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.transforms import Bbox
 
 from specviz.records import ASSETS
 
 PAGE, COLUMN = 7.2, 3.5  # inches: the text of a page, and one of two columns
 SLIDE, SHAPE = 5.6, 16 / 9  # inches: the narrowest slide, so with the largest type once it fills a screen; width over height
+MARGIN = 0.035  # of a slide, on each side: share of its width and of its height
 LABEL, LINES = 64, 200  # most characters of a name, and of words that are set in several lines
 ROW = 8.5  # most characters of a row's name for each inch of the figure's width: about half of it
 POINTS = 2 / 3  # of a Plotly pixel
@@ -104,7 +106,25 @@ def draw_slide(figure: Any, title: str = "") -> Figure:
         if drawn.get_figheight() > SLIDE / SHAPE:
             drawn = _PrintFigure(figure, title, SHAPE * drawn.get_figheight()).figure
     width, high = drawn.get_size_inches()
-    return draw_figure(figure, title, width, width / SHAPE - high)
+    slide = draw_figure(figure, title, width, width / SHAPE - high)
+    _add_margins(slide, MARGIN)
+    return slide
+
+
+def _add_margins(drawn: Figure, share: float) -> None:
+    """Enlarge a drawn figure on all sides by a share of the new one, with everything where it was."""
+
+    def move(places: Any) -> Any:
+        return share + (1.0 - 2.0 * share) * np.asarray(places)
+
+    for where in drawn.axes:
+        where.set_position(Bbox(move(where.get_position().get_points())))
+    for text in drawn.texts:
+        text.set_position(tuple(move(text.get_position())))
+    for legend in drawn.legends:
+        corner = legend.get_bbox_to_anchor().transformed(drawn.transFigure.inverted()).p0
+        legend.set_bbox_to_anchor(tuple(move(corner)), drawn.transFigure)
+    drawn.set_size_inches(drawn.get_size_inches() / (1.0 - 2.0 * share))
 
 
 def save_figure(figure: Figure, kind: str, dpi: float = DPI) -> bytes:

@@ -31,7 +31,7 @@ import specviz.figures
 import specviz.web
 from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.evidence.mistakes import comparison
-from specviz.export.matplotlib_adapter import COLUMN, PAGE, SLIDE, draw_figure, make_printable, save_figure
+from specviz.export.matplotlib_adapter import COLUMN, MARGIN, PAGE, SLIDE, draw_figure, make_printable, save_figure
 from specviz.export.package import PRINTS, Picture
 from specviz.figures import cell_shares
 from specviz.figures.theme import INK, MEANINGS
@@ -129,6 +129,8 @@ def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(n
     else:
         assert drawn.get_figwidth() == (COLUMN if form else PAGE)
     sheet, found = drawn.bbox, words(drawn)
+    if form == "slide":
+        sheet = sheet.padded(-MARGIN * sheet.width, -MARGIN * sheet.height)
     for text in found:
         box = text.get_window_extent()
         assert sheet.x0 - 1 <= box.x0 and box.x1 <= sheet.x1 + 1, f"{text.get_text()!r} leaves the paper at a side"

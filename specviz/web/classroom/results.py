@@ -301,8 +301,11 @@ class RaceResult(TaskResult):
         return {"answered": self.answered, "sentence": self.sentence, "rows": rows}
 
     def build_wall(self) -> WallContent:
-        charts = (wall.draw_race(self.race.choices),) if self.race.choices else ()
-        return WallContent(charts, self.sentence, TEXTS["tasks"]["race"]["about"] if self.task.accepts_answers else "")
+        return WallContent(
+            (wall.draw_race(self.race.choices),),
+            self.sentence,
+            TEXTS["tasks"]["race"]["about"] if self.task.accepts_answers else "",
+        )
 
     def build_pictures(self) -> dict[str, Picture]:
         return {"race": Picture(partial(figures.plot_race, self.race.choices), "Tokens per target pass of each choice")}

@@ -127,18 +127,21 @@ def draw_votes(options: Sequence[Mapping[str, str]], votes: Votes, answer: int) 
 
 
 def draw_race(choices: Sequence[RaceChoice]) -> str:
-    """Tokens per target pass of each choice, the most first; a line where nothing is drafted."""
+    """Tokens per target pass of each choice, the most first; a line where nothing is drafted. Before the first choice: what can be chosen."""
     shown = list(choices)[:MAX_CHOICES]
-    end = 1.5 * max(1.0, *(row.per_pass for row in shown))
+    end = 1.5 * max([1.0, *(row.per_pass for row in shown)])
     rows = [
         (f"{RACE_METHODS[row.method]}, γ = {row.gamma}",
          _build_bar("share", 0.0, row.per_pass / end) + _build_mark(1.0 / end)
          + _build_value("", row.per_pass / end, f"{row.per_pass:.2f}" + (f" · {row.students} students" if row.students > 1 else "")))
         for row in shown
     ]  # fmt: skip
+    if not shown:
+        rows = [(name, _build_mark(1.0 / end)) for name in RACE_METHODS.values()]
     said = "; ".join(f"{RACE_METHODS[row.method]}, gamma {row.gamma}: {row.per_pass:.2f}" for row in shown)
     return _build_chart(
-        said, _build_key(("share", "tokens per target pass"), ("exact", "1: without drafting")) + _build_rows(rows, "wide")
+        said or ", ".join(RACE_METHODS.values()),
+        _build_key(("share", "tokens per target pass"), ("exact", "1: without drafting")) + _build_rows(rows, "wide"),
     )
 
 

@@ -39,10 +39,8 @@ STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has 
 def show_page() -> None:
     """Draw the page Serving limits."""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
-    with open_screen("serving_limits", "list"):
-        show_page_head("serving_limits", TEXTS["lede"])
-        top = st.container(key="serving_limits-story")
-    numbers = st.container(key="serving_limits-numbers")
+    show_page_head("serving_limits", TEXTS["lede"])
+    top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
     fold, below = st.expander("Measure with a text of your own"), st.container(key="serving_limits-ties")
     margins = open_screen("serving_limits", "margins", below)
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
@@ -83,7 +81,7 @@ def show_page() -> None:
 
 def show_opening(one: SetupComparison, conclusion: str) -> None:
     """A sentence for each setup beside what it changes, and the conclusion."""
-    st.html(figures.build_dotted_list(one))
+    open_screen("serving_limits", "list").html(figures.build_dotted_list(one))
     show_sentence(conclusion, "serving_limits-said-distances")
     st.caption(TEXTS["signs"])
 
