@@ -14,7 +14,7 @@ export class Race {
     this.view = view;
     this.texts = texts;
     this.now = 0; // seconds on both clocks, as measured
-    this.input = h("input", { type: "text", class: "prompt", "aria-label": texts.field, maxlength: LONGEST, autocomplete: "off", spellcheck: "false", enterkeyhint: "go" });
+    this.input = h("input", { type: "text", class: "prompt", "aria-label": texts.field, placeholder: texts.field, maxlength: LONGEST, autocomplete: "off", spellcheck: "false", enterkeyhint: "go" });
     this.start = h("button", { type: "submit", class: "go" });
     this.form = h("form", { class: "ask" }, this.input, this.start);
     this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
