@@ -24,8 +24,8 @@ class PairOptions(TypedDict, total=False):
     seed: int  # seed of all random numbers (default: 7)
     max_new_tokens: int  # most tokens to generate, 1 to 4096 (default: 32)
     # what runs a round: reference; device, where it stays on the models' device; compiled, the same through
-    # torch.compile; auto (default: on cuda the faster of device and reference, where no distributions are kept and the
-    # method allows; else reference)
+    # torch.compile; auto (default: on cuda the fastest of these where the method allows, and compiled in the background
+    # while a text is repeated; else reference)
     engine: str
     # for tree, medusa, eagle: children per level, such as 3-2-1; 1 to 8 levels, at most 64 nodes (default: the method's
     # own shape, or tree-budget)

@@ -186,7 +186,8 @@ def test_a_graphs_workspaces_are_its_own(monkeypatch) -> None:
 def test_a_graph_outlives_torchs_workspaces() -> None:
     """torch.compile's own graphs drop these; their memory is then another's, and none of it may be written."""
     a, b = torch.randn(5, 1024, device="cuda"), torch.randn(1024, 1024, device="cuda")
-    replay, result = RECORD_GRAPH(lambda packet: torch.nn.functional.linear(a + packet, b), torch.zeros(1, device="cuda"))
+    packet = torch.zeros(1, device="cuda")  # held, as a program holds it: a replay reads it
+    replay, result = RECORD_GRAPH(lambda packet: torch.nn.functional.linear(a + packet, b), packet)
     replay()
     before = result.clone()
     torch._C._cuda_clearCublasWorkspaces()

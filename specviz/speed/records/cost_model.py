@@ -60,7 +60,6 @@ class CostModel:
         alone: One token of target-only sampling, by the fastest way that was measured.
         passes: T(n), the target's pass, by the number n of its tokens; 1 is among them.
         drafts: By depth, the shallowest first; at least one with a model.
-        caution: A sentence about times that are in doubt; empty where none are.
     """
 
     title: str
@@ -71,15 +70,12 @@ class CostModel:
     alone: float
     passes: Mapping[int, float]
     drafts: tuple[DraftCosts, ...]
-    caution: str = ""
 
     def __post_init__(self) -> None:
         for name in ("title", "machine", "date", "conditions"):
             text = getattr(self, name)
             if not 0 < len(text) <= MOST_LETTERS or not text.isprintable():
                 raise SettingsError(name, text[:60], f"one line of 1 to {MOST_LETTERS} characters")
-        if len(self.caution) > MOST_LETTERS or (self.caution and not self.caution.isprintable()):
-            raise SettingsError("caution", self.caution[:60], f"one line of at most {MOST_LETTERS} characters")
         check_whole("layers", self.layers, 1, MOST_LAYERS)
         check_number("alone", self.alone, 0.0, MOST_MS, TIME, above=True)
         for tokens, ms in self.passes.items():
@@ -96,9 +92,8 @@ class CostModel:
             )
 
     def describe(self) -> str:
-        """Where the costs come from, and which of them are in doubt."""
-        said = f"Costs of {self.title}: {self.machine}, {self.date}; {self.conditions}."
-        return f"{said} {self.caution}" if self.caution else said
+        """Where the costs come from."""
+        return f"Costs of {self.title}: {self.machine}, {self.date}; {self.conditions}."
 
     def compute_pass(self, tokens: float) -> float:
         """T(n) by linear interpolation; beyond the longest pass along its last two."""
@@ -123,15 +118,12 @@ class CostModel:
 
     def to_json(self) -> str:
         """The file."""
-        record = to_json_value(self)
-        return SCHEMA.format_record(
-            record if self.caution else {name: value for name, value in record.items() if name != "caution"}, indent=1
-        )
+        return SCHEMA.format_record(to_json_value(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> CostModel:
         """What ``to_json`` wrote. Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build(cls, {"caution": ""} | record))
+        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
 @lru_cache(maxsize=1)

@@ -44,8 +44,7 @@ def test_the_shipped_models_of_the_gpu_follow_from_its_record():
     layers = {"1.7B": 28, "8B": 36}
     for name, model in list_gpu_costs()["h200"].build_cost_models(layers).items():
         shipped = load_cost_models()[f"h200-{name.lower()}"]
-        assert replace(shipped, caution="") == model
-        assert ("Doubtful" in shipped.describe()) == (name == "1.7B"), "one pass of its record was timed twice, and differs"
+        assert shipped == model
         assert [draft.layers for draft in model.drafts] == [2, 28] and model.alone == model.passes[1] == min(
             model.passes.values()
         )
@@ -88,13 +87,13 @@ def test_rounds_without_draft_tokens_cost_what_they_cost(plans):
     assert row.compute_mean_round(curve.rounds[0]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_draft_as_deep_as_its_target_cannot_pay_on_the_gpu_whatever_is_accepted(plans):
+def test_a_draft_as_deep_as_its_target_loses_on_the_gpu_and_hardly_pays_if_every_token_were_accepted(plans):
     (said,) = plans["storybook 1"].with_cost_model(load_cost_models()["h200-1.7b"]).describe_drafts()
     assert said.startswith("A draft of 28 layers beside this target of 28")
     (row, most), = plans["storybook 1"].with_cost_model(load_cost_models()["h200-1.7b"]).compare_drafts().values()  # fmt: skip
-    assert row.speedup.value < most < 1.0
+    assert row.speedup.value < 1.0 < most < 1.2
     (row, most), = plans["storybook 1"].with_cost_model(load_cost_models()["h200-8b"]).compare_drafts().values()  # fmt: skip
-    assert most > 1.0
+    assert most > 2.0
     assert plans["ngram 1"].with_cost_model(MODEL).describe_drafts() == [] == plans["storybook 1"].describe_drafts()
 
 
@@ -198,5 +197,5 @@ def test_the_docs_table_is_what_the_models_give_and_their_example_is_a_cost_mode
         speeds = " | ".join(f"{one.row('target').ms.value / one.row(key).ms.value:.2f}" for one in columns)
         assert re.search(rf"^\| {label}[^|]*\| {re.escape(speeds)} \|$", text, re.M), f"{label}: {speeds}"
     model = load_cost_models()
-    for name, said in (("h200-8b", "1.03"), ("two-cpu-cores", "2.17")):
+    for name, said in (("h200-8b", "1.10"), ("two-cpu-cores", "2.17")):
         assert f"{model[name].compute_pass(16) / model[name].passes[1]:.2f}" == said and f"{said} times" in text

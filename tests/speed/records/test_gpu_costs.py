@@ -28,9 +28,11 @@ def test_costs_are_compiled_ones_only_where_every_pass_was_compiled() -> None:
         assert model.passes == expected and model.drafts[0].rest == rest
 
 
-def test_no_pass_of_a_shipped_model_is_quicker_than_one_over_fewer_tokens() -> None:
+def test_a_shipped_pass_is_no_quicker_than_one_over_fewer_tokens() -> None:
+    """But for 2%, what a clock leaves open."""
     for model in list_gpu_costs()["h200"].build_cost_models({"1.7B": 28, "8B": 36}).values():
-        assert [*model.passes.values()] == sorted(model.passes.values())
+        times = [*model.passes.values()]
+        assert all(later > 0.98 * max(times[: place + 1]) for place, later in enumerate(times[1:]))
 
 
 def test_costs_are_read_back() -> None:

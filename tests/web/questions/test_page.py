@@ -180,7 +180,7 @@ def test_the_tree_is_slower_than_the_chain_where_it_was_measured_and_faster_with
     shown = {group.name: group.bars[0].parts[0][1] for group in find_right_option("tree").picture.groups}
     assert shown["tree, H200"] == pytest.approx(ms["target"] / ms["eagle-wide"]) and shown["tree, two CPU cores"] < 1.0
     growth = [model.compute_pass(16) / model.passes[1] for model in (RECORDED.cores, RECORDED.gpu)]
-    assert growth[0] > 1.5 > 1.1 > growth[1]
+    assert growth[0] > 1.5 > 1.15 > growth[1]
     assert all(f" {one:.2f} " in ASKED["tree"].situation for one in growth)
     assert ASKED["tree"].page.query["costs"] in load_cost_models()
 
