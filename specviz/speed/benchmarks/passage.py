@@ -20,7 +20,13 @@ from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.clock import alternate_streams
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.text_passes import describe_pair, iterate_distributions
-from specviz.speed.measurement.timed_decoding import BATCH_PASS_ROUNDS, DecodingPace, decode_speculatively, decode_target_only
+from specviz.speed.measurement.timed_decoding import (
+    BATCH_PASS_ROUNDS,
+    DecodingPace,
+    compile_ahead,
+    decode_speculatively,
+    decode_target_only,
+)
 from specviz.speed.records.divergence_profile import MAX_DIVERGENCES, ScoredText
 from specviz.speed.records.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane, Passage, TimedRound
 from specviz.speed.records.word_kinds import classify_tokens
@@ -97,6 +103,7 @@ def write_passage(
         show(add_rates(passage, made))
         made.append([])
         run(scale_progress(tell[again], (number - 1) / (runs - 1), number / (runs - 1), f"{again}: run {number + 1} of {runs}"))
+    compile_ahead(pair, settings, passage.target.trace.prompt_ids, waits=False)  # for the next passage, not beside this one
     return add_rates(passage, made)
 
 

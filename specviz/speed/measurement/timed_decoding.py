@@ -72,14 +72,18 @@ def decode_target_only(
     yield from (replace(round_, full=None) for round_ in rounds)
 
 
-def compile_ahead(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> None:
-    """Compile what the engine ``auto`` would compile in the background for repeated texts of these settings, and wait for it."""
+def compile_ahead(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], waits: bool = True) -> None:
+    """Have compiled what the engine ``auto`` would compile in the background for repeated texts of these settings.
+
+    waits: whether to wait until it is ready; otherwise later texts take it when it is.
+    """
     if settings.engine != "auto" or pair.target.device.type != "cuda":
         return
     for decode_text in (decode_speculatively, decode_target_only):
         for _ in range(2):
             next(decode_text(pair, settings, ids, may_compile=True), None)
-        wait_for_compilations(pair.target, COMPILING_SECONDS)
+        if waits:
+            wait_for_compilations(pair.target, COMPILING_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
