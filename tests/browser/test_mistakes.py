@@ -80,10 +80,10 @@ def test_no_width_scrolls_sideways(detected_page, width, scheme):
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=R35")
     expect(page.locator(".st-key-mistakes-about")).to_contain_text(PUBLISHED_MISTAKES["R35"].description)
-    for size in ("100", "1,000"):
-        page.get_by_role("button", name=f"Sample anyway, to {size}", exact=True).click()
+    for size, label in (("100", "Draw 100 of each, anyway"), ("1,000", "Draw 900 more of each, anyway")):
+        page.get_by_role("button", name=label, exact=True).click()
         expect(page.locator(".st-key-mistakes-conditions")).to_contain_text(f"{size} samples of each so far", timeout=PATIENT)
-    asked = page.get_by_role("button", name="Sample anyway, to 10,000", exact=True)
+    asked = page.get_by_role("button", name=re.compile("^Draw .* more of each, anyway$"))
     asked.click()  # every sample runs the decoder, round by round: much longer work than a million on shared distributions
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
     stop = page.locator(".st-key-mistakes-stop button")
