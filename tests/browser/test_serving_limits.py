@@ -11,7 +11,8 @@ from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
     page.goto(f"{server}/serving_limits")
-    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
+    expect(page.locator(".signed-list.dotted li")).to_have_count(10, timeout=PATIENT)  # nine setups and the axis
+    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("Recorded on passages of")
     page.get_by_role("radio", name="float32 without and with draft").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
