@@ -93,6 +93,22 @@ def report() -> dict[str, Any]:
     }  # fmt: skip
 
 
+PICTURES = {  # of each package: tests have them as parameters, and building packages takes a second of each process
+    "report": ("histogram-1-shared-distributions", "tests-1-shared-distributions", "histogram-2-engine", "tests-2-engine"),
+    "exactness": ("draws-1", "draws-2", "p-values"),
+    "mistakes": ("distance", "speed", "draws"),
+    "one_round": ("round-1",),
+    "one_token": ("distributions", "out"),
+    "speed": (
+        *("tokens", "speed", "positions", "acceptance-over-temperature", "acceptance-over-top-p", "foretold", "confidence"),
+        *("many-texts", "passes", "timeline", "what-if"),
+    ),
+    "drafting_methods": ("same-distribution", "shortcut"),
+    "whole_text": ("along", "lorenz", "kinds"),
+    "serving_limits": ("distances", "margins", "spread"),
+}
+
+
 @cache
 def packages() -> dict[str, Package]:
     """One package of every kind that leaves the app."""

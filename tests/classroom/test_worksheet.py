@@ -14,7 +14,12 @@ from specviz.errors import SettingsError
 from specviz.verification.draw import draw_tokens
 from specviz.web.classroom import worksheet_pdf as paper
 
-SHEETS = tuple(make_worksheet(seed) for seed in (*range(30), SEEDS - 1))
+SHEET_SEEDS = (*range(30), SEEDS - 1)
+
+
+@pytest.fixture
+def sheet(request):
+    return make_worksheet(request.param)
 
 
 def solve_by_hand(sheet):
@@ -36,7 +41,7 @@ def solve_by_hand(sheet):
     raise AssertionError("a sheet has a rejected guess")
 
 
-@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: str(sheet.seed))
+@pytest.mark.parametrize("sheet", SHEET_SEEDS, indirect=True)
 def test_a_pencil_and_the_decoder_come_to_the_same_round(sheet):
     guesses, text = solve_by_hand(sheet)
     assert [word for _, word in guesses] == [one.token for one in sheet.round.proposals]
@@ -45,7 +50,7 @@ def test_a_pencil_and_the_decoder_come_to_the_same_round(sheet):
     assert all(sum(row) == 10 and min(row) >= 0 for table in (sheet.p, sheet.q) for row in table)
 
 
-@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: str(sheet.seed))
+@pytest.mark.parametrize("sheet", SHEET_SEEDS, indirect=True)
 def test_every_sheet_has_a_tested_guess_that_is_accepted_and_a_later_one_that_is_rejected(sheet):
     decided = [one for one in sheet.round.proposals if one.accepted is not None]
     assert decided[-1].accepted is False
@@ -56,7 +61,8 @@ def test_every_sheet_has_a_tested_guess_that_is_accepted_and_a_later_one_that_is
 
 def test_the_same_seed_gives_the_same_sheet_and_other_seeds_give_others():
     assert make_worksheet(7) == make_worksheet(7)
-    assert len({(one.p, one.q, one.draft_digits) for one in SHEETS}) == len(SHEETS)
+    sheets = list(map(make_worksheet, SHEET_SEEDS))
+    assert len({(one.p, one.q, one.draft_digits) for one in sheets}) == len(sheets)
 
 
 def test_digits_draw_the_words_that_the_decoder_draws_from_the_middle_of_their_hundredth():
@@ -105,7 +111,7 @@ def list_overlaps(boxes, width=0.98, height=0.7):
     return np.argwhere(np.triu(touching, 1)).tolist()
 
 
-@pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
+@pytest.mark.parametrize("sheet", SHEET_SEEDS[:12], indirect=True)
 def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
     blank, key = (list_words(draw_side("front", sheet.seed, key)) for key in (False, True))
     assert {f"{one:02d}" for one in sheet.draft_digits} <= set(blank)
@@ -118,7 +124,7 @@ def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
     assert not any("words from one pass" in one for one in blank)
 
 
-@pytest.mark.parametrize("sheet", SHEETS[:12], ids=lambda sheet: str(sheet.seed))
+@pytest.mark.parametrize("sheet", SHEET_SEEDS[:12], indirect=True)
 def test_nothing_leaves_the_page_or_lies_over_something_else(sheet):
     for figure in (draw_side(side, sheet.seed, key) for side in ("front", "back") for key in (False, True)):
         boxes, (width, height) = list_boxes(figure), figure.bbox.size

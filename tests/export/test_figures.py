@@ -20,7 +20,7 @@ from tests.exported import Points, raw, series, values
 
 Series = dict[str, Points | None]  # by name of a trace; None: points that no record states
 
-CASES = [(kind, name) for kind, package in e.packages().items() for name in package.pictures]
+CASES = [(kind, name) for kind, names in e.PICTURES.items() for name in names]
 
 
 def down(numbers: Any) -> Points:
@@ -312,6 +312,10 @@ def expected(kind: str, name: str) -> Series:
         ("serving_limits", "margins"): lambda: dict(zip(("same token", "texts differ"), greedy(), strict=False)),
         ("serving_limits", "spread"): spread,
     }[kind, name]()  # fmt: skip
+
+
+def test_every_picture_of_every_package_is_a_case():
+    assert {kind: tuple(package.pictures) for kind, package in e.packages().items()} == e.PICTURES
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)

@@ -44,7 +44,12 @@ from specviz.web.whole_text import figures as text_figures
 from tests import exported as e
 from tests.fresh import run_fresh
 
-SEEN = e.packages()["serving_limits"].pictures["margins"].page.args[0]
+
+@cache
+def read_margins():
+    return e.packages()["serving_limits"].pictures["margins"].page.args[0]
+
+
 HIDDEN = replace(e.CURVE, wrong=None, rejected=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make
     "nothing drawn yet": lambda: cell_shares.plot_cells(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
@@ -54,7 +59,7 @@ RARE = {  # what recorded pages do not show, and visitors can make
     "nothing accepted": lambda: figures.plot_acceptance(
         (comparison.DraftingCounts("a", 0, 0, 0, 0, 0), comparison.DraftingCounts("b", 0, 0, 0, 0, 0)), 1
     ),
-    "few greedy texts": lambda: near_tie_figures.plot_margins(replace(SEEN, pairings=SEEN.pairings[:2])),
+    "few greedy texts": lambda: near_tie_figures.plot_margins(replace(read_margins(), pairings=read_margins().pairings[:2])),
     "kinds of words of two sets of texts": lambda: text_figures.plot_kinds(
         *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
     ),
@@ -77,17 +82,27 @@ OF_A_CLASS = {
     ),
 }
 RARE |= OF_A_CLASS
-RECORDED = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
-# Each made and drawn once for all tests; not to be changed.
-CASES = {name: replace(one, page=partial(e.page, *name.split(", "))) for name, one in RECORDED.items()} | {
-    name: Picture(cache(make), "A title that is quite long for a figure as narrow as one of two columns")
-    for name, make in RARE.items()
-}
+RECORDED = tuple(f"{kind}, {name}" for kind, names in e.PICTURES.items() for name in names)
+CASES = (*RECORDED, *RARE)
+
+
+@cache
+def get_recorded(name: str) -> Picture:
+    kind, _, name = name.partition(", ")
+    return e.packages()[kind].pictures[name]
+
+
+@cache
+def get_case(name: str) -> Picture:
+    """A picture whose page is made and drawn once for all tests; not to be changed."""
+    if name in RARE:
+        return Picture(cache(RARE[name]), "A title that is quite long for a figure as narrow as one of two columns")
+    return replace(get_recorded(name), page=partial(e.page, *name.split(", ")))
 
 
 @cache
 def paper(name: str, form: str = "") -> Figure:
-    return CASES[name].draw_for_print(form)
+    return get_case(name).draw_for_print(form)
 
 
 def words(drawn) -> list[Text]:
@@ -116,7 +131,7 @@ FORMS = [  # the fast tests draw every page, and a slide of each kind of export
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(name, form):
-    if form == "slide" and not CASES[name].slides:
+    if form == "slide" and not get_case(name).slides:
         assert name.startswith("one_round"), "its steps are slides of their own"
         return
     drawn = paper(name, form)
@@ -171,7 +186,7 @@ class Printed:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_print_shows_the_screens_numbers(name):
-    page, printed = CASES[name].page(), Printed(paper(name))
+    page, printed = get_case(name).page(), Printed(paper(name))
     bars = [one for one in page.data if one.type == "bar"]
     for one in bars:
         lengths = list(one.x if one.orientation == "h" else one.y)
@@ -187,7 +202,7 @@ def test_print_shows_the_screens_numbers(name):
 
 def test_the_shades_of_the_formula_are_the_screens():
     (image,) = paper("speed, what-if").axes[0].images
-    assert np.array_equal(image.get_array(), np.array(CASES["speed, what-if"].page().data[0].z))
+    assert np.array_equal(image.get_array(), np.array(get_case("speed, what-if").page().data[0].z))
 
 
 def test_every_function_that_makes_a_figure_is_in_an_export():
@@ -198,7 +213,7 @@ def test_every_function_that_makes_a_figure_is_in_an_export():
         for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
             if one.__module__ == module.name and not name.startswith("_") and one.__annotations__.get("return") == "go.Figure":
                 made.add(f"{module.name}.{name}")
-    exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for one in RECORDED.values()}
+    exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for one in map(get_recorded, RECORDED)}
     exported |= {f"{one.func.__module__}.{one.func.__name__}" for one in OF_A_CLASS.values()}
     assert made == exported
 
@@ -292,7 +307,7 @@ def test_stacked_bars_stand_on_each_other_and_bars_side_by_side_have_the_first_o
 
 def test_every_name_of_the_screens_legend_is_in_prints():
     for name in CASES:
-        page = CASES[name].page()
+        page = get_case(name).page()
         data, shown = page.data, page.layout.showlegend
         listed = [trace.name for trace in data if trace.type != "heatmap" and trace.showlegend is not False and trace.name]
         shown = len(data) > 1 if shown is None else shown
@@ -303,7 +318,7 @@ def test_every_name_of_the_screens_legend_is_in_prints():
 
 def test_axes_end_and_count_as_on_the_screen():
     for name in CASES:
-        layout, drawn = CASES[name].page().layout, paper(name)
+        layout, drawn = get_case(name).page().layout, paper(name)
         if len(drawn.axes) > 1:
             continue
         for which in "xy":
@@ -321,7 +336,7 @@ def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(
 
     def files(case: tuple[str, str]) -> list[bytes]:
         name, form = case
-        drawn = CASES[name].draw_for_print(form)
+        drawn = get_case(name).draw_for_print(form)
         return [
             save_figure(drawn, ending.rpartition(".")[2]) for ending in PRINTS if ending.rpartition(".")[0].strip("-") == form
         ]
@@ -336,7 +351,7 @@ def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(
 
 def test_a_font_in_a_pdf_has_its_glyphs_and_no_tables_that_only_layout_reads():
     """These tables are half of the time that a PDF takes. The fonts of the process keep them: text is laid out with them."""
-    paper = save_figure(CASES["one_token, out"].draw_for_print(""), "pdf")
+    paper = save_figure(get_case("one_token, out").draw_for_print(""), "pdf")
     streams = [
         zlib.decompress(part.partition(b"endstream")[0].strip()) for part in re.split(rb"FlateDecode[^>]*>>\s+stream", paper)[1:]
     ]
