@@ -176,7 +176,7 @@ def measure_distances(
 ) -> dict[str, dict[str, Any]]:
     """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
 
-    Returns ``apart`` and ``overlap`` of a SetupRow, by setup; none for mistakes.
+    Returns ``distance`` and ``overlap`` of a SetupRow, by setup; none for mistakes.
     """
     keys = [key for key in ways if SETUPS[key].kind != LOSSY]
     apart: dict[str, list[float]] = {key: [] for key in keys}
@@ -191,7 +191,7 @@ def measure_distances(
             overlaps[key].append(float(compute_overlap(p, q).mean()))
     return {
         key: {"overlap": Estimate.from_mean(overlaps[key])}
-        | ({} if key == REFERENCE else {"apart": Estimate.from_mean(apart[key])})
+        | ({} if key == REFERENCE else {"distance": Estimate.from_mean(apart[key])})
         for key in keys
     }
 
@@ -271,8 +271,8 @@ def _build_timing_fields(clock: Clock, key: str, tokens: int) -> dict[str, Any]:
         "passes": len(made),
         "checked": len(decided),
         "accepted": sum(map(bool, decided)),
-        "alone": clock.compute_ratio(reference, alone) if alone else None,
-        "drafted": clock.compute_ratio(reference, (key, SPECULATIVE)),
+        "speed_without_draft": clock.compute_ratio(reference, alone) if alone else None,
+        "speed_with_draft": clock.compute_ratio(reference, (key, SPECULATIVE)),
         "ms": (
             1e3 * clock.compute_median(alone, tokens).value if alone else None,
             1e3 * clock.compute_median((key, SPECULATIVE), tokens).value,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from specviz.records import Schema, build, load_toml, to_json_value
+from specviz.records import Schema, build, load_toml, record_key, to_json_value
 from specviz.settings import Settings
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.spread import explain_spread
@@ -191,7 +191,7 @@ class SetupRow:
     key: str
     reason: str = ""
     # mean TV of its own distribution from the reference's over all prefixes; interval by resampling texts
-    apart: Estimate | None = None
+    distance: Estimate | None = field(default=None, metadata=record_key("apart"))
     # probability that the unchanged draft's first draft token is accepted, beta = sum of min(p, q), mean over the same prefixes
     overlap: Estimate | None = None
     own: SetupCheck | None = None  # what draft tokens change
@@ -199,8 +199,10 @@ class SetupRow:
     passes: int = 0
     checked: int = 0  # checked, accepted: draft tokens checked and accepted
     accepted: int = 0
-    alone: Estimate | None = None  # speed over the reference target alone, run by run
-    drafted: Estimate | None = None  # the same with draft tokens
+    speed_without_draft: Estimate | None = field(
+        default=None, metadata=record_key("alone")
+    )  # speed over the reference target alone, run by run
+    speed_with_draft: Estimate | None = field(default=None, metadata=record_key("drafted"))  # the same with draft tokens
     # milliseconds per token, medians: alone (None for a mistake, which equals ``of`` there), and with draft tokens
     ms: tuple[float | None, float] | None = None
 

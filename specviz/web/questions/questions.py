@@ -398,8 +398,8 @@ def _compare_batches(batches: BatchSpeeds) -> Situation:
 def _compare_quantization(comparison: SetupComparison) -> Situation:
     """Exactness is relative to the target as it is served."""
     row, per_pass = (next(row for row in comparison.rows if row.key == key) for key in ("int8", "int8-pass"))
-    assert row.apart and row.own and per_pass.own, "both setups are recorded with their numbers"
-    moved, kept, whole = row.apart.value, row.own.mean, per_pass.own.mean
+    assert row.distance and row.own and per_pass.own, "both setups are recorded with their numbers"
+    moved, kept, whole = row.distance.value, row.own.mean, per_pass.own.mean
     by_token, by_pass = "draft tokens, each token rounded by itself", "draft tokens, a pass rounded as a whole"
     bars = {name: (tv, format_probability(tv)) for name, tv in (("quantization", moved), (by_token, kept), (by_pass, whole))}
     title = "how far the next token’s distribution moves, mean total variation"

@@ -71,7 +71,11 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
 
 def _iterate_setup_rows(one: SetupComparison) -> Iterator[list[Any]]:
     for row in one.rows:
-        spans = [x for found in (row.apart, row.overlap, row.alone, row.drafted) for x in list_interval(found)]
+        spans = [
+            x
+            for found in (row.distance, row.overlap, row.speed_without_draft, row.speed_with_draft)
+            for x in list_interval(found)
+        ]
         own = [row.own.mean, row.own.worst, row.own.prefixes, row.own.near_ties] if row.own else [None] * 4
         yield [row.key, row.entry.name, "" if row.reason else row.verdict, *spans, *own, row.tokens, row.passes, row.checked, row.accepted,
                *(row.ms or (None, None)), row.reason]  # fmt: skip

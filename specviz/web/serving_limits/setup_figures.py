@@ -33,7 +33,7 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
     """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
     rows: list[tuple[tuple[str, ...], str]] = []
     for row in one.rows:
-        apart = format_probability(row.apart.value) if row.apart else "reference" if row.key == REFERENCE else ""
+        apart = format_probability(row.distance.value) if row.distance else "reference" if row.key == REFERENCE else ""
         own = (format_probability(row.own.mean), format_probability(row.own.worst)) if row.own else ("", "")
         cells = (apart, *own, f"{get_sign(row)} {WORDS[row.verdict]}")
         rows.append(((row.entry.name, *(("–",) * 4 if row.reason else cells)), row.reason or row.entry.description))
@@ -56,9 +56,9 @@ def _build_dotted_row(row: SetupRow) -> str:
         mean, worst = _locate(row.own.mean), _locate(row.own.worst)
         said = f"Draft tokens add {format_probability(row.own.mean)} on average, at most {format_probability(row.own.worst)}."
         marks = f"<em class='line' style='left:{mean:.2f}%;width:{worst - mean:.2f}%'></em><em class='added' style='left:{worst:.2f}%'></em>"
-    if row.own is not None and row.apart:
-        said = f"The setting changes {format_probability(row.apart.value)}. {said}"
-        marks += f"<em class='setting' style='left:{_locate(row.apart.value):.2f}%'></em>"
+    if row.own is not None and row.distance:
+        said = f"The setting changes {format_probability(row.distance.value)}. {said}"
+        marks += f"<em class='setting' style='left:{_locate(row.distance.value):.2f}%'></em>"
     band = f"<em class='band' style='width:{_locate(TOLERANCE):.2f}%'></em>"
     return (
         f"<li><i>{get_sign(row)}</i><span><b>{escape(row.entry.name)}</b> {escape(row.reason or row.entry.sentence)}"
@@ -85,8 +85,8 @@ def build_speed_rows(one: SetupComparison) -> list[dict[str, object]]:
 
     return [
         {COLUMNS[0]: row.entry.name, "acceptance rate": row.overlap and round(row.overlap.value, 2),
-         "tokens per target pass": row.per_pass and round(row.per_pass, 2), "speed-up without a draft": format_speed_up(row.alone),
-         "speed-up with draft tokens": format_speed_up(row.drafted)}
+         "tokens per target pass": row.per_pass and round(row.per_pass, 2), "speed-up without a draft": format_speed_up(row.speed_without_draft),
+         "speed-up with draft tokens": format_speed_up(row.speed_with_draft)}
         for row in one.rows
     ]  # fmt: skip
 
@@ -106,7 +106,7 @@ def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for row in one.rows:
         own, ms = row.own, row.ms
-        apart = f"{format_probability(row.apart.low)} to {format_probability(row.apart.high)}" if row.apart else ""
+        apart = f"{format_probability(row.distance.low)} to {format_probability(row.distance.high)}" if row.distance else ""
         rows.append({COLUMNS[0]: row.entry.name, "prefixes checked": own and own.prefixes, "near ties left out": own and own.near_ties,
                      "TV to float32, 95% interval": apart, "TV by draft tokens, mean": format_probability(own.mean) if own else "",
                      "accepted of checked": f"{row.accepted} of {row.checked}" if row.checked else "",
@@ -118,7 +118,7 @@ def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
 def describe_setups(one: SetupComparison) -> str:
     """What the table shows: how far setups move the distribution, how little draft tokens add to that, and what mistakes do."""
     worst = [(row.own.worst, row) for row in one.rows if row.own is not None]
-    moved = [(row.apart.value, row.entry.name) for row in one.rows if row.own and row.apart and row.verdict != LOSSY]
+    moved = [(row.distance.value, row.entry.name) for row in one.rows if row.own and row.distance and row.verdict != LOSSY]
     exact = [value for value, row in worst if row.verdict == EXACT]
     if not moved or not exact:
         return "Nothing could be compared on this pair."
@@ -152,7 +152,7 @@ def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     for (_, own), place in zip(rows, places, strict=True):
         figure.add_scatter(x=[max(LEAST, own.mean), max(LEAST, own.worst)], y=[place, place], mode="lines",
                            line={"width": 2.4, "color": orange}, showlegend=False, hoverinfo="skip")  # fmt: skip
-    moved = [(row.apart.value, row.entry.name, place) for (row, _), place in zip(rows, places, strict=True) if row.apart]
+    moved = [(row.distance.value, row.entry.name, place) for (row, _), place in zip(rows, places, strict=True) if row.distance]
     figure.add_scatter(x=[max(LEAST, value) for value, _, _ in moved], y=[place for _, _, place in moved], mode="markers",
                        name=SETTING, marker={"symbol": "circle", "size": 11, "color": blue},
                        customdata=[name for _, name, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip

@@ -80,26 +80,30 @@ def test_exact_setups_keep_their_own_distribution_and_mistakes_do_not(measured_s
 def test_every_setup_but_the_reference_has_another_distribution_and_a_mistake_has_that_of_the_setup_it_means(measured_setups):
     for row in measured_setups.rows:
         if row.key == REFERENCE:
-            assert row.apart is None
+            assert row.distance is None
         else:
-            assert 0.0 < row.apart.low <= row.apart.value <= row.apart.high <= 1.0
-            assert row.apart == measured_setups.row(row.entry.reference_key).apart
+            assert 0.0 < row.distance.low <= row.distance.value <= row.distance.high <= 1.0
+            assert row.distance == measured_setups.row(row.entry.reference_key).distance
         assert 0.0 < row.overlap.value < 1.0
     assert (
-        measured_setups.row("bf16").apart.value
-        < measured_setups.row("int8").apart.value
-        < measured_setups.row("top-k").apart.value
+        measured_setups.row("bf16").distance.value
+        < measured_setups.row("int8").distance.value
+        < measured_setups.row("top-k").distance.value
     )
 
 
 def test_counts_and_factors_hang_together(measured_setups):
     reference = measured_setups.row(REFERENCE)
-    assert (reference.alone.value, reference.alone.low, reference.alone.high) == (1.0, 1.0, 1.0)
+    assert (reference.speed_without_draft.value, reference.speed_without_draft.low, reference.speed_without_draft.high) == (
+        1.0,
+        1.0,
+        1.0,
+    )
     for row in measured_setups.rows:
         assert row.tokens == EFFORT.runs * EFFORT.tokens and 0 <= row.accepted <= row.checked
         assert 1.0 <= row.per_pass <= 1 + SETTINGS.gamma
-        assert (row.alone is None) == (row.ms[0] is None) == (row.entry.kind == LOSSY)
-        assert row.drafted.low <= row.drafted.value <= row.drafted.high
+        assert (row.speed_without_draft is None) == (row.ms[0] is None) == (row.entry.kind == LOSSY)
+        assert row.speed_with_draft.low <= row.speed_with_draft.value <= row.speed_with_draft.high
 
 
 def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(measured_setups):
@@ -156,7 +160,7 @@ def test_a_draft_with_another_tokenizer_keeps_every_exact_setups_distribution(tm
         foreign, SETTINGS, places, SetupEffort(6, 1, 4, 1, 4), "x", keys=(REFERENCE, "penalty", "penalty-once")
     )
     plain, changed = found.row("penalty"), found.row("penalty-once")
-    assert plain.own.worst <= TOLERANCE < changed.own.worst / 10 and plain.drafted is not None
+    assert plain.own.worst <= TOLERANCE < changed.own.worst / 10 and plain.speed_with_draft is not None
     target, draft = foreign.open(SETTINGS)
     ((opening, text),) = places
     rows = [Prefix(opening + text[:end], 0, 9) for end in range(len(text))]

@@ -205,7 +205,7 @@ def test_speculation_pays_for_one_text_and_not_for_the_most_in_the_record():
 
 def test_quantization_moves_the_target_and_draft_tokens_do_not():
     rows = {row.key: row for row in RECORDED.setups.rows}
-    assert rows["int8"].apart.low > 1000 * rows["int8"].own.worst
+    assert rows["int8"].distance.low > 1000 * rows["int8"].own.worst
     assert rows["int8-pass"].own.mean > 1000 * rows["int8"].own.mean
 
 

@@ -106,7 +106,7 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
     for ((name, apart, mean, own, verdict), meaning), row in zip(lines, recorded_setups.rows, strict=True):
         assert (name, meaning, own) == (row.entry.name, row.entry.description, format_probability(row.own.worst))
         assert mean == format_probability(row.own.mean)
-        assert apart == (format_probability(row.apart.value) if row.apart else "reference")
+        assert apart == (format_probability(row.distance.value) if row.distance else "reference")
         assert verdict == f"{figures.get_sign(row)} {figures.WORDS[row.verdict]}"
     for noisy in (False, True):
         one = replace(recorded_setups, spread=1.0 if noisy else 0.0)
@@ -116,9 +116,11 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
             "No speeds are given" in figures.describe_timing(one)
         ) == noisy and f"gamma {recorded_setups.settings.gamma}" in figures.describe_timing(one)
     said = figures.describe_setups(recorded_setups)
-    far = max((row for row in recorded_setups.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
+    far = max(
+        (row for row in recorded_setups.rows if row.distance and row.entry.kind != LOSSY), key=lambda row: row.distance.value
+    )
     worst = max((row for row in recorded_setups.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
-    assert f"{far.entry.name}, {format_probability(far.apart.value)}" in said and said.count(". ") == 1, "two sentences"
+    assert f"{far.entry.name}, {format_probability(far.distance.value)}" in said and said.count(". ") == 1, "two sentences"
     assert f"up to {format_probability(worst.own.worst)} after a mistake ({worst.entry.name})" in said
     blank = replace(recorded_setups, rows=tuple(type(row)(row.key, "none") for row in recorded_setups.rows))
     assert figures.describe_setups(blank) == "Nothing could be compared on this pair." and figures.build_setup_table(blank)[
@@ -134,19 +136,19 @@ def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(recorded
     named = {trace.name: trace for trace in figure.data if trace.name}
     worst = named[figures.ADDED]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in recorded_setups.rows]
-    assert list(named[figures.SETTING].x) == [row.apart.value for row in recorded_setups.rows if row.apart]
+    assert list(named[figures.SETTING].x) == [row.distance.value for row in recorded_setups.rows if row.distance]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", figures.AXIS)
 
 
 def test_the_list_has_each_setup_once_with_its_distances_as_places_and_as_words(recorded_setups):
-    bad = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, apart=None)
+    bad = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, distance=None)
     made = figures.build_dotted_list(replace(recorded_setups, rows=(*recorded_setups.rows, bad)))
     rows = made.split("<li>")[1:]
     assert len(rows) == len(recorded_setups.rows) + 1
     for row, text in zip(recorded_setups.rows, rows, strict=False):
         place = 100 * (log10(max(figures.LEAST, row.own.worst)) + 8) / 8.25
         assert f"class='added' style='left:{place:.2f}%'" in text and format_probability(row.own.worst) in text
-        assert ("class='setting'" in text) is (row.apart is not None)
+        assert ("class='setting'" in text) is (row.distance is not None)
     assert "&lt;b&gt;not here" in rows[-1] and "class='added'" not in rows[-1]
 
 
