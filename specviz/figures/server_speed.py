@@ -24,10 +24,15 @@ def plot_speedups(report: Mapping[str, Any], kind: str = "light") -> go.Figure:
     figure, levels = go.Figure(), [level for level in report["levels"] if level["speedup"]]
     color = getattr(MEANINGS["target"], kind)
     estimates, users = [read_estimate(level["speedup"]) for level in levels], [level["users"] for level in levels]
-    figure.add_scatter(x=users, y=[one.value for one in estimates], mode="lines+markers", name="speed-up, 95% interval",
+    figure.add_scatter(x=users, y=[one.value for one in estimates], mode="lines", name="speed-up, 95% interval",
                        error_y=build_error_bars(estimates, thickness=1.4, width=4, color=color), line={"width": 2.2, "color": color},
-                       marker={"size": 10, "symbol": [PAYS[level["verdict"]] for level in levels], "color": color},
-                       text=[level["verdict"] for level in levels], hovertemplate="%{x} users: %{y:.2f} (%{text})<extra></extra>")  # fmt: skip
+                       hoverinfo="skip")  # fmt: skip
+    for verdict, symbol in PAYS.items():
+        judged = [level for level in levels if level["verdict"] == verdict]
+        if judged:
+            figure.add_scatter(x=[level["users"] for level in judged], y=[level["speedup"]["value"] for level in judged], mode="markers",
+                               name=verdict, marker={"size": 10, "symbol": symbol, "color": color},
+                               hovertemplate=f"%{{x}} users: %{{y:.2f}} ({verdict})<extra></extra>")  # fmt: skip
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
                           text="without speculation", font={"size": 12, "color": GRAY[kind]})  # fmt: skip
@@ -57,11 +62,18 @@ def plot_rates(report: Mapping[str, Any], kind: str = "light") -> go.Figure:
 def plot_gammas(report: Mapping[str, Any], kind: str = "light") -> go.Figure:
     """Computed speed-up of one user over the draft length: the server's own length is filled, lengths beyond it are open."""
     figure, rows, color = go.Figure(), report["gammas"], getattr(MEANINGS["draft"], kind)
-    symbols = ["circle-open" if row["is_extrapolated"] else "circle" for row in rows]
-    figure.add_scatter(x=[row["gamma"] for row in rows], y=[row["speedup"] for row in rows], mode="lines+markers",
-                       name="computed; open: acceptance extrapolated", line={"width": 2.0, "color": color},
-                       marker={"size": [13 if row["gamma"] == report["gamma"] else 8 for row in rows], "symbol": symbols, "color": color},
-                       hovertemplate="gamma %{x}: %{y:.2f}<extra></extra>")  # fmt: skip
+    figure.add_scatter(x=[row["gamma"] for row in rows], y=[row["speedup"] for row in rows], mode="lines", name="computed",
+                       line={"width": 2.0, "color": color}, hoverinfo="skip")  # fmt: skip
+    others = [row for row in rows if row["gamma"] != report["gamma"]]
+    for name, size, symbol, chosen in (
+        ("the server's own", 13, "circle", [row for row in rows if row["gamma"] == report["gamma"]]),
+        ("acceptance measured", 8, "circle", [row for row in others if not row["is_extrapolated"]]),
+        ("acceptance extrapolated", 8, "circle-open", [row for row in others if row["is_extrapolated"]]),
+    ):
+        if chosen:
+            figure.add_scatter(x=[row["gamma"] for row in chosen], y=[row["speedup"] for row in chosen], mode="markers", name=name,
+                               marker={"size": size, "symbol": symbol, "color": color},
+                               hovertemplate="gamma %{x}: %{y:.2f}<extra></extra>")  # fmt: skip
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     frame_chart(figure, 340, "gamma, draft tokens per round", "speed-up, one user")
     figure.update_xaxes(tickvals=[row["gamma"] for row in rows])

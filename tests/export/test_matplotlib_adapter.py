@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache, partial
 from io import BytesIO
 from itertools import combinations
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -33,7 +34,7 @@ from specviz.classroom.tally import Calibration, RaceChoice, Votes
 from specviz.evidence.mistakes import comparison
 from specviz.export.matplotlib_adapter import COLUMN, MARGIN, PAGE, SLIDE, draw_figure, make_printable, save_figure
 from specviz.export.package import PRINTS, Picture
-from specviz.figures import cell_shares
+from specviz.figures import cell_shares, server_speed
 from specviz.figures.theme import INK, MEANINGS
 from specviz.web.classroom import figures as class_figures
 from specviz.web.mistakes import figures
@@ -81,7 +82,29 @@ OF_A_CLASS = {
         class_figures.plot_race, [RaceChoice("draft", 4, 2, 48, 16, 60, 30), RaceChoice("ngram", 1, 1, 24, 24, 24, 0)]
     ),
 }
-RARE |= OF_A_CLASS
+
+
+def build_server_report() -> dict[str, Any]:
+    """What figures read of a report of ``pays``: three levels, of which speculation pays at one and hurts at one."""
+    estimate = {"low": 0.9, "high": 1.2, "n": 6, "unit": "x"}
+    levels = [
+        {"users": users, "verdict": verdict, **{key: estimate | {"value": value} for key, value in values.items()}}
+        for users, verdict, values in (
+            (1, "pays", {"speedup": 1.1, "on": 1.15, "off": 1.0}),
+            (4, "unclear", {"speedup": 1.0, "on": 1.0, "off": 1.0}),
+            (16, "hurts", {"speedup": 0.95, "on": 0.95, "off": 1.1}),
+        )
+    ]
+    gammas = [{"gamma": gamma, "speedup": 1.0 + gamma / 10, "is_extrapolated": gamma > 3} for gamma in (1, 3, 5)]
+    return {"levels": levels, "gammas": gammas, "gamma": 3, "unit": "tokens/s"}
+
+
+OF_A_SERVER = {
+    "speed-up of a server": partial(server_speed.plot_speedups, build_server_report()),
+    "rates of a server": partial(server_speed.plot_rates, build_server_report()),
+    "draft lengths of a server": partial(server_speed.plot_gammas, build_server_report()),
+}
+RARE |= OF_A_CLASS | OF_A_SERVER
 RECORDED = tuple(f"{kind}, {name}" for kind, names in e.PICTURES.items() for name in names)
 CASES = (*RECORDED, *RARE)
 
@@ -214,7 +237,7 @@ def test_every_function_that_makes_a_figure_is_in_an_export():
             if one.__module__ == module.name and not name.startswith("_") and one.__annotations__.get("return") == "go.Figure":
                 made.add(f"{module.name}.{name}")
     exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for one in map(get_recorded, RECORDED)}
-    exported |= {f"{one.func.__module__}.{one.func.__name__}" for one in OF_A_CLASS.values()}
+    exported |= {f"{one.func.__module__}.{one.func.__name__}" for one in (OF_A_CLASS | OF_A_SERVER).values()}
     assert made == exported
 
 
