@@ -13,6 +13,7 @@ from specviz.errors import EndpointError, TrapError
 from specviz.records import write
 
 NO_XML = {code: "\ufffd" for code in (*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000))}
+Kind = Literal["", "failure", "error", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class JUnitCase:
     """One test case. kind: empty where it passed; text: more than the sentence."""
 
     name: str
-    kind: Literal["", "failure", "error", "skipped"]
+    kind: Kind
     sentence: str
     text: str = ""
 
@@ -32,7 +33,7 @@ def write_junit(path: Path, suite: str, url: str, cases: Sequence[JUnitCase]) ->
 
 def build_junit(suite: str, url: str, cases: Sequence[JUnitCase]) -> str:
     """The XML."""
-    kinds = [case.kind for case in cases]
+    kinds: list[str] = [case.kind for case in cases]
     counts = {
         name: str(kinds.count(kind)) for name, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
     }
@@ -71,7 +72,7 @@ def _iterate_cases(outcome: AuditReport | Exception) -> Iterator[JUnitCase]:
     for number, server in enumerate(servers, 1):
         for check in server["traps"]:
             name = f"server {number}: {check['name']}" if len(servers) > 1 else check["name"]
-            kind = "failure" if check["stops"] else "skipped" if check["state"] == "unknown" else ""
+            kind: Kind = "failure" if check["stops"] else "skipped" if check["state"] == "unknown" else ""
             yield JUnitCase(f"check: {name}", kind, check["sentence"])
 
 

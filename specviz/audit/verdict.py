@@ -38,6 +38,7 @@ from specviz.settings import Settings
 from specviz.speed.records.server_commands import locate_models
 from specviz.statistics.finding import format_count, format_p_value
 
+SHARED = "The server counted more rounds than these samples have tokens, so others use it: its counters do not show that these samples were drafted."
 BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NO_SINGLE_PREFIX = "No single prefix shows the difference by itself."
 ROUNDING_TV = 1e-4  # total variation below which two precisions are one
@@ -226,7 +227,7 @@ def to_plain(value: Any) -> Any:
 def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
     """What the records of the servers say that changes how a verdict is read.
 
-    These are checks in spite of which samples were collected, and end tokens that were not given.
+    These are checks in spite of which samples were collected, end tokens that were not given, requests that failed, and other users.
     """
     lines, servers = [], audit.get("servers", ())
     for number, server in enumerate(servers):
@@ -237,6 +238,12 @@ def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
             )
         if uncounted := server["seen"].get("uncounted"):
             sentences.append(_describe_uncounted(uncounted, server["seen"].get("alone") or 0))
+        if retried := server["seen"].get("retried"):
+            sentences.append(
+                f"{format_count(retried, 'request')} failed (429, an error or the connection) and went out again with the same seed."
+            )
+        if (server["seen"].get("rounds") or 0) > server["samples"] * server["manner"]["max_tokens"]:
+            sentences.append(SHARED)
         whose = ("First server: ", "Second server: ")[number] if len(servers) > 1 else ""
         lines += [whose + sentence for sentence in sentences]
     return lines

@@ -12,7 +12,7 @@ from specviz.audit.body_fields import refuse_request_fields
 from specviz.audit.collection_size import RequestLimits
 from specviz.audit.junit import JUnitCase, write_junit
 from specviz.audit.run import RECORD, REPORT, name_folder
-from specviz.cli.common.command_options import add_declared
+from specviz.cli.common.command_options import add_declared, load_models, read_pair_name
 from specviz.cli.common.output import (
     NO_VERDICT,
     add_figures_option,
@@ -26,14 +26,17 @@ from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, SettingsError, SpecvizError
 from specviz.records import write
-from specviz.settings import check_number
+from specviz.settings import Settings, check_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from specviz.audit.pays.load import Arm, LoadPlan
     from specviz.audit.pays.streams import Prompt
 
 FIGURES = "figures"  # folder of table and figures beside the report
 DEFAULT_USERS = "1,2,4,8"
+MAX_WHAT_IF_TOKENS = 96  # tokens of a continuation that is counted
 TIMEOUT = 300.0  # seconds for an answer
 TAKEN = (
     "prompt",
@@ -68,6 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     users = "clients at a time, levels in ascending order"
     add("--concurrency", default=DEFAULT_USERS, metavar="N,N,...", help=f"{users} (default: {DEFAULT_USERS})")
     add_declared(add, LoadPlan, "turns", "prompts_per_user", "max_new_tokens")
+    group = parser.add_argument_group("what another draft or method would give, at this server's costs").add_argument
+    group("--target", metavar="T", help="folder or hub name of the server's model")
+    group("--draft", metavar="D", help="folder or hub name of a draft model; copied tokens are forecast beside it")
     add("--temperature", type=float, metavar="T", help="temperature of all requests (default: the server's own)")
     add("--body", default="", metavar="JSON", help="further fields of every request")
     add_declared(add, RequestLimits, "timeout", default=TIMEOUT, shown=f"{TIMEOUT:g}")
@@ -100,11 +106,13 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from specviz.audit.pays.block_log import BlockLog
     from specviz.audit.pays.load import LoadPlan, run_load
-    from specviz.audit.pays.report import SCHEMA, build_case, build_report, choose_exit_code, format_prometheus, format_report
+    from specviz.audit.pays.record import SCHEMA
+    from specviz.audit.pays.report import build_case, build_report, choose_exit_code, format_prometheus, format_report
     from specviz.audit.profiles.recognition import recognize_server
     from specviz.speed.measurement.machine import format_today
 
     plan = LoadPlan(_read_users(options.concurrency), options.turns, options.prompts_per_user, options.max_new_tokens)
+    _read_pair_settings(options)  # before the first request
     prompts, described = _read_prompts(options)
     folder = options.out or Path(name_folder("pays", options.url))
     arms = _build_arms(options, plan)
@@ -141,6 +149,8 @@ def _run(options: argparse.Namespace) -> int:
         format_today(),
         {arm.name: arm.endpoint.counts.retries for arm in arms},
     )
+    if options.target is not None:
+        _add_what_if(report, options, prompts)
     text = format_report(report)
     write(folder / RECORD, SCHEMA.format_record(report, indent=1) + "\n", over=True)
     write(folder / REPORT, text + "\n", over=True)
@@ -157,6 +167,34 @@ def _run(options: argparse.Namespace) -> int:
     if options.junit:
         write_junit(options.junit, "specviz pays", options.url, [build_case(report, options.at_least, code)])
     return code
+
+
+def _add_what_if(report: dict[str, Any], options: argparse.Namespace, prompts: Sequence[Prompt]) -> None:
+    """Add what the draft of ``--draft`` and copied tokens would give. A sentence where that cannot be computed."""
+    from specviz.audit.pays.what_if import describe_assumption, forecast_methods
+    from specviz.models.pairs.chat import apply_template
+
+    settings = _read_pair_settings(options)
+    assert settings is not None
+    try:
+        pair = load_models(settings, rules=False)
+        texts = [
+            one if isinstance(one, str) else apply_template(pair.tokenizer, [dict(message) for message in one]) for one in prompts
+        ]
+        report["what_if"] = forecast_methods(pair, settings, texts, report, Progress("what if"))
+        report["remarks"].append(describe_assumption(report))
+    except SpecvizError as error:
+        report["remarks"].append(f"What another draft would give was not computed. {error}")
+
+
+def _read_pair_settings(options: argparse.Namespace) -> Settings | None:
+    """Pair, temperature and length of the forecasts; None without ``--target``. Raises SettingsError for half a pair."""
+    if options.target is None and options.draft is None:
+        return None
+    values = {"max_new_tokens": min(MAX_WHAT_IF_TOKENS, options.max_new_tokens)}
+    values |= {} if options.temperature is None else {"temperature": options.temperature}
+    given = argparse.Namespace(target=options.target, draft=options.draft, pair=None)
+    return Settings(pair=read_pair_name(given), **values)
 
 
 def _read_users(text: str) -> tuple[int, ...]:

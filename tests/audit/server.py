@@ -45,6 +45,7 @@ class Switches:
     dialect      vllm, sglang, llama.cpp, transformers, llama-cpp-python or generic
     created      what it lists as the time of its model; fingerprint  called with the number of the request
     drafts       whether it counts drafted tokens; from: shortest request in which it drafts
+    others       rounds of other users that it counts during each request
     usage        what it counts: the total of a request's samples, the first one alone, or none
     template     what a chat puts before the message
     least, most_mass  a min-p and a top-p that are in force before the temperature, whatever a request says
@@ -61,6 +62,7 @@ class Switches:
     fingerprint: Callable[[int], str] = lambda number: ""
     drafts: bool = False
     drafts_from: int = 3
+    others: int = 0
     greedy: bool = False
     top_k: int = 0
     least: float = 0.0
@@ -353,7 +355,7 @@ class Handler(BaseHTTPRequestHandler):
                 runs.append(self.continue_text(ids, asked, self.open_generator(asked["seed"], 0 if s.equal_choices else place)))
         drafted = max(0, asked["max_tokens"] - 2) if s.drafts and asked["max_tokens"] >= s.drafts_from else 0
         with self.server.lock:
-            seen.drafted, seen.accepted = seen.drafted + drafted, seen.accepted + drafted // 2
+            seen.drafted, seen.accepted = seen.drafted + drafted + s.others, seen.accepted + drafted // 2
         total = sum(len(tokens) for tokens, _ in runs)
         given = [tokens[:-1] if s.strips_end and stop == "stop" else tokens for tokens, stop in runs]
         texts = ["".join(s.piece(token) for token in tokens if token != s.end) for tokens, _ in runs]

@@ -22,10 +22,12 @@ from specviz.audit.pays.estimate import (
     to_record,
 )
 from specviz.audit.pays.load import OFF, ON, Block, LoadPlan
-from specviz.records import Schema
+from specviz.records import load_toml
 from specviz.statistics.finding import format_count
 
-SCHEMA = Schema("pays", 1, "The report on a server's speed")
+GAMMA_LINES = load_toml(
+    "texts/server_gamma"
+)  # kind of server -> the option that sets the draft length, and what switches drafting off
 DRIFT = 1.3  # ratio of an arm's fastest and slowest third of turns from which the server's speed is said to have changed
 LENGTH_SIGMAS = 4.0  # standard errors by which the mean lengths of the arms' answers may differ
 CACHED_SHARE, CACHED_LENGTH = (
@@ -61,6 +63,7 @@ def build_report(
     levels, rounds, token_seconds = estimate_levels(blocks), estimate_rounds(blocks), estimate_token_seconds(blocks)
     gammas, break_even = forecast_gammas(rounds, token_seconds), find_break_even(levels)
     own = next((len(one.accepted_by_position) for one in rounds if one.accepted_by_position), None)
+    forecast = {"gamma": own, "gammas": [asdict(one) for one in gammas]}
     return {
         "sentence": format_sentence(levels, break_even, rounds),
         "unit": levels[0].on_rate.unit,
@@ -87,8 +90,9 @@ def build_report(
             for one in rounds
         ],
         "seconds_per_token": to_record(token_seconds),
-        "gamma": own,
-        "gammas": [asdict(one) for one in gammas],
+        **forecast,
+        "lines": list_lines(find_best_gamma(forecast), own, servers.get(ON, {}).get("name", "")),
+        "what_if": [],
         "remarks": [*list_remarks(blocks, rounds, extra, prompts), *_describe_retries(retries or {})],
         "prompts": prompts,
         "plan": asdict(plan),
@@ -282,6 +286,8 @@ def format_report(report: Mapping[str, Any]) -> str:
         lines.append(f"Without speculation a token takes {1e3 * report['seconds_per_token']['value']:.2f} ms.")
     if report["gammas"]:
         lines += ["", *format_gammas(report)]
+    for one in report["what_if"]:
+        lines += ["", one["sentence"], *(f"  {line}" for line in one["lines"])]
     lines += [""] if report["remarks"] else []
     lines += [f"- {remark}" for remark in report["remarks"]]
     return "\n".join(lines)
@@ -298,6 +304,21 @@ def find_best_gamma(report: Mapping[str, Any]) -> int | None:
     return best["gamma"] if best["speedup"] > GAIN_WORTH_NAMING * own["speedup"] else own["gamma"]
 
 
+def list_lines(best: int | None, own: int | None, server: str) -> list[str]:
+    """What to change on the server for the best draft length: lines to paste, each for one kind of server.
+
+    Args:
+        best: Of ``find_best_gamma``; None: not known.
+        own: The server's draft length; where it is the best, there is nothing to change.
+        server: Its name; of another kind than those known, the lines of all kinds are given.
+    """
+    if best is None or best == own:
+        return []
+    kinds = [kind for kind in GAMMA_LINES if server.lower().startswith(kind.lower())] or [*GAMMA_LINES]
+    key = "off" if best == 0 else "gamma"
+    return [f"{kind}: {GAMMA_LINES[kind][key].format(gamma=best, gamma_and_one=best + 1)}" for kind in kinds]
+
+
 def format_gammas(report: Mapping[str, Any]) -> list[str]:
     """Draft lengths and what they would give one user, computed from acceptance by position and the times above."""
     best = find_best_gamma(report)
@@ -312,7 +333,7 @@ def format_gammas(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"The server's own, {best}, is the best or within {GAIN_WORTH_NAMING - 1.0:.0%} of it.")
     else:
         lines.append(f"Best: {best}, where the server has {report['gamma']}.")
-    return lines
+    return [*lines, *(f"  {line}" for line in report["lines"])]
 
 
 def format_prometheus(report: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from specviz.web.common import links
 from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.hosting.limits import check_text
+from specviz.web.hosting.server_options import load_options
 from specviz.web.speed.surface_figures import Spot
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
@@ -30,10 +31,17 @@ TABS = {  # name in a link -> title
     "foretold": "Predicted acceptance",
     "many": "Many texts at once",
     "what-if": "The formula as a map",
+    "server": "On my server",
 }
+LOCAL_TABS = {"server"}  # those of one's own machine: what a visitor uploads is nobody else's business, and a host needs none
 NUMBERS = {"alpha": float, "c": float, "gamma": int, "texts": int}  # of the sliders
 TEXTS = load_toml("texts/speed")
 DEFAULT_C = 0.2  # of the slider where a plan has no c: a place, and no claim
+
+
+def list_tabs() -> dict[str, str]:
+    """The tabs of this server's mode."""
+    return {name: title for name, title in TABS.items() if name not in LOCAL_TABS or load_options().mode == "local"}
 
 
 @lru_cache(maxsize=1)
@@ -102,8 +110,8 @@ class SpeedQuestion:
         check_costs(self.costs)
         if len(self.text) > PROMPT_MAX:
             raise TooLongError("text", len(self.text), PROMPT_MAX)
-        if self.tab not in TABS:
-            raise SettingsError("tab", self.tab[:60], f"one of {', '.join(TABS)}")
+        if self.tab not in (tabs := list_tabs()):
+            raise SettingsError("tab", self.tab[:60], f"one of {', '.join(tabs)}")
         for name, value in (("alpha", self.alpha), ("c", self.c)):
             if value is not None and not 0.0 <= value <= 1.0:
                 raise SettingsError(name, value, "a number from 0 to 1")

@@ -9,7 +9,8 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from specviz.errors import SettingsError
+from specviz.errors import SettingsError, TraceError
+from specviz.figures import server_speed
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import GAMMA_MAX
 from specviz.speed.records import headline
@@ -37,7 +38,6 @@ from specviz.web.hosting.server_options import load_options
 from specviz.web.speed import batch_figures, export, plan_figures, study_figures, surface_figures, timeline_figures, work
 from specviz.web.speed.state import (
     NUMBERS,
-    TABS,
     TEXTS,
     SpeedQuestion,
     SpeedState,
@@ -47,6 +47,7 @@ from specviz.web.speed.state import (
     compute_pass_costs,
     follow_widgets,
     list_batch_sizes,
+    list_tabs,
     load_batches,
     load_example_text,
     load_recorded_plans,
@@ -246,8 +247,9 @@ def show_prediction(plan: SpeedPlan, kind: str) -> None:
 def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
     """All tabs, and in the open one its section."""
     question, choice, study = state.question, state.question.choice, load_study()
-    tabs = st.tabs([*TABS.values()], default=TABS[question.tab], key=build_tabs_key(state.turn), on_change="rerun")
-    for name, tab in zip(TABS, tabs, strict=True):
+    titles = list_tabs()
+    tabs = st.tabs([*titles.values()], default=titles[question.tab], key=build_tabs_key(state.turn), on_change="rerun")
+    for name, tab in zip(titles, tabs, strict=True):
         if not tab.open:
             continue
         with tab:
@@ -255,6 +257,8 @@ def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, 
                 show_surface(question, plan, kind, gamma, spot)
             elif name == "many":
                 show_batches(load_batches(), choice, None if state.has_own_result or (plan and plan.cost_model) else plan, kind)
+            elif name == "server":
+                show_server_record(state.turn, kind)
             elif study is None or not study.list_measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
@@ -291,6 +295,40 @@ def show_predictions(study: Study, draft: str, kind: str) -> None:
         st.caption(TEXTS["scores"])
     tables = study_figures.build_rows(study, draft), study_figures.build_calibration_rows(study, draft)
     show_tables("The numbers behind the pictures", *tables)
+
+
+def show_server_record(turn: int, kind: str) -> None:
+    """What speculation gains on a server of the visitor's own: the record that ``specviz pays`` has written."""
+    st.markdown(TEXTS["server"])
+    st.code(TEXTS["server_command"], language="bash", wrap_lines=True)
+    sent = st.file_uploader("The record: report.json", type=["json"], key=f"speed-server-{turn}", max_upload_size=1)
+    if not isinstance(sent, UploadedFile):
+        return
+    from specviz.audit.pays.record import parse_pays_record
+
+    try:
+        report = parse_pays_record(sent.getvalue())
+    except TraceError as error:
+        st.error(escape_markdown(str(error)))
+        return
+    show_sentence(report["sentence"], "speed-said-server", plain=True)
+    charts = [(server_speed.plot_rates, server_speed.describe_rates, "rates", "server_rates")]
+    if report["gammas"]:
+        charts.append((server_speed.plot_gammas, server_speed.describe_gammas, "lengths", "server_gammas"))
+    if any(level["speedup"] for level in report["levels"]):
+        st.markdown(HEADINGS["server_speedup"])
+        show_figure(server_speed.plot_speedups(report, kind), "speed", "server", report["sentence"], sentence=False)
+    for column, (plot, describe, key, heading) in zip(st.columns(2, gap="large"), charts, strict=False):
+        with column:
+            st.markdown(HEADINGS[heading])
+            show_figure(plot(report, kind), "speed", f"server-{key}", describe(report), plain=True)
+    lines = [*report["lines"], *(line for one in report["what_if"] for line in one["lines"])]
+    show_notes([one["sentence"] for one in report["what_if"]], "speed-notes-what-if")
+    if lines:
+        st.markdown(HEADINGS["server_lines"])
+        st.code("\n".join(lines), language=None, wrap_lines=True)
+    show_tables("The numbers behind the pictures", server_speed.build_level_rows(report))
+    show_notes([f"Measured on {report['date']}, prompts: {report['prompts']}.", *report["remarks"]], "speed-notes-server")
 
 
 def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.audit.pays.load import OFF, ON, Block
-from specviz.audit.pays.report import SCHEMA, list_remarks
+from specviz.audit.pays.record import SCHEMA
+from specviz.audit.pays.report import list_remarks
 from specviz.audit.pays.streams import StreamedAnswer
 from specviz.records import read_json
 from tests.audit.pays.stream_server import ROUND, run_stream_server

@@ -1,0 +1,82 @@
+"""Servers that misbehave under an audit or a measurement: a sentence each, what was collected is kept, and the verdict says what it does not cover.
+
+40 samples of each server are too few for a verdict, which is not what these tests are about. What is not here: test_command.py has servers
+that fail in the middle, pays/test_streams.py streams that break.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.audit import endpoint
+from specviz.audit.pays.load import OFF, ON, Block
+from specviz.audit.pays.report import list_remarks
+from specviz.audit.pays.streams import StreamedAnswer
+from tests.audit.pays.stream_server import ROUND, run_stream_server
+from tests.audit.server import run_server
+
+SMALL = ("--prompt", "a b", "--max-new-tokens", "3", "--samples", "40", "--min-tv", "0.5")
+
+BAD = {  # name -> switches of the first server, further options, sentence in the report
+    "no usage": ({"dialect": "generic", "usage": "none"}, (), "Whether 40 samples have as many tokens as were asked for could not be seen"),
+    "text without ids": ({"dialect": "generic"}, (), "characters"),
+    "refuses seeds": ({"dialect": "generic", "refuses": ("seed",)}, (), "0 of 3 seeds gave the same text twice"),
+    "ignores seeds": ({"drafts": True, "ignores_seeds": True}, (), "0 of 3 seeds gave the same text twice"),
+    "refuses n": ({"drafts": True, "refuses": ("n",)}, ("--choices", "4"), "Two samples in one request are refused"),
+    "answers 429": ({"drafts": True, "fails": lambda number: 429 if number % 7 == 0 else 0}, (), "went out again with the same seed"),
+    "other users": ({"drafts": True, "others": 50}, (), "so others use it"),
+    "a cache of answers": ({"drafts": True, "caches": True}, (), "a cache of answers"),
+}  # fmt: skip
+
+pytestmark = pytest.mark.usefixtures("short_preflight")
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_an_audit_of_it_says_so_and_keeps_its_samples(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
+    switches, options, sentence = BAD[name]
+    with run_server(**switches) as bad, run_server(dialect=switches.get("dialect", "vllm")) as good:
+        code = main(["audit", bad.url, "--against", good.url, *SMALL, *options, "--out", str(tmp_path / "a")])
+    said = capsys.readouterr()
+    assert code == 3, said.err
+    assert sentence in said.out + said.err, said.out + said.err
+    assert len((tmp_path / "a" / "samples.jsonl").read_text().splitlines()) == 40
+    checks = json.loads((tmp_path / "a" / "report.json").read_text())["audit"]["servers"][0]["traps"]
+    assert all(check["sentence"] for check in checks)
+
+
+def test_a_clean_server_has_none_of_these_sentences(tmp_path, capsys):
+    with run_server(drafts=True) as one, run_server() as two:
+        assert main(["audit", one.url, "--against", two.url, *SMALL, "--out", str(tmp_path / "a")]) == 3
+    said = capsys.readouterr()
+    assert not any(sentence in said.out + said.err for _, _, sentence in BAD.values())
+
+
+def test_a_stream_of_several_tokens_a_chunk_and_without_counts_is_measured_and_said(tmp_path, capsys):
+    with (
+        run_stream_server(rounds=ROUND, one_piece=True, counts=False, length=20) as on,
+        run_stream_server(counts=False, length=20) as off,
+    ):
+        words = ["--turns", "3", "--prompts-per-user", "1", "--concurrency", "1", "--max-new-tokens", "20"]
+        assert main(["pays", on.url, "--without", off.url, *words, "--out", str(tmp_path / "a")]) == 0
+    assert "rates are in characters" in capsys.readouterr().out
+    assert len((tmp_path / "a" / "blocks.jsonl").read_text().splitlines()) == 1 + 3 * 2
+
+
+def test_a_change_of_speed_while_it_was_measured_is_said():
+    def block(turn: int, seconds: float, arm: str) -> Block:
+        return Block(
+            arm,
+            1,
+            turn,
+            0.0,
+            (StreamedAnswer(0.0, (seconds / 2, seconds), 100, 20, "length", 8 if arm == ON else 0, 4, f"{turn}"),),
+        )
+
+    steady = [block(turn, 1.0, arm) for turn in range(6) for arm in (ON, OFF)]
+    slower = [block(turn, 1.0 + 0.2 * turn, arm) for turn in range(6) for arm in (ON, OFF)]
+    assert "changed its speed" in " ".join(list_remarks(slower, [], {}, "2 of 'mine.txt'"))
+    assert "changed its speed" not in " ".join(list_remarks(steady, [], {}, "2 of 'mine.txt'"))

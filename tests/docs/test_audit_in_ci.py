@@ -1,0 +1,57 @@
+"""Audit in CI: the workflow is one, its command lines and the numbers and codes of the page are those of the code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+import specviz.audit
+import specviz.errors
+from specviz.__main__ import COMMANDS, build_parser
+from specviz.audit.pytest_plugin import FOLDER_OPTION, REFERENCE_OPTIONS, URL_OPTION
+from specviz.audit.run import VERDICT_CODES
+from specviz.audit.target import count_needed_samples
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "how-to"
+PAGE = (FOLDER / "audit-in-ci.md").read_text(encoding="utf-8")
+WORKFLOW = yaml.safe_load((FOLDER / "audit-workflow.yml").read_text(encoding="utf-8"))
+STEPS = WORKFLOW["jobs"]["audit"]["steps"]
+
+
+def list_commands() -> list[list[str]]:
+    """Words of the lines of the workflow that call specviz."""
+    lines = [line for step in STEPS for line in step.get("run", "").replace("\\\n", " ").splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.strip().startswith("specviz ")]
+
+
+def test_the_workflow_runs_every_night_and_its_commands_can_be_parsed():
+    assert WORKFLOW[True]["schedule"][0]["cron"] and all("uses" in step or "run" in step for step in STEPS)
+    commands = list_commands()
+    assert [name for name, *_ in commands] == ["audit", "pays"]
+    for name, *words in commands:
+        options = build_parser(name).parse(words)
+        assert options.junit and options.url.startswith("http://localhost:8000")
+        assert str(options.junit) in str(STEPS[-1]) or "*.xml" in str(STEPS[-1]), "the outcome is uploaded"
+
+
+def test_the_codes_of_the_page_are_the_commands():
+    rows = {int(code): meaning for code, meaning in re.findall(r"^\| (\d) \| .* \| (.*) \|$", PAGE, re.M)}
+    assert rows.keys() == {int(code) for code in COMMANDS["audit"]["exit_codes"]} and {*VERDICT_CODES.values()} <= rows.keys()
+    for code, meaning in rows.items():
+        for name in re.findall(r"`(\w+Error)`", meaning):
+            kind = getattr(specviz.errors, name, None) or getattr(specviz.audit, name)
+            assert issubclass(kind, AssertionError) or kind.exit_code == code, name
+
+
+@pytest.mark.parametrize("tv", (0.1, 0.05, 0.02))
+def test_the_numbers_of_samples_are_computed(tv):
+    assert f"| {tv:g} | {count_needed_samples(tv, 4, False):,} | {count_needed_samples(tv, 4, True):,} |" in PAGE
+
+
+def test_the_options_of_the_plugin_exist():
+    known = {URL_OPTION, FOLDER_OPTION, *REFERENCE_OPTIONS}
+    assert {*re.findall(r"--specviz-[a-z-]+", PAGE)} <= known
