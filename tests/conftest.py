@@ -93,9 +93,9 @@ def pair_folders(tmp_path_factory):
 @pytest.fixture
 def hub(tmp_path):
     """A model hub in a thread; the clients of this process ask it, and keep what they download below the test's folder."""
-    from tests.hub import connected
+    from tests.hub import connect_hub
 
-    with connected(tmp_path / "hub-cache") as hub:
+    with connect_hub(tmp_path / "hub-cache") as hub:
         yield hub
 
 

@@ -64,17 +64,17 @@ COLUMNS = {
 TWO_RULES = (("token by token", 0.75, 0.5625, 1e-16), ("block", 0.75, 0.6, 2e-16))
 
 
-def raw(name: str) -> Any:
+def read_raw(name: str) -> Any:
     """A recorded file as it is on the disk, with which every number of an export is compared. Read once; not to be changed."""
-    return json.loads(text(name))
+    return json.loads(read_text(name))
 
 
-def text(name: str) -> str:
+def read_text(name: str) -> str:
     return (TRACES / f"{name}.json").read_text(encoding="utf-8")
 
 
 @cache
-def report() -> dict[str, Any]:
+def build_report() -> dict[str, Any]:
     """A report of two modes by hand, one cell without a draw."""
     partition = Partition(
         ((), (1,), (2,), (3,), (4,), (4, 5)),
@@ -110,36 +110,40 @@ PICTURES = {  # of each package: tests have them as parameters, and building pac
 
 
 @cache
-def packages() -> dict[str, Package]:
+def build_packages() -> dict[str, Package]:
     """One package of every kind that leaves the app."""
-    trace = Trace.from_json(text("opening"))
-    plans = load_plans(text("plans"))
-    sections = ((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
-    one = passage.load_passages(text("passage"))[DISTRIBUTION]
+    trace = Trace.from_json(read_text("opening"))
+    plans = load_plans(read_text("plans"))
+    sections = ((Study.from_json(read_text("study")), STUDIED), (BatchSpeeds.from_json(read_text("batches")), BATCH), WHAT_IF)
+    one = passage.load_passages(read_text("passage"))[DISTRIBUTION]
     return {
-        "report": of_report.build_report_package(report()),
+        "report": of_report.build_report_package(build_report()),
         "exactness": build_exactness_package(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
         "mistakes": build_mistakes_package(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
         "one_round": build_round_package(trace, 0, {}, trace.models),
         "one_token": build_token_package("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
         "speed": build_speed_package(plans[PLAN], SAID, *sections),
         "drafting_methods": build_drafting_methods_package(
-            methods.load_comparisons(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
+            methods.load_comparisons(read_text("methods"))[CHOICE],
+            CHOICE,
+            SAID,
+            SpeedPlan.from_json(read_text("block")),
+            read_raw("matrix"),
         ),
         "whole_text": build_passage_package(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "serving_limits": build_serving_limits_package(records.load_setups(text("setups")), ARM, SAID),
+        "serving_limits": build_serving_limits_package(records.load_setups(read_text("setups")), ARM, SAID),
     }
 
 
 @cache
-def page(kind: str, name: str) -> Any:
+def get_page(kind: str, name: str) -> Any:
     """A Plotly figure of a package, made once for all tests; not to be changed."""
-    return packages()[kind].pictures[name].page()
+    return build_packages()[kind].pictures[name].page()
 
 
-def table(kind: str, name: str) -> list[dict[str, str]]:
+def read_table(kind: str, name: str) -> list[dict[str, str]]:
     """A CSV of a package, row by row, as a spreadsheet reads it."""
-    return list(csv.DictReader(io.StringIO(packages()[kind].build_file(name).decode("utf-8-sig"))))
+    return list(csv.DictReader(io.StringIO(build_packages()[kind].build_file(name).decode("utf-8-sig"))))
 
 
 def assert_cells(found: list[dict[str, str]], expected: list[dict[str, Any]], rel: float = 0.0) -> None:
@@ -159,7 +163,7 @@ def is_same_value(cell: str, value: Any, rel: float) -> bool:
     return bool(cell) and abs(float(cell) - value) <= rel * abs(value)
 
 
-def span(name: str, found: dict[str, float] | None) -> dict[str, float | None]:
+def list_interval(name: str, found: dict[str, float] | None) -> dict[str, float | None]:
     """An interval of a record as three columns."""
     return {f"{name}{end}": found and found[key] for key, end in (("value", ""), ("low", "_low"), ("high", "_high"))}
 
@@ -167,7 +171,7 @@ def span(name: str, found: dict[str, float] | None) -> dict[str, float | None]:
 Points = list[tuple[float, float]]
 
 
-def series(figure: Any) -> dict[str, Points]:
+def list_series(figure: Any) -> dict[str, Points]:
     """What a Plotly figure shows, by the name of each trace: points of lines and marks, ends of bars; errors and starts beside."""
     found: dict[str, Points] = {}
     for number, trace in enumerate(figure.data):
@@ -192,5 +196,5 @@ def series(figure: Any) -> dict[str, Points]:
     return found
 
 
-def values(points: Points, axis: int) -> list[float]:
+def list_values(points: Points, axis: int) -> list[float]:
     return [point[axis] for point in points]

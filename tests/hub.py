@@ -93,7 +93,7 @@ class Hub:
         return [line for line in self.asked if line.startswith("GET") and line.endswith(suffix)]
 
 
-def digest(path: Path) -> str:
+def compute_digest(path: Path) -> str:
     data = path.read_bytes()
     if path.name.endswith(LARGE):
         return hashlib.sha256(data).hexdigest()
@@ -150,9 +150,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         siblings = []
         for path in repo.files():
-            one = {"rfilename": str(path.relative_to(repo.folder)), "size": path.stat().st_size, "blobId": digest(path)}
+            one = {"rfilename": str(path.relative_to(repo.folder)), "size": path.stat().st_size, "blobId": compute_digest(path)}
             if path.name.endswith(LARGE):
-                one |= {"blobId": "0" * 40, "lfs": {"size": path.stat().st_size, "sha256": digest(path), "pointerSize": 134}}
+                one |= {
+                    "blobId": "0" * 40,
+                    "lfs": {"size": path.stat().st_size, "sha256": compute_digest(path), "pointerSize": 134},
+                }
             siblings.append(one)
         body = {"id": name, "modelId": name, "sha": commit, "gated": repo.gated, "private": repo.private, "siblings": siblings}
         body |= {"tags": [f"license:{repo.license}"] if repo.license else [], "downloads": 0, "likes": 0}
@@ -172,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = repo.folder / file
         if file in repo.missing or not path.is_file():
             return self._say(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
-        about = {"X-Repo-Commit": commit, "ETag": f'"{digest(path)}"', "Accept-Ranges": "bytes"}
+        about = {"X-Repo-Commit": commit, "ETag": f'"{compute_digest(path)}"', "Accept-Ranges": "bytes"}
         if self.hub.elsewhere and not elsewhere and file.endswith(LARGE):
             linked = {"X-Linked-Etag": about["ETag"], "X-Linked-Size": str(path.stat().st_size)}
             return self._say(
@@ -236,7 +239,7 @@ def run_hub(*hubs: Hub) -> Iterator[Hub]:
 
 
 @contextmanager
-def connected(cache: Path) -> Iterator[Hub]:
+def connect_hub(cache: Path) -> Iterator[Hub]:
     """A hub in a thread to which this process's clients are pointed, with a cache of their own and no token; waits are short."""
     from huggingface_hub import constants
 

@@ -35,12 +35,12 @@ def read_stated() -> dict[str, Stated]:
     return {name: Stated(one, text, int(count)) for name, _, one, text, count, _ in cells}
 
 
-def as_printed(number: str, value: float) -> bool:
+def matches_print(number: str, value: float) -> bool:
     """Whether a value, rounded to as many digits, is the number that stands there."""
     return f"{value:.{len(number.partition('.')[2])}f}" == number
 
 
-def distributions(mutant, build=None, open_=None, settings=None) -> tuple[dict, dict]:
+def list_distributions(mutant, build=None, open_=None, settings=None) -> tuple[dict, dict]:
     """What it writes and what the target writes, exactly, under its own settings."""
     open_, settings = open_ or open_tables(*mutant.toy), settings or mutant.settings
     made = (build or mutant.build)(open_, settings)
@@ -48,7 +48,7 @@ def distributions(mutant, build=None, open_=None, settings=None) -> tuple[dict, 
     return written, enumerate_target(open_(settings)[0], PROMPT, settings.max_new_tokens)
 
 
-def first(probs: dict, tokens: int) -> dict:
+def sum_first_tokens(probs: dict, tokens: int) -> dict:
     """Distribution of the first so many tokens."""
     result: dict = {}
     for text, mass in probs.items():

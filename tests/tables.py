@@ -106,7 +106,7 @@ class Siblings:
     name: str = "siblings"
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        return join([self._tree(row, randomness) for row in rows], self.name)
+        return join_trees([self._tree(row, randomness) for row in rows], self.name)
 
     def _tree(self, row: Prefix, randomness: Randomness):
         tokens, parents, distributions, uniforms = [], [], [], []
@@ -136,7 +136,7 @@ class FixedTree:
     name: str = "fixed"
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        return join([self._tree(row) for row in rows], self.name)
+        return join_trees([self._tree(row) for row in rows], self.name)
 
     def _tree(self, row: Prefix):
         tokens, parents = [], []
@@ -154,7 +154,7 @@ class FixedTree:
         return tokens, parents, distributions, [None] * len(tokens)
 
 
-def join(trees: list, name: str) -> DraftTree:
+def join_trees(trees: list, name: str) -> DraftTree:
     """One block of several rows' trees."""
     return DraftTree(
         tokens=tuple(tuple(tree[0]) for tree in trees),

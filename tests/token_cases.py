@@ -21,7 +21,7 @@ from tests.written_cases import round_to_grid
 FILE = Path(__file__).with_name("token_cases.json")
 
 
-def distributions() -> list[tuple[list[float], list[float]]]:
+def list_distributions() -> list[tuple[list[float], list[float]]]:
     """Pairs of distributions in whole ten-thousandths: every preset, certain ones, and twenty drawn ones of 5 to 8 tokens."""
     pairs = [(one.p, one.q) for one in PRESETS.values()]
     sure, other, even = (GRID, 0, 0, 0, 0), (0, 0, GRID, 0, 0), (2000,) * 5
@@ -33,7 +33,7 @@ def distributions() -> list[tuple[list[float], list[float]]]:
     return [([x / GRID for x in p], [x / GRID for x in q]) for p, q in pairs]
 
 
-def expected(p: list[float], q: list[float]) -> dict[str, Any]:
+def compute_expected(p: list[float], q: list[float]) -> dict[str, Any]:
     """What the production threshold and residual, and the four rules, make of a pair."""
     accepted = [b * compute_acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     beta = sum(accepted)
@@ -44,10 +44,10 @@ def expected(p: list[float], q: list[float]) -> dict[str, Any]:
     replaced = [(1.0 - beta) * x for x in share]
     rules = {one.rule: [one.first, one.both] for one in compare_four_rules(p, q)}
     found = {"p": p, "q": q, "beta": beta, "accepted": accepted, "share": share, "replaced": replaced, "rules": rules}
-    return found | {"bounds": bounds(p, q)}
+    return found | {"bounds": list_bounds(p, q)}
 
 
-def bounds(p: list[float], q: list[float]) -> dict[str, Any]:
+def list_bounds(p: list[float], q: list[float]) -> dict[str, Any]:
     """Weights and thresholds of verification.block for a first token a and a second b: w1 and h1 by a, h2 by a and b.
 
     None for tokens that q never gives.
@@ -64,9 +64,9 @@ def bounds(p: list[float], q: list[float]) -> dict[str, Any]:
     }
 
 
-def table() -> list[dict[str, Any]]:
-    return [expected(p, q) for p, q in distributions()]
+def build_table() -> list[dict[str, Any]]:
+    return [compute_expected(p, q) for p, q in list_distributions()]
 
 
 if __name__ == "__main__":
-    FILE.write_text("[\n" + ",\n".join(json.dumps(case) for case in table()) + "\n]\n", encoding="utf-8")
+    FILE.write_text("[\n" + ",\n".join(json.dumps(case) for case in build_table()) + "\n]\n", encoding="utf-8")

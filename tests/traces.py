@@ -28,7 +28,7 @@ class Words:
         return {number: raw.hex() for raw, number in self.ids.items()}
 
 
-def probs(words: Words, p: dict, q: dict | None, shown: int = 10) -> Distribution:
+def build_distribution(words: Words, p: dict, q: dict | None, shown: int = 10) -> Distribution:
     """A Distribution of these two, the largest ``shown`` tokens as bars and the others as rest."""
     every = sorted({*p, *(q or {})}, key=lambda t: (-max(p.get(t, 0.0), (q or {}).get(t, 0.0)), str(t)))
     top, tail = every[:shown], every[shown:]
@@ -70,11 +70,13 @@ def build_round(
         open_ = bool(kept)
     kind = final[2] if len(final) > 2 else "bonus" if open_ else "residual"
     ending = Ending(kind, None if final[0] is None else words.id(final[0]), final[1])
-    distributions = [probs(words, p, q) for _, p, q, _, _ in draft_tokens] + [probs(words, bonus or {" and": 1.0}, None)]
+    distributions = [build_distribution(words, p, q) for _, p, q, _, _ in draft_tokens] + [
+        build_distribution(words, bonus or {" and": 1.0}, None)
+    ]
     return Round(start, tuple(decisions), tuple(path), ending, tuple(distributions) if with_distributions else (), dict(TIMING))
 
 
-def trace(words: Words, rounds: list[Round], prompt: str = "Once upon a time", prompt_ids: int = 4, **settings) -> Trace:
+def build_trace(words: Words, rounds: list[Round], prompt: str = "Once upon a time", prompt_ids: int = 4, **settings) -> Trace:
     """A Trace of these rounds. ``prompt_ids`` says how many ids the prompt has; their bytes are left out."""
     made = Settings(prompt=prompt, **settings).to_record()
     pieces = words.pieces()
@@ -120,7 +122,7 @@ def build_rejection(words: Words, start: int = 4, u: float = 0.71) -> Round:
     return build_round(words, start, draft_tokens, (" stood", 0.31))
 
 
-def full(words: Words, start: int = 7) -> Round:
+def build_full_round(words: Words, start: int = 7) -> Round:
     """All four kept, and a bonus."""
     draft_tokens = [
         (" sat", P_SAT, Q_SAT, 0.11, " stood"),
@@ -134,8 +136,11 @@ def full(words: Words, start: int = 7) -> Round:
 def build_story(**settings) -> Trace:
     """A refused round, then a full one. ``uniforms`` of settings only marks edits; the numbers stay."""
     words = Words()
-    return trace(
-        words, [build_rejection(words), full(words)], prompt="Once upon a time the old bear went down to the", **settings
+    return build_trace(
+        words,
+        [build_rejection(words), build_full_round(words)],
+        prompt="Once upon a time the old bear went down to the",
+        **settings,
     )
 
 
@@ -143,13 +148,13 @@ def build_same_distributions() -> Trace:
     """p = q everywhere: every draft token is kept for sure."""
     words = Words()
     draft_tokens = [(token, P_AND, P_AND, u, None) for token, u in ((" and", 0.99), (",", 0.5), (" and", 0.01))]
-    return trace(words, [build_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=3)
+    return build_trace(words, [build_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=3)
 
 
 def build_undrafted() -> Trace:
     """gamma 0: the target alone."""
     words = Words()
-    return trace(words, [build_round(words, 4, [], (" at", 0.12), P_LOOK)], gamma=0)
+    return build_trace(words, [build_round(words, 4, [], (" at", 0.12), P_LOOK)], gamma=0)
 
 
 def build_longest_block() -> Trace:
@@ -158,7 +163,7 @@ def build_longest_block() -> Trace:
     row = [" down", " and", " sat", " river"] * 4
     distributions = {" down": (P_DOWN, Q_DOWN), " and": (P_AND, Q_AND), " sat": (P_SAT, Q_SAT), " river": (P_RIVER, Q_RIVER)}
     draft_tokens = [(token, *distributions[token], 0.05 * i % 0.4, " stood") for i, token in enumerate(row)]
-    return trace(words, [build_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=16)
+    return build_trace(words, [build_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=16)
 
 
 def build_without_distributions() -> Trace:
@@ -174,7 +179,7 @@ def build_ended_trace(kind: str = "eos") -> Trace:
     p, q = {last: 0.7, ".": 0.3}, {last: 0.6, ".": 0.4}
     draft_tokens = [(".", P_AND, Q_AND, 0.2, ","), (last, p, q, 0.5, "."), (" and", P_AND, Q_AND, 0.1, ",")]
     round_ = build_round(words, 4, draft_tokens, (None, None, kind))
-    return trace(words, [replace(round_, accepted_path=(0, 1))], gamma=3, max_new_tokens=2)
+    return build_trace(words, [replace(round_, accepted_path=(0, 1))], gamma=3, max_new_tokens=2)
 
 
 def build_unusual_text() -> Trace:
@@ -196,7 +201,7 @@ def build_unusual_text() -> Trace:
     ]
     draft_tokens = [(token, {token: 0.6, " the": 0.4}, {token: 0.5, " the": 0.2, "the": 0.3}, 0.3, " the") for token in row]
     prompt = "<img src=x onerror=alert(1)> $x$ :red[a] </script>"
-    return trace(
+    return build_trace(
         words, [build_round(words, 4, draft_tokens, (b"\xf0\x9f", 0.12), {b"\xf0\x9f": 0.5, "</script>": 0.5})], prompt, gamma=12
     )
 
@@ -205,7 +210,7 @@ def build_edited(u: float = 0.2) -> Trace:
     """The story with the third random number chosen by a person."""
     words = Words()
     round_ = build_rejection(words, u=0.71)
-    return trace(words, [round_], prompt="Once upon a time the old bear went down to the", uniforms={(2, "accept"): 0.71})
+    return build_trace(words, [round_], prompt="Once upon a time the old bear went down to the", uniforms={(2, "accept"): 0.71})
 
 
 STORY = "build_story"
@@ -225,5 +230,5 @@ TRACES = {  # a usual round, and unusual ones, by their names
 UNUSUAL = tuple(name for name in TRACES if name != STORY)
 
 
-def uniform_text(position: int, u: float) -> str:
+def format_uniform(position: int, u: float) -> str:
     return write_uniform((position, "accept"), u)

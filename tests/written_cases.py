@@ -75,7 +75,7 @@ def round_to_grid(parts: tuple[float, ...]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def table() -> dict[str, Any]:
+def build_table() -> dict[str, Any]:
     """numbers [x, digits, text]; apart [u, threshold, text of u]; shares [parts, ten-thousandths, as in an address]; cursors [at, text];
     read cursors [text, at]; presets [id, p, q]; links [parameters of Why it is exact, its state, what was left out].
     """
@@ -97,5 +97,5 @@ def table() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    rows = (f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in table().items())
+    rows = (f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in build_table().items())
     FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")

@@ -24,7 +24,7 @@ from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.token import TokenRule
-from tests.tables import FixedTree, RecordingRandomness, Siblings, join, model, pair
+from tests.tables import FixedTree, RecordingRandomness, Siblings, join_trees, model, pair
 
 V = 4
 P, Q = pair("random", 0, V, 60)
@@ -301,7 +301,7 @@ def test_a_draft_deeper_than_the_remaining_tokens_is_cut():
     """A proposer that ignores the remaining tokens: the engine still keeps the cap."""
     greedy = Fixed(0, 0, 0, 0, 0)
     sure = model(lambda ids: (1.0, 0.0, 0.0, 0.0), V)
-    block = join([([0] * 5, [-1, 0, 1, 2, 3], [sure.probs(())] * 5, [None] * 5)], "deep")
+    block = join_trees([([0] * 5, [-1, 0, 1, 2, 3], [sure.probs(())] * 5, [None] * 5)], "deep")
     greedy.propose = lambda rows, randomness: block
     (round_,) = step([Prefix((0,), 0, 3)], sure, greedy, TokenRule(), PhiloxRandomness(0))
     assert round_.committed == (0, 0, 0) and round_.ending.kind == "length"

@@ -19,7 +19,7 @@ REFERENCE = (
     (F(40, 100), F(30, 100), F(20, 100), F(7, 100), F(3, 100)),
     (F(15, 100), F(45, 100), F(25, 100), F(5, 100), F(10, 100)),
 )
-CASES = token_cases.distributions()
+CASES = token_cases.list_distributions()
 ONE, ZERO = F(1), F(0)
 
 
@@ -148,7 +148,7 @@ def test_a_block_rule_without_its_second_chance_would_be_found_out():
 
 def test_the_table_that_the_browser_is_held_to_is_what_the_production_rule_says():
     stored = json.loads(token_cases.FILE.read_text(encoding="utf-8"))
-    now = token_cases.table()
+    now = token_cases.build_table()
     assert len(stored) == len(now) > 30
     for old, new in zip(stored, now, strict=True):
         assert (old["p"], old["q"]) == (new["p"], new["q"])

@@ -16,56 +16,56 @@ from scipy import stats
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import compute_wall_clock_factor
 from tests import exported as e
-from tests.exported import Points, raw, series, values
+from tests.exported import Points, list_series, list_values, read_raw
 
 Series = dict[str, Points | None]  # by name of a trace; None: points that no record states
 
 CASES = [(kind, name) for kind, names in e.PICTURES.items() for name in names]
 
 
-def down(numbers: Any) -> Points:
+def list_downwards(numbers: Any) -> Points:
     """Numbers to the right of rows, the first on top."""
     numbers = list(numbers)
     return [(float(x), float(len(numbers) - 1 - k)) for k, x in enumerate(numbers)]
 
 
-def over(xs: Any, ys: Any) -> Points:
+def list_points(xs: Any, ys: Any) -> Points:
     return [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
 
 
-def histogram(number: int) -> Series:
-    one = e.report()["answers"][number]
+def expect_histogram(number: int) -> Series:
+    one = e.build_report()["answers"][number]
     n, order = one["n"], sorted(range(6), key=lambda k: -one["cells"][k]["mass"])
     masses = [one["cells"][k]["mass"] for k in order]
     shares = [one["cells"][k]["count"] / n for k in order]
     edge = min(*masses, *(x for x in shares if x), 1 / n) / 2
     low, high = (stats.binom.ppf(tail, n, masses) / n for tail in (0.005, 0.995))
     probs = "exact distribution, 99% band"
-    return {probs: down(masses), f"{probs}, low": down(np.maximum(low, edge)), f"{probs}, high": down(high),
-            f"share of {n:,} samples": down(np.maximum(shares, edge))}  # fmt: skip
+    return {probs: list_downwards(masses), f"{probs}, low": list_downwards(np.maximum(low, edge)), f"{probs}, high": list_downwards(high),
+            f"share of {n:,} samples": list_downwards(np.maximum(shares, edge))}  # fmt: skip
 
 
-def corrected(number: int) -> Series:
-    found = e.report()["answers"][number]["tests"]
+def expect_tests(number: int) -> Series:
+    found = e.build_report()["answers"][number]["tests"]
     return {
-        "not rejected": down(max(1e-6, one["adjusted_p"]) for one in found),
+        "not rejected": list_downwards(max(1e-6, one["adjusted_p"]) for one in found),
         "level 0.001 of all tests together": [(0.001, -0.5), (0.001, 1.5)],
     }
 
 
-def filling(one: Any, name: str = "share of the samples") -> Series:
+def expect_cells(one: Any, name: str = "share of the samples") -> Series:
     """The heaviest cell first: the fourth, then the first two as they stand, and all other texts last."""
     order = (3, 0, 1, 2)
     columns = {key: [getattr(one, key)[k] for k in order] for key in ("probs", "low", "high", "counts")}
     shares = [count / 1000 for count in columns["counts"]]
     beyond = [(share, 3.0 - row) for row, share in enumerate(shares) if not columns["low"][row] <= share <= columns["high"][row]]
-    return {name: down(shares), "sampling noise, 99%": down(columns["high"]), "sampling noise, 99%, start": down(columns["low"]),
-            "exact distribution": down(columns["probs"])} | ({"beyond sampling noise": beyond} if beyond else {})  # fmt: skip
+    return {name: list_downwards(shares), "sampling noise, 99%": list_downwards(columns["high"]), "sampling noise, 99%, start": list_downwards(columns["low"]),
+            "exact distribution": list_downwards(columns["probs"])} | ({"beyond sampling noise": beyond} if beyond else {})  # fmt: skip
 
 
-def panels() -> Series:
+def expect_panels() -> Series:
     """The first round of the opening: the eight largest bars of each distribution that was met, those that count always among them."""
-    trace = raw("opening")
+    trace = read_raw("opening")
     round_ = trace["rounds"][0]
     met = [k for k, one in enumerate(round_["proposals"]) if one["accepted"] is not None]
     rejected = next((k for k in met if not round_["proposals"][k]["accepted"]), None)
@@ -79,50 +79,50 @@ def panels() -> Series:
         places = [k for k, token in enumerate(probs["tokens"]) if token in must or token in others]
         for key, name in (("p", "target p"), ("q", "draft q"), ("residual", "residual")):
             if probs[key] and (key != "residual" or node == rejected):
-                found[name + "'" * (number if key != "residual" else 0)] = down(probs[key][k] for k in places)
+                found[name + "'" * (number if key != "residual" else 0)] = list_downwards(probs[key][k] for k in places)
     return found
 
 
-def forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> Series:
-    plan = raw("plans")["plans"][e.PLAN]
+def expect_forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> Series:
+    plan = read_raw("plans")["plans"][e.PLAN]
     rows, checked = plan["rows"], [one for one in plan["checked"] if one[measure]]
     gammas, met = [row["gamma"] for row in rows], [one["gamma"] for one in checked]
     highs, lows = [row[measure]["high"] for row in rows], [row[measure]["low"] for row in rows]
-    found = {"middle 95%": over([*gammas, *gammas[::-1]], [*highs, *lows[::-1]])}
-    found["predicted"] = over(gammas, [row[measure]["value"] for row in rows])
-    found |= {name: over(gammas, [row[key] for row in rows]) for key, name in zip(plain, names, strict=True)}
+    found = {"middle 95%": list_points([*gammas, *gammas[::-1]], [*highs, *lows[::-1]])}
+    found["predicted"] = list_points(gammas, [row[measure]["value"] for row in rows])
+    found |= {name: list_points(gammas, [row[key] for row in rows]) for key, name in zip(plain, names, strict=True)}
     for end, key in (("", "value"), (", low", "low"), (", high", "high")):
-        found[f"measured{end}"] = over(met, [one[measure][key] for one in checked])
+        found[f"measured{end}"] = list_points(met, [one[measure][key] for one in checked])
     return found
 
 
-def by_position() -> Series:
-    found = raw("plans")["plans"][e.PLAN]["positions"]
+def expect_positions() -> Series:
+    found = read_raw("plans")["plans"][e.PLAN]["positions"]
     return {
-        f"accepted{end}": over(range(1, len(found) + 1), [one[key] for one in found])
+        f"accepted{end}": list_points(range(1, len(found) + 1), [one[key] for one in found])
         for end, key in (("", "value"), (", low", "low"), (", high", "high"))
     }
 
 
-def studied(**wanted: Any) -> list[dict[str, Any]]:
-    cells = [one for one in raw("study")["cells"] if one["draft"] == e.STUDIED and not one["reason"]]
+def expect_study(**wanted: Any) -> list[dict[str, Any]]:
+    cells = [one for one in read_raw("study")["cells"] if one["draft"] == e.STUDIED and not one["reason"]]
     return [one for one in cells if all(one[key] == value for key, value in wanted.items())]
 
 
-def acceptance(axis: str) -> Series:
+def expect_acceptance(axis: str) -> Series:
     from specviz.speed.records.study import KINDS as TEXTS
 
-    cells = studied(top_p=None) if axis == "temperature" else studied(temperature=1.0)
+    cells = expect_study(top_p=None) if axis == "temperature" else expect_study(temperature=1.0)
     at = lambda one: one["temperature"] if axis == "temperature" else one["top_p"] or 1.0  # noqa: E731
     places = sorted({at(one) for one in cells})
     share = {(TEXTS[one["kind"]], at(one)): one["accepted"] / one["checked"] for one in cells}
-    found = {name: over(places, [share.get((name, x)) for x in places]) for name in TEXTS.values()}
+    found = {name: list_points(places, [share.get((name, x)) for x in places]) for name in TEXTS.values()}
     mean = [float(np.mean([value for (_, x), value in share.items() if x == place])) for place in places]
-    return found | {"middle 95%": None, "mean over kinds of text": over(places, mean)}
+    return found | {"middle 95%": None, "mean over kinds of text": list_points(places, mean)}
 
 
-def foretold() -> Series:
-    cells = studied()
+def expect_predictions() -> Series:
+    cells = expect_study()
     shares = [one["accepted"] / one["checked"] for one in cells]
     noise = [
         1.96 * (max(s * (1 - s), 0.25 / one["checked"]) / one["checked"]) ** 0.5 for s, one in zip(shares, cells, strict=True)
@@ -131,36 +131,38 @@ def foretold() -> Series:
     groups = np.array_split(np.argsort(drafted), 8)
     found = {
         "equal": [(0, 0), (1, 1)],
-        "overlap on the text itself": over([one["statistics"]["overlap"] for one in cells], shares),
+        "overlap on the text itself": list_points([one["statistics"]["overlap"] for one in cells], shares),
     }
     for end, sign in (("", 0), (", low", -1), (", high", 1)):
-        found[f"predicted{end}"] = over(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
+        found[f"predicted{end}"] = list_points(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
     return found | {"means of eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
 
 
-def confidence() -> Series:
-    bins = np.array([one["bins"] for one in studied(temperature=1.0, top_p=None)], dtype=float).sum(0)
+def expect_confidence() -> Series:
+    bins = np.array([one["bins"] for one in expect_study(temperature=1.0, top_p=None)], dtype=float).sum(0)
     points = [(sure / n, right / n) for n, sure, right in bins if n >= 30]
     return {"equal": [(0, 0), (1, 1)], "the draft": points, "the draft, low": None, "the draft, high": None}
 
 
-def batched() -> tuple[Series, Series]:
-    found = raw("batches")
+def expect_batches() -> tuple[Series, Series]:
+    found = read_raw("batches")
     passes, drafting, rule = (np.array(found[key]) for key in ("passes", "drafting", "rule"))
     alone = np.median(passes[:, 0], -1)
     tokens = [found["length"] * len(rounds) / sum(rounds) for rounds in found["rounds"][e.BATCH]]
     whole = np.median(passes[:, 1:] + drafting + rule, -1)
     factors = np.array(tokens) * alone[:, None] / whole
     places = range(len(found["rows"]))
-    many = {f"gamma {gamma}": over(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
-    many |= {"middle 95%": None, "the best gamma": over(places, factors.max(1)),
+    many = {f"gamma {gamma}": list_points(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
+    many |= {"middle 95%": None, "the best gamma": list_points(places, factors.max(1)),
              "target-only sampling": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
-    return many, {"as slow as one by one": over(sizes, sizes)} | {n: over(sizes, costs[k]) for k, n in enumerate(names)}
+    return many, {"as slow as one by one": list_points(sizes, sizes)} | {
+        n: list_points(sizes, costs[k]) for k, n in enumerate(names)
+    }
 
 
-def what_if() -> Series:
+def expect_what_if() -> Series:
     """The names of the lines alone; that each reaches its factor is a test of its own."""
     lines = ("0.5", "1: drafting pays above", "1.25", "1.5", "2", "3")
     _, chosen, running = e.WHAT_IF
@@ -170,7 +172,7 @@ def what_if() -> Series:
     }
 
 
-def rounds_in_time() -> Series:
+def expect_timeline() -> Series:
     """By hand from the formula: rounds of gamma draft steps and a pass, and passes of the target alone, in the time of 8 passes."""
     gamma, chosen, _ = e.WHAT_IF
     round_ = gamma * chosen.c + 1.0
@@ -185,23 +187,23 @@ def rounds_in_time() -> Series:
     }
 
 
-def first_tokens(key: str) -> Series:
-    first = next(row["first"] for row in raw("methods")["comparisons"][e.CHOICE]["rows"] if row["key"] == key)
+def expect_first_tokens(key: str) -> Series:
+    first = next(row["first"] for row in read_raw("methods")["comparisons"][e.CHOICE]["rows"] if row["key"] == key)
     places = [k for k, label in enumerate(first["labels"]) if label][:8]  # the likeliest
-    column = {name: down(first[name][k] for k in places) for name in ("probs", "low", "high")}
+    column = {name: list_downwards(first[name][k] for k in places) for name in ("probs", "low", "high")}
     probs = {"target’s exact distribution": column["probs"]}
     if key == "typical":
-        return {"what it writes": down(first["written"][k] for k in places), **probs}
-    drawn = {f"{first['n']:,} samples": down(first["counts"][k] / first["n"] for k in places)}
+        return {"what it writes": list_downwards(first["written"][k] for k in places), **probs}
+    drawn = {f"{first['n']:,} samples": list_downwards(first["counts"][k] / first["n"] for k in places)}
     return {"sampling noise, 99%": column["high"], "sampling noise, 99%, start": column["low"], **drawn, **probs}
 
 
 def read_passage() -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    one = raw("passage")["passages"][e.DISTRIBUTION]
+    one = read_raw("passage")["passages"][e.DISTRIBUTION]
     return one["read"], one["survey"]
 
 
-def along() -> Series:
+def expect_along() -> Series:
     read, _ = read_passage()
     apart, divergences = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
     both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in divergences) == chosen]
@@ -212,39 +214,39 @@ def along() -> Series:
     return both
 
 
-def lorenz() -> Series:
+def expect_lorenz() -> Series:
     read, survey = read_passage()
     found: Series = {"spread evenly": [(0, 0), (1, 1)]}
     for name, texts in (("this text", [read]), (e.DISTRIBUTION, survey)):
         apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in texts]))[::-1]
         held = np.concatenate([[0.0], np.cumsum(apart)]) / apart.sum()
-        found[name] = over(np.arange(held.size) / (held.size - 1), held)
+        found[name] = list_points(np.arange(held.size) / (held.size - 1), held)
     found["trace 3"] = [(top, float(np.interp(top, *zip(*found["this text"], strict=True)))) for top in (0.01, 0.05, 0.1)]
     return found
 
 
-def kinds() -> Series:
+def expect_kinds() -> Series:
     read, _ = read_passage()
     apart, kind = 1.0 - np.array(read["beta"]), np.array(read["kinds"])
     means = sorted(apart[kind == one].mean() for one in KINDS if one in read["kinds"])
     return {"these tokens": [(x, float(k)) for k, x in enumerate(means)], "these tokens, low": None, "these tokens, high": None}
 
 
-def distances() -> Series:
-    rows = [row for row in raw("setups")["rows"] if row["own"]]
+def expect_distances() -> Series:
+    rows = [row for row in read_raw("setups")["rows"] if row["own"]]
     low = lambda x: max(1e-8, x)  # noqa: E731
     place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
              for k, row in enumerate(rows)}  # fmt: skip
     found["what the setting changes, mean"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
-    found["what draft tokens add, mean to largest"] = down(low(row["own"]["worst"]) for row in rows)
+    found["what draft tokens add, mean to largest"] = list_downwards(low(row["own"]["worst"]) for row in rows)
     return found
 
 
-def greedy() -> tuple[Points, Points, list[float], list[float]]:
+def expect_greedy() -> tuple[Points, Points, list[float], list[float]]:
     """(place, margin) where both texts have the same token, and where texts differ; then the margins of all these places and of the latter."""
     together, parted, everywhere, there = [], [], [], []
-    for one in raw("setups")["near_ties"]["comparisons"][e.ARM]:
+    for one in read_raw("setups")["near_ties"]["comparisons"][e.ARM]:
         margins = one["first"]["margins"]
         pairs = list(zip(one["first"]["tokens"], one["second"]["tokens"], strict=False))
         place = next((k for k, (a, b) in enumerate(pairs) if a != b), None)
@@ -257,70 +259,74 @@ def greedy() -> tuple[Points, Points, list[float], list[float]]:
     return together, parted, everywhere, there
 
 
-def spread() -> Series:
+def expect_spread() -> Series:
     """Shares of equal bins of the logarithm; what is smaller than a ten thousandth stands in the first."""
-    *_, everywhere, there = greedy()
+    *_, everywhere, there = expect_greedy()
     edges = np.linspace(-4.0, np.log10(max(10.0, *everywhere)), 21)
     middles = (edges[1:] + edges[:-1]) / 2
     shares = [np.histogram(np.log10(np.maximum(1e-4, one)), edges)[0] / len(one) for one in (everywhere, there)]
-    return {"all positions": over(middles, shares[0]), "where texts first differ": over(middles, shares[1])}
+    return {"all positions": list_points(middles, shares[0]), "where texts first differ": list_points(middles, shares[1])}
 
 
-def curve() -> Series:
+def expect_curve() -> Series:
     one = e.CURVE
-    arms = {name: over(one.n, [row[arm] for row in one.tv]) for arm, name in enumerate(one.names)}
-    return {"sampling noise, 99%": over(one.n, one.upper), "sampling noise, its edge": over(one.n, one.upper), **arms}
+    arms = {name: list_points(one.n, [row[arm] for row in one.tv]) for arm, name in enumerate(one.names)}
+    return {
+        "sampling noise, 99%": list_points(one.n, one.upper),
+        "sampling noise, its edge": list_points(one.n, one.upper),
+        **arms,
+    }
 
 
-def expected(kind: str, name: str) -> Series:
+def compute_expected(kind: str, name: str) -> Series:
     speeds = {"trace 0": [("right rule", 0.6), ("wrong rule", 703 / 1001)],
               "trace 1": [("right rule", 1500 / 800), ("wrong rule", 1607 / 809)]}  # fmt: skip
     return {
-        ("report", "histogram-1-shared-distributions"): lambda: histogram(0),
-        ("report", "histogram-2-engine"): lambda: histogram(1),
-        ("report", "tests-1-shared-distributions"): lambda: corrected(0),
-        ("report", "tests-2-engine"): lambda: corrected(1),
-        ("exactness", "draws-1"): lambda: filling(e.FILLING),
-        ("exactness", "draws-2"): lambda: filling(e.WRONG),
-        ("exactness", "p-values"): lambda: {"sampling noise, 99%": over(np.arange(10) / 10 + 0.05, [e.FLAT.high - e.FLAT.low] * 10),
-                                          "runs": over(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0]),
+        ("report", "histogram-1-shared-distributions"): lambda: expect_histogram(0),
+        ("report", "histogram-2-engine"): lambda: expect_histogram(1),
+        ("report", "tests-1-shared-distributions"): lambda: expect_tests(0),
+        ("report", "tests-2-engine"): lambda: expect_tests(1),
+        ("exactness", "draws-1"): lambda: expect_cells(e.FILLING),
+        ("exactness", "draws-2"): lambda: expect_cells(e.WRONG),
+        ("exactness", "p-values"): lambda: {"sampling noise, 99%": list_points(np.arange(10) / 10 + 0.05, [e.FLAT.high - e.FLAT.low] * 10),
+                                          "runs": list_points(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0]),
                                           "expected": [(0, 4.0), (1, 4.0)]},
-        ("mistakes", "distance"): curve,
+        ("mistakes", "distance"): expect_curve,
         ("mistakes", "speed"): lambda: speeds,
-        ("mistakes", "draws"): lambda: filling(e.WRONG),
-        ("one_round", "round-1"): panels,
-        ("one_token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
-        ("one_token", "out"): lambda: {"accepted": down(e.COLUMNS["accepted"]), "replaced": down(e.COLUMNS["replaced"]),
-                                   "target p (mark)": down(e.COLUMNS["p"])},
-        ("speed", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per position", "one alpha")),
-        ("speed", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per position", "the paper’s formula")),
-        ("speed", "positions"): by_position,
-        ("speed", "acceptance-over-temperature"): lambda: acceptance("temperature"),
-        ("speed", "acceptance-over-top-p"): lambda: acceptance("top-p"),
-        ("speed", "foretold"): foretold,
-        ("speed", "confidence"): confidence,
-        ("speed", "many-texts"): lambda: batched()[0],
-        ("speed", "passes"): lambda: batched()[1],
-        ("speed", "timeline"): rounds_in_time,
-        ("speed", "what-if"): what_if,
-        ("drafting_methods", "same-distribution"): lambda: first_tokens("adversarial"),
-        ("drafting_methods", "shortcut"): lambda: first_tokens("typical"),
-        ("whole_text", "along"): along,
-        ("whole_text", "lorenz"): lorenz,
-        ("whole_text", "kinds"): kinds,
-        ("serving_limits", "distances"): distances,
-        ("serving_limits", "margins"): lambda: dict(zip(("same token", "texts differ"), greedy(), strict=False)),
-        ("serving_limits", "spread"): spread,
+        ("mistakes", "draws"): lambda: expect_cells(e.WRONG),
+        ("one_round", "round-1"): expect_panels,
+        ("one_token", "distributions"): lambda: {"target p": list_downwards(e.COLUMNS["p"]), "draft q": list_downwards(e.COLUMNS["q"])},
+        ("one_token", "out"): lambda: {"accepted": list_downwards(e.COLUMNS["accepted"]), "replaced": list_downwards(e.COLUMNS["replaced"]),
+                                   "target p (mark)": list_downwards(e.COLUMNS["p"])},
+        ("speed", "tokens"): lambda: expect_forecast("tokens", ("hazards", "independent"), ("one alpha per position", "one alpha")),
+        ("speed", "speed"): lambda: expect_forecast("factor", ("linear", "leviathan"), ("one alpha per position", "the paper’s formula")),
+        ("speed", "positions"): expect_positions,
+        ("speed", "acceptance-over-temperature"): lambda: expect_acceptance("temperature"),
+        ("speed", "acceptance-over-top-p"): lambda: expect_acceptance("top-p"),
+        ("speed", "foretold"): expect_predictions,
+        ("speed", "confidence"): expect_confidence,
+        ("speed", "many-texts"): lambda: expect_batches()[0],
+        ("speed", "passes"): lambda: expect_batches()[1],
+        ("speed", "timeline"): expect_timeline,
+        ("speed", "what-if"): expect_what_if,
+        ("drafting_methods", "same-distribution"): lambda: expect_first_tokens("adversarial"),
+        ("drafting_methods", "shortcut"): lambda: expect_first_tokens("typical"),
+        ("whole_text", "along"): expect_along,
+        ("whole_text", "lorenz"): expect_lorenz,
+        ("whole_text", "kinds"): expect_kinds,
+        ("serving_limits", "distances"): expect_distances,
+        ("serving_limits", "margins"): lambda: dict(zip(("same token", "texts differ"), expect_greedy(), strict=False)),
+        ("serving_limits", "spread"): expect_spread,
     }[kind, name]()  # fmt: skip
 
 
 def test_every_picture_of_every_package_is_a_case():
-    assert {kind: tuple(package.pictures) for kind, package in e.packages().items()} == e.PICTURES
+    assert {kind: tuple(package.pictures) for kind, package in e.build_packages().items()} == e.PICTURES
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_the_screen_shows_the_records_numbers(kind, name):
-    found, wanted = series(e.page(kind, name)), expected(kind, name)
+    found, wanted = list_series(e.get_page(kind, name)), compute_expected(kind, name)
     assert list(found) == list(wanted)
     for key, points in wanted.items():
         if points is not None:
@@ -330,25 +336,25 @@ def test_the_screen_shows_the_records_numbers(kind, name):
 def test_intervals_lie_around_their_values():
     """The ends that no record states: each below and above the value that it belongs to."""
     for kind, name in CASES:
-        found, wanted = series(e.page(kind, name)), expected(kind, name)
+        found, wanted = list_series(e.get_page(kind, name)), compute_expected(kind, name)
         for key in [key for key, points in wanted.items() if points is None and kind != "speed"]:
-            middle = values(found[key.rpartition(", ")[0]], 0)
+            middle = list_values(found[key.rpartition(", ")[0]], 0)
             signs = 1 if key.endswith("high") else -1
-            assert all(signs * (end - value) >= -1e-12 for end, value in zip(values(found[key], 0), middle, strict=True))
+            assert all(signs * (end - value) >= -1e-12 for end, value in zip(list_values(found[key], 0), middle, strict=True))
         if kind == "speed" and wanted.get("middle 95%", []) is None:
-            line = values(found["mean over kinds of text" if "mean over kinds of text" in found else "the best gamma"], 1)
-            ends = values(found["middle 95%"], 1)
+            line = list_values(found["mean over kinds of text" if "mean over kinds of text" in found else "the best gamma"], 1)
+            ends = list_values(found["middle 95%"], 1)
             highs, lows = ends[: len(line)], ends[len(line) :][::-1]
             assert all(low <= x <= high for low, x, high in zip(lows, line, highs, strict=True))
         if name == "confidence":
-            low, middle, high = (values(found[f"the draft{end}"], 1) for end in (", low", "", ", high"))
+            low, middle, high = (list_values(found[f"the draft{end}"], 1) for end in (", low", "", ", high"))
             assert all(a <= b <= c for a, b, c in zip(low, middle, high, strict=True))
 
 
 def test_the_lines_of_the_formula_reach_their_factor():
     gamma, *_ = e.WHAT_IF
-    figure = e.page("speed", "what-if")
-    for name, points in series(figure).items():
+    figure = e.get_page("speed", "what-if")
+    for name, points in list_series(figure).items():
         if name[0].isdigit():
             assert [compute_wall_clock_factor(alpha, gamma, c) for c, alpha in points] == pytest.approx(
                 [float(name.split(":")[0])] * len(points)
@@ -361,8 +367,8 @@ def test_the_lines_of_the_formula_reach_their_factor():
 def assert_points(found: Points, wanted: Points, where: str) -> None:
     assert len(found) == len(wanted), where
     for (x, y), (a, b) in zip(found, wanted, strict=True):
-        assert close(x, a) and close(y, b), f"{where}: ({x}, {y}) is shown, ({a}, {b}) follows from the record"
+        assert are_close(x, a) and are_close(y, b), f"{where}: ({x}, {y}) is shown, ({a}, {b}) follows from the record"
 
 
-def close(one: Any, other: Any) -> bool:
+def are_close(one: Any, other: Any) -> bool:
     return one == other if isinstance(other, str) else abs(one - other) <= 1e-9 * max(1e-6, abs(other))

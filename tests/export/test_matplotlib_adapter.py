@@ -48,7 +48,7 @@ from tests.fresh import run_fresh
 
 @cache
 def read_margins():
-    return e.packages()["serving_limits"].pictures["margins"].page.args[0]
+    return e.build_packages()["serving_limits"].pictures["margins"].page.args[0]
 
 
 HIDDEN = replace(e.CURVE, wrong=None, rejected=())  # two decoders, and which is wrong is not to be seen
@@ -62,13 +62,15 @@ RARE = {  # what recorded pages do not show, and visitors can make
     ),
     "few greedy texts": lambda: near_tie_figures.plot_margins(replace(read_margins(), pairings=read_margins().pairings[:2])),
     "kinds of words of two sets of texts": lambda: text_figures.plot_kinds(
-        *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
+        *(e.build_packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
     ),
     "no running pair": lambda: surface_figures.plot_surface(1, surface_figures.Spot(1.0, 0.0), None),
     "a pair off the picture": lambda: surface_figures.plot_surface(
         16, surface_figures.Spot(0.0, 1.0), surface_figures.Spot(0.5, 1.7)
     ),
-    "nothing measured": lambda: speed.plot_tokens(replace(e.packages()["speed"].pictures["tokens"].page.args[0], checked=())),
+    "nothing measured": lambda: speed.plot_tokens(
+        replace(e.build_packages()["speed"].pictures["tokens"].page.args[0], checked=())
+    ),
 }
 OF_A_CLASS = {
     "what a class predicted": partial(
@@ -112,7 +114,7 @@ CASES = (*RECORDED, *RARE)
 @cache
 def get_recorded(name: str) -> Picture:
     kind, _, name = name.partition(", ")
-    return e.packages()[kind].pictures[name]
+    return e.build_packages()[kind].pictures[name]
 
 
 @cache
@@ -120,15 +122,15 @@ def get_case(name: str) -> Picture:
     """A picture whose page is made and drawn once for all tests; not to be changed."""
     if name in RARE:
         return Picture(cache(RARE[name]), "A title that is quite long for a figure as narrow as one of two columns")
-    return replace(get_recorded(name), page=partial(e.page, *name.split(", ")))
+    return replace(get_recorded(name), page=partial(e.get_page, *name.split(", ")))
 
 
 @cache
-def paper(name: str, form: str = "") -> Figure:
+def draw_paper(name: str, form: str = "") -> Figure:
     return get_case(name).draw_for_print(form)
 
 
-def words(drawn) -> list[Text]:
+def list_words(drawn) -> list[Text]:
     """Every text on the paper; ticks beyond the ends of their axis are on no paper."""
     found = [*drawn.texts, *(text for legend in drawn.legends for text in legend.get_texts())]
     for axes in drawn.axes:
@@ -157,7 +159,7 @@ def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(n
     if form == "slide" and not get_case(name).slides:
         assert name.startswith("one_round"), "its steps are slides of their own"
         return
-    drawn = paper(name, form)
+    drawn = draw_paper(name, form)
     drawn.draw_without_rendering()
     if form == "slide":
         assert drawn.get_figwidth() / drawn.get_figheight() == pytest.approx(16 / 9)
@@ -166,7 +168,7 @@ def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(n
         )  # letters of 8 points are then 14 pixels high on a screen of 1920, or more
     else:
         assert drawn.get_figwidth() == (COLUMN if form else PAGE)
-    sheet, found = drawn.bbox, words(drawn)
+    sheet, found = drawn.bbox, list_words(drawn)
     if form == "slide":
         sheet = sheet.padded(-MARGIN * sheet.width, -MARGIN * sheet.height)
     for text in found:
@@ -209,13 +211,13 @@ class Printed:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_print_shows_the_screens_numbers(name):
-    page, printed = get_case(name).page(), Printed(paper(name))
+    page, printed = get_case(name).page(), Printed(draw_paper(name))
     bars = [one for one in page.data if one.type == "bar"]
     for one in bars:
         lengths = list(one.x if one.orientation == "h" else one.y)
         assert printed.has_bars(lengths), f"{name}: no bars in print as those of {one.name}"
     lengthwise = {one.name for one in bars}
-    for key, points in e.series(page).items():
+    for key, points in e.list_series(page).items():
         if key.rstrip("'") in lengthwise:
             continue
         drawn = key.startswith("trace") and name.endswith(", speed")
@@ -224,7 +226,7 @@ def test_print_shows_the_screens_numbers(name):
 
 
 def test_the_shades_of_the_formula_are_the_screens():
-    (image,) = paper("speed, what-if").axes[0].images
+    (image,) = draw_paper("speed, what-if").axes[0].images
     assert np.array_equal(image.get_array(), np.array(get_case("speed, what-if").page().data[0].z))
 
 
@@ -241,11 +243,11 @@ def test_every_function_that_makes_a_figure_is_in_an_export():
     assert made == exported
 
 
-def bars(**more) -> dict:
+def build_bars(**more) -> dict:
     return {"type": "bar", "x": [1.0, 2.0], "y": [3.0, 4.0], "width": 0.5, "marker": {"color": "red"}, "name": "a"} | more
 
 
-def points(**more) -> dict:
+def build_points(**more) -> dict:
     return {
         "type": "scatter",
         "x": [1.0, 2.0],
@@ -265,7 +267,11 @@ def points(**more) -> dict:
     ],
 )
 def test_ticks_in_print_are_written_as_plotly_writes_them(form, values, written):
-    found = draw_figure(go.Figure([points()], {"height": 300, "xaxis": {"tickformat": form}})).axes[0].xaxis.get_major_formatter()
+    found = (
+        draw_figure(go.Figure([build_points()], {"height": 300, "xaxis": {"tickformat": form}}))
+        .axes[0]
+        .xaxis.get_major_formatter()
+    )
     assert [found(value) for value in values] == written
 
 
@@ -274,25 +280,25 @@ def test_ticks_in_print_are_written_as_plotly_writes_them(form, values, written)
     [
         ({"type": "violin", "y": [1.0]}, {}, "violin"),
         ({"type": "pie", "values": [1.0]}, {}, "pie"),
-        (points(stackgroup="one"), {}, "scatter.stackgroup"),
-        (points(mode="text"), {}, "'text'"),
-        (points(fill="tonexty", fillcolor="red"), {}, "tonexty"),
-        (points(marker={"color": "red", "symbol": "star"}), {}, "star"),
-        (points(marker={"color": "red", "colorbar": {"len": 0.5}}), {}, "marker.colorbar"),
-        (points(mode="lines", line={"color": "red", "dash": "4px"}), {}, "4px"),
-        (points(mode="lines", line={"color": "red", "shape": "spline"}), {}, "line.shape"),
-        (points(error_y={"type": "percent", "value": 10}), {}, "error_y.value"),
-        (bars(marker={"color": "red", "pattern": {"shape": "/"}}), {}, "fillmode"),
-        (bars(marker={"color": "red", "pattern": {"shape": "+", "fillmode": "overlay"}}), {}, "'+'"),
-        (bars(text=["a", "b"], textposition="inside"), {}, "bar.text"),
-        (points(), {"polar": {"hole": 0.1}}, "layout.polar"),
-        (points(), {"xaxis": {"type": "date"}}, "date"),
-        (points(), {"xaxis": {"rangeslider": {"visible": True}}}, "xaxis.rangeslider"),
-        (points(), {"yaxis": {"tickformat": "%H"}}, "%H"),
-        (points(), {"yaxis": {"title": {"text": "<i>x</i>"}}}, "<i>"),
-        (points(), {"shapes": [{"type": "circle", "xref": "x", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 1}]}, "circle"),
-        (points(), {"annotations": [{"x": 0.3, "y": 0.3, "xref": "paper", "yref": "paper", "text": "a"}]}, "paper"),
-        (points(), {"annotations": [{"x": 1, "y": 3, "text": "a", "ax": 0, "ay": -40}]}, "arrow"),
+        (build_points(stackgroup="one"), {}, "scatter.stackgroup"),
+        (build_points(mode="text"), {}, "'text'"),
+        (build_points(fill="tonexty", fillcolor="red"), {}, "tonexty"),
+        (build_points(marker={"color": "red", "symbol": "star"}), {}, "star"),
+        (build_points(marker={"color": "red", "colorbar": {"len": 0.5}}), {}, "marker.colorbar"),
+        (build_points(mode="lines", line={"color": "red", "dash": "4px"}), {}, "4px"),
+        (build_points(mode="lines", line={"color": "red", "shape": "spline"}), {}, "line.shape"),
+        (build_points(error_y={"type": "percent", "value": 10}), {}, "error_y.value"),
+        (build_bars(marker={"color": "red", "pattern": {"shape": "/"}}), {}, "fillmode"),
+        (build_bars(marker={"color": "red", "pattern": {"shape": "+", "fillmode": "overlay"}}), {}, "'+'"),
+        (build_bars(text=["a", "b"], textposition="inside"), {}, "bar.text"),
+        (build_points(), {"polar": {"hole": 0.1}}, "layout.polar"),
+        (build_points(), {"xaxis": {"type": "date"}}, "date"),
+        (build_points(), {"xaxis": {"rangeslider": {"visible": True}}}, "xaxis.rangeslider"),
+        (build_points(), {"yaxis": {"tickformat": "%H"}}, "%H"),
+        (build_points(), {"yaxis": {"title": {"text": "<i>x</i>"}}}, "<i>"),
+        (build_points(), {"shapes": [{"type": "circle", "xref": "x", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 1}]}, "circle"),
+        (build_points(), {"annotations": [{"x": 0.3, "y": 0.3, "xref": "paper", "yref": "paper", "text": "a"}]}, "paper"),
+        (build_points(), {"annotations": [{"x": 1, "y": 3, "text": "a", "ax": 0, "ay": -40}]}, "arrow"),
     ],
 )  # fmt: skip
 def test_what_print_does_not_know_is_called_by_its_name(trace, layout, named):
@@ -302,17 +308,19 @@ def test_what_print_does_not_know_is_called_by_its_name(trace, layout, named):
 
 def test_two_sets_of_bars_side_by_side_need_offsets():
     with pytest.raises(NotImplementedError, match="side by side"):
-        draw_figure(go.Figure([bars(), bars()], {"height": 300}))
+        draw_figure(go.Figure([build_bars(), build_bars()], {"height": 300}))
 
 
 def test_colors_and_patterns_are_the_screens():
-    drawn = paper("mistakes, speed")
+    drawn = draw_paper("mistakes, speed")
     for axes in drawn.axes:
         right, wrong = axes.patches
         assert to_hex(right.get_facecolor()).upper() == MEANINGS["target"].light
         assert wrong.get_facecolor()[3] == 0.0 and to_hex(wrong.get_edgecolor()) == INK["light"], "the wrong rule is an outline"
         assert not right.get_hatch() and not wrong.get_hatch()
-    handles = dict(zip(("target p", "draft q", "residual"), paper("one_round, round-1").legends[0].legend_handles, strict=True))
+    handles = dict(
+        zip(("target p", "draft q", "residual"), draw_paper("one_round, round-1").legends[0].legend_handles, strict=True)
+    )
     for name, meaning in (("target p", "target"), ("draft q", "draft"), ("residual", "residual")):
         assert to_hex(handles[name].get_facecolor()).upper() == MEANINGS[meaning].light and bool(handles[name].get_hatch()) == (
             name != "target p"
@@ -320,10 +328,10 @@ def test_colors_and_patterns_are_the_screens():
 
 
 def test_stacked_bars_stand_on_each_other_and_bars_side_by_side_have_the_first_on_top():
-    (axes,) = paper("one_token, out").axes
+    (axes,) = draw_paper("one_token, out").axes
     below, above = (list(one.patches) for one in axes.containers)
     assert [bar.get_x() for bar in above] == [bar.get_width() for bar in below] == list(e.COLUMNS["accepted"])
-    (axes,) = paper("one_token, distributions").axes
+    (axes,) = draw_paper("one_token, distributions").axes
     first, second = (list(one.patches) for one in axes.containers)
     assert [bar.get_y() for bar in first] == pytest.approx([bar.get_y() + bar.get_height() for bar in second])
 
@@ -334,14 +342,14 @@ def test_every_name_of_the_screens_legend_is_in_prints():
         data, shown = page.data, page.layout.showlegend
         listed = [trace.name for trace in data if trace.type != "heatmap" and trace.showlegend is not False and trace.name]
         shown = len(data) > 1 if shown is None else shown
-        legends = paper(name).legends
+        legends = draw_paper(name).legends
         found = {text.get_text() for text in legends[0].get_texts()} if legends else set()
         assert found == (set(listed) if shown else set()), name
 
 
 def test_axes_end_and_count_as_on_the_screen():
     for name in CASES:
-        layout, drawn = get_case(name).page().layout, paper(name)
+        layout, drawn = get_case(name).page().layout, draw_paper(name)
         if len(drawn.axes) > 1:
             continue
         for which in "xy":
@@ -397,6 +405,6 @@ def test_no_dollar_is_a_formula_and_no_foreign_letter_a_box():
     figure = go.Figure(go.Scatter(x=[1, 2], y=[3, 4], mode="markers", marker={"color": "red"}, name="$\\frac$"))
     figure.update_layout(height=300, showlegend=True, title="$x$ 猫").update_xaxes(title="$y$")
     drawn = draw_figure(figure)
-    assert {"$\\frac$", "$x$ ‹U+732B›", "$y$"} <= {text.get_text() for text in words(drawn)}
-    assert not any(text.get_parse_math() for text in words(drawn) if "$" in text.get_text())
+    assert {"$\\frac$", "$x$ ‹U+732B›", "$y$"} <= {text.get_text() for text in list_words(drawn)}
+    assert not any(text.get_parse_math() for text in list_words(drawn) if "$" in text.get_text())
     assert make_printable("x" * 70) == "x" * 63 + "…"

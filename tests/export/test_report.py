@@ -123,21 +123,23 @@ def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
     assert (stats.binom.cdf(low - 1, n, probs) <= 0.005).all() and (stats.binom.sf(high, n, probs) <= 0.005).all()
 
 
-def rows(built_package, name) -> list[dict[str, str]]:
+def read_rows(built_package, name) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(built_package[name].decode("utf-8-sig"))))
 
 
 def test_tables_hold_the_reports_numbers_to_the_last_digit(record, built_package):
     one = record["answers"][0]
-    assert [int(row["count"]) for row in rows(built_package, "cells.csv")] == [cell["count"] for cell in one["cells"]]
+    assert [int(row["count"]) for row in read_rows(built_package, "cells.csv")] == [cell["count"] for cell in one["cells"]]
     total = sum(cell["mass"] for cell in one["cells"])
-    assert [float(row["mass"]) for row in rows(built_package, "cells.csv")] == [cell["mass"] / total for cell in one["cells"]]
-    assert [float(row["p_value"]) for row in rows(built_package, "tests.csv")] == [test["p_value"] for test in one["tests"]]
+    assert [float(row["mass"]) for row in read_rows(built_package, "cells.csv")] == [
+        cell["mass"] / total for cell in one["cells"]
+    ]
+    assert [float(row["p_value"]) for row in read_rows(built_package, "tests.csv")] == [test["p_value"] for test in one["tests"]]
 
 
 def test_no_text_in_a_table_is_taken_for_a_formula(built_package):
-    assert all(row["text"].startswith('"') or row["text"] == "" for row in rows(built_package, "cells.csv"))
-    assert any("=1+1" in row["text"] for row in rows(built_package, "cells.csv"))
+    assert all(row["text"].startswith('"') or row["text"] == "" for row in read_rows(built_package, "cells.csv"))
+    assert any("=1+1" in row["text"] for row in read_rows(built_package, "cells.csv"))
 
 
 def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_they_are(record):
@@ -252,4 +254,4 @@ def test_a_report_without_cells_has_tests_and_no_histogram():
     record["answers"][0] |= {"cells": [], "detectable_tv": None}
     built_package = bundle.build_report_package(record)
     assert list(built_package.pictures) == ["tests-1-shared-distributions"]
-    assert rows({"cells.csv": built_package.build_file("cells.csv")}, "cells.csv") == []
+    assert read_rows({"cells.csv": built_package.build_file("cells.csv")}, "cells.csv") == []

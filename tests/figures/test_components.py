@@ -121,7 +121,7 @@ def test_style_sheets_use_the_tokens(name):
 
 def test_the_table_that_the_javascript_is_held_to_is_what_python_writes():
     stored = json.loads(written_cases.FILE.read_text(encoding="utf-8"))
-    assert stored == json.loads(json.dumps(written_cases.table()))
+    assert stored == json.loads(json.dumps(written_cases.build_table()))
     assert len(stored["numbers"]) > 600 and len(stored["shares"]) > 40
 
 

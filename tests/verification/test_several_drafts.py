@@ -31,7 +31,7 @@ from specviz.verification.k_sequential import (
 from specviz.verification.token import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
-from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, draw_distribution, join, model, pair
+from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, draw_distribution, join_trees, model, pair
 
 PROMPT = (0,)
 SHAPES = ((2,), (3,), (2, 1), (2, 2))
@@ -52,7 +52,7 @@ class DistinctSiblings:
     name: str = "distinct"
 
     def propose(self, rows, randomness):
-        return join([self._tree(row, randomness) for row in rows], self.name)
+        return join_trees([self._tree(row, randomness) for row in rows], self.name)
 
     def _tree(self, row, randomness):
         tokens, parents, distributions, uniforms, paths, level_nodes = [], [], [], [], {ROOT: ()}, [ROOT]

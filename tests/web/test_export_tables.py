@@ -20,7 +20,7 @@ from specviz.glyphs import build_glyphs, name_token, read_piece
 from specviz.speed.records.word_kinds import KINDS
 from specviz.theory import compute_wall_clock_factor
 from tests import exported as e
-from tests.exported import assert_cells, raw, span, table
+from tests.exported import assert_cells, list_interval, read_raw, read_table
 
 SPOKEN = {True: "True", False: "False", None: "not checked"}
 
@@ -52,13 +52,13 @@ def test_no_table_is_left_out():
         ("drafting_methods", "block-gain.csv"), ("drafting_methods", "matrix.csv"), ("whole_text", "tokens.csv"), ("whole_text", "places.csv"),
         ("whole_text", "lorenz.csv"), ("whole_text", "kinds.csv"), ("serving_limits", "rows.csv"), ("serving_limits", "greedy.csv"),
     }  # fmt: skip
-    assert compared == {(kind, name) for kind, package in e.packages().items() for name in package.tables}
+    assert compared == {(kind, name) for kind, package in e.build_packages().items() for name in package.tables}
 
 
 def test_the_cells_of_a_report():
     labels = ["all others", "·1 …", "·2 …", "·3 …", "·4 …", "·4·5"]
     expected = []
-    for one in e.report()["answers"]:
+    for one in e.build_report()["answers"]:
         for cell, text in zip(one["cells"], labels, strict=True):
             n, mass = one["n"], cell["mass"]
             expected.append(
@@ -66,15 +66,17 @@ def test_the_cells_of_a_report():
                  "mass": mass, "expected": mass * n, "count": cell["count"],
                  "low": stats.binom.ppf(0.005, n, mass) / n, "high": stats.binom.ppf(0.995, n, mass) / n}
             )  # fmt: skip
-    assert_cells(table("report", "cells.csv"), expected, rel=1e-12)
+    assert_cells(read_table("report", "cells.csv"), expected, rel=1e-12)
 
 
 def test_the_tests_of_a_report():
     columns = ("name", "n", "statistic", "df", "p_value", "adjusted_p", "detectable_tv", "alpha", "power", "note")
     expected = [
-        {"mode": one["mode"], **{key: test[key] for key in columns}} for one in e.report()["answers"] for test in one["tests"]
+        {"mode": one["mode"], **{key: test[key] for key in columns}}
+        for one in e.build_report()["answers"]
+        for test in one["tests"]
     ]
-    assert_cells(table("report", "tests.csv"), expected)
+    assert_cells(read_table("report", "tests.csv"), expected)
 
 
 @pytest.mark.parametrize("kind", ["exactness", "mistakes"])
@@ -85,8 +87,8 @@ def test_the_cells_of_draws(kind):
         for one in (e.FILLING, e.WRONG)
         for k in (3, 0, 1, 2)
     ]  # fmt: skip
-    assert_cells(table(kind, "cells.csv"), expected)
-    record = e.packages()[kind].data["draws.json"]["arms"]
+    assert_cells(read_table(kind, "cells.csv"), expected)
+    record = e.build_packages()[kind].data["draws.json"]["arms"]
     held = [row for arm in record for row in arm["cells"]]
     assert [{**row, "begins_with": dump_text(row["begins_with"])} for row in held] == [
         {key: value for key, value in row.items() if key != "decoder"} for row in expected
@@ -96,7 +98,7 @@ def test_the_cells_of_draws(kind):
 
 @pytest.mark.parametrize("kind", ["exactness", "mistakes"])
 def test_the_looks_at_draws(kind):
-    assert_cells(table(kind, "looks.csv"), [dict(one) for one in e.LOOKS])
+    assert_cells(read_table(kind, "looks.csv"), [dict(one) for one in e.LOOKS])
 
 
 def test_p_values_under_many_seeds():
@@ -105,7 +107,7 @@ def test_p_values_under_many_seeds():
     expected = [
         {"from": edges[k], "to": edges[k + 1], "runs": counts[k], "expected": 4.0, "low": 0, "high": 12} for k in range(10)
     ]
-    assert_cells(table("exactness", "p-values.csv"), expected, rel=1e-12)
+    assert_cells(read_table("exactness", "p-values.csv"), expected, rel=1e-12)
 
 
 def test_the_curve_and_the_speeds_of_two_decoders():
@@ -116,7 +118,7 @@ def test_the_curve_and_the_speeds_of_two_decoders():
         for k in range(3)
         for arm in range(2)
     ]  # fmt: skip
-    assert_cells(table("mistakes", "curve.csv"), expected)
+    assert_cells(read_table("mistakes", "curve.csv"), expected)
     expected = [
         {
             "decoder": "right rule",
@@ -135,11 +137,11 @@ def test_the_curve_and_the_speeds_of_two_decoders():
             "target_passes": 809,
         },
     ]
-    assert_cells(table("mistakes", "speeds.csv"), expected)
+    assert_cells(read_table("mistakes", "speeds.csv"), expected)
 
 
 def test_the_decisions_of_a_run():
-    trace, expected = raw("opening"), []
+    trace, expected = read_raw("opening"), []
     for number, one in enumerate(trace["rounds"], start=1):
         for node, found in enumerate(one["proposals"], start=1):
             expected.append(
@@ -154,12 +156,12 @@ def test_the_decisions_of_a_run():
             {"round": number, "kind": end["kind"], "node": None, "parent": None, "token": end["token"],
              "text": read_word(trace["pieces"], end["token"]), "q": None, "p": None, "u": end["u"], **empty}
         )  # fmt: skip
-    assert_cells(table("one_round", "decisions.csv"), expected)
-    assert any(row["kind"] == "draft" and row["q"] != row["p"] for row in table("one_round", "decisions.csv"))
+    assert_cells(read_table("one_round", "decisions.csv"), expected)
+    assert any(row["kind"] == "draft" and row["q"] != row["p"] for row in read_table("one_round", "decisions.csv"))
 
 
 def test_the_distributions_of_a_run():
-    trace, expected = raw("opening"), []
+    trace, expected = read_raw("opening"), []
     for number, one in enumerate(trace["rounds"], start=1):
         for after, probs in enumerate(one["distributions"]):
             columns = {key: probs[key] or [None] * len(probs["tokens"]) for key in ("p", "q", "overlap", "residual")}
@@ -170,41 +172,41 @@ def test_the_distributions_of_a_run():
                 )
             rest = {key: probs["rest"].get(key) for key in columns}
             expected.append({"round": number, "after": after, "token": None, "text": "all other tokens", **rest})
-    assert_cells(table("one_round", "distributions.csv"), expected)
+    assert_cells(read_table("one_round", "distributions.csv"), expected)
 
 
 def test_one_token_and_its_rules():
     expected = [{"token": dump_text(one), **{key: e.COLUMNS[key][k] for key in e.COLUMNS}} for k, one in enumerate("abc")]
-    assert_cells(table("one_token", "token.csv"), expected)
+    assert_cells(read_table("one_token", "token.csv"), expected)
     expected = [
         dict(zip(("rule", "first_draft_token_accepted", "both_accepted", "largest_error"), one, strict=True))
         for one in e.TWO_RULES
     ]
-    assert_cells(table("one_token", "rules.csv"), expected)
-    record = e.packages()["one_token"].data["token.json"]
+    assert_cells(read_table("one_token", "rules.csv"), expected)
+    record = e.build_packages()["one_token"].data["token.json"]
     assert {key: tuple(record[key]) for key in e.COLUMNS} == e.COLUMNS and record["overlap_total"] == 0.75
     assert record["rules"] == expected
 
 
 def test_every_gamma_of_a_plan():
-    plan = raw("plans")["plans"][e.PLAN]
+    plan = read_raw("plans")["plans"][e.PLAN]
     measured, expected = {one["gamma"]: one for one in plan["checked"]}, []
     for row in plan["rows"]:
         one = measured.get(row["gamma"], {"tokens": None, "factor": None})
         expected.append(
-            {"gamma": row["gamma"], **span("tokens", row["tokens"]), **span("measured_tokens", one["tokens"]),
-             **span("factor", row["factor"]), **span("measured_factor", one["factor"]), "hazards": row["hazards"],
+            {"gamma": row["gamma"], **list_interval("tokens", row["tokens"]), **list_interval("measured_tokens", one["tokens"]),
+             **list_interval("factor", row["factor"]), **list_interval("measured_factor", one["factor"]), "hazards": row["hazards"],
              "one_alpha": row["independent"], "text_read_on": row["own_text"], "alpha": row["alpha"], "leviathan": row["leviathan"],
              "hazards_linear_cost": row["linear"], "operations": row["operations"]}
         )  # fmt: skip
-    assert_cells(table("speed", "gammas.csv"), expected)
+    assert_cells(read_table("speed", "gammas.csv"), expected)
 
 
 def test_every_position_of_a_plan():
-    found = raw("plans")["plans"][e.PLAN]["positions"]
+    found = read_raw("plans")["plans"][e.PLAN]["positions"]
     assert_cells(
-        table("speed", "positions.csv"),
-        [{"position": number, **span("accepted", one)} for number, one in enumerate(found, 1)],
+        read_table("speed", "positions.csv"),
+        [{"position": number, **list_interval("accepted", one)} for number, one in enumerate(found, 1)],
     )
 
 
@@ -214,14 +216,14 @@ def test_every_cell_of_a_study():
          "accepted": one["accepted"], "predicted_acceptance_rate": one["predicted"],
          **{key: one["statistics"].get(key) for key in ("overlap", "kl_pq", "kl_qp", "entropy_p", "entropy_q", "agreement", "calibration")},
          "blank_because": one["reason"]}
-        for one in raw("study")["cells"]
+        for one in read_raw("study")["cells"]
     ]  # fmt: skip
-    assert_cells(table("speed", "study.csv"), expected)
+    assert_cells(read_table("speed", "study.csv"), expected)
 
 
 def test_many_texts_at_once():
     """Values by hand from the seconds and rounds of the record; the ends of intervals are the record's own."""
-    found, one = raw("batches"), e.packages()["speed"].tables["many-texts.csv"]
+    found, one = read_raw("batches"), e.build_packages()["speed"].tables["many-texts.csv"]
     rounds, rows = found["rounds"][e.BATCH], list(one()[1])
     expected = []
     for place, texts in enumerate(found["rows"]):
@@ -238,9 +240,9 @@ def test_many_texts_at_once():
             for number, (key, value) in enumerate(zip(("factor", "pass", "tokens"), values, strict=True)):
                 low, high = rows[len(expected)][3 + 3 * number : 5 + 3 * number]
                 assert low <= value * (1 + 1e-12) and value * (1 - 1e-12) <= high, (texts, gamma, key)
-                line |= span(key, {"value": value, "low": low, "high": high})
+                line |= list_interval(key, {"value": value, "low": low, "high": high})
             expected.append(line)
-    assert_cells(table("speed", "many-texts.csv"), expected, rel=1e-9)
+    assert_cells(read_table("speed", "many-texts.csv"), expected, rel=1e-9)
 
 
 def test_the_formula_at_both_points():
@@ -250,15 +252,15 @@ def test_the_formula_at_both_points():
          "the chosen pair": round(compute_wall_clock_factor(running.alpha, gamma, running.c), 3)}
         for gamma in range(1, 17)
     ]  # fmt: skip
-    assert_cells(table("speed", "what-if.csv"), expected)
+    assert_cells(read_table("speed", "what-if.csv"), expected)
 
 
 def load_methods() -> list[dict[str, Any]]:
-    return raw("methods")["comparisons"][e.CHOICE]["rows"]
+    return read_raw("methods")["comparisons"][e.CHOICE]["rows"]
 
 
 def test_the_rows_of_the_drafting_methods():
-    words, found = {True: "exact", False: "lossy"}, table("drafting_methods", "rows.csv")
+    words, found = {True: "exact", False: "lossy"}, read_table("drafting_methods", "rows.csv")
     expected = []
     for row, cell in zip(load_methods(), found, strict=True):
         measured = dict.fromkeys(
@@ -306,29 +308,30 @@ def test_the_first_tokens_of_the_drafting_methods():
                  "share": first["counts"][k] / first["n"], "low": first["low"][k], "high": first["high"][k],
                  "written": first["written"][k] if first["written"] else None}
             )  # fmt: skip
-    assert_cells(table("drafting_methods", "first-tokens.csv"), expected)
+    assert_cells(read_table("drafting_methods", "first-tokens.csv"), expected)
 
 
 def test_what_block_verification_gains():
-    plan = raw("block")
+    plan = read_raw("block")
     measured = {one["gamma"]: one["gain"] for one in plan["checked"]}
     expected = [
-        {"draft_tokens": row["gamma"], "tokens_per_pass": row["tokens"]["value"], **span("counted", row["gain"]),
-         **span("measured", measured[row["gamma"]])}
+        {"draft_tokens": row["gamma"], "tokens_per_pass": row["tokens"]["value"], **list_interval("counted", row["gain"]),
+         **list_interval("measured", measured[row["gamma"]])}
         for row in plan["rows"]
     ]  # fmt: skip
-    assert_cells(table("drafting_methods", "block-gain.csv"), expected)
+    assert_cells(read_table("drafting_methods", "block-gain.csv"), expected)
 
 
 def test_every_proposer_under_every_rule():
     columns = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
     assert_cells(
-        table("drafting_methods", "matrix.csv"), [{key: cell[key] for key in columns} for cell in raw("matrix")["cells"]]
+        read_table("drafting_methods", "matrix.csv"),
+        [{key: cell[key] for key in columns} for cell in read_raw("matrix")["cells"]],
     )
 
 
 def test_every_token_of_a_passage():
-    lanes, expected = raw("passage")["passages"][e.DISTRIBUTION], []
+    lanes, expected = read_raw("passage")["passages"][e.DISTRIBUTION], []
     for way in ("target", "speculative"):
         lane, number = lanes[way], 0
         pieces = lane["trace"]["pieces"]
@@ -342,27 +345,27 @@ def test_every_token_of_a_passage():
                 number += 1
                 expected.append({"way": way, "token": number, "id": token, "text": dump_text(read_letters(pieces, token)), "origin": origin,
                                  "round": place, "seconds": clock})  # fmt: skip
-    assert_cells(table("whole_text", "tokens.csv"), expected)
+    assert_cells(read_table("whole_text", "tokens.csv"), expected)
 
 
 def test_every_place_of_a_passage():
-    read = raw("passage")["passages"][e.DISTRIBUTION]["read"]
+    read = read_raw("passage")["passages"][e.DISTRIBUTION]["read"]
     expected = [
         {"token": k + 1, "id": token, "text": dump_text(read_letters(read["pieces"], token)), "kind": read["kinds"][k],
          "p": read["p"][k], "q": read["q"][k], "beta": read["beta"][k]}
         for k, token in enumerate(read["tokens"])
     ]  # fmt: skip
-    assert_cells(table("whole_text", "places.csv"), expected)
+    assert_cells(read_table("whole_text", "places.csv"), expected)
 
 
 def list_curves() -> dict[str, list[dict[str, Any]]]:
-    one = raw("passage")["passages"][e.DISTRIBUTION]
+    one = read_raw("passage")["passages"][e.DISTRIBUTION]
     return {"this text": [one["read"]], f"{len(one['survey'])} recorded texts, {e.DISTRIBUTION}": one["survey"]}
 
 
 def test_how_much_the_places_furthest_apart_hold():
     """The shares by hand: sums of the largest 1 - beta, on a straight line between two tokens; intervals hold them."""
-    found, expected = table("whole_text", "lorenz.csv"), []
+    found, expected = read_table("whole_text", "lorenz.csv"), []
     for texts, reads in list_curves().items():
         apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in reads]))[::-1]
         for top in (0.01, 0.05, 0.1):
@@ -378,7 +381,7 @@ def test_how_much_the_places_furthest_apart_hold():
 
 
 def test_the_kinds_of_word():
-    (read,), found, expected = list_curves()["this text"], table("whole_text", "kinds.csv"), []
+    (read,), found, expected = list_curves()["this text"], read_table("whole_text", "kinds.csv"), []
     apart, kinds = 1.0 - np.array(read["beta"]), np.array(read["kinds"])
     assert set(read["kinds"]) <= set(KINDS)
     for kind in KINDS:
@@ -400,12 +403,14 @@ def test_the_kinds_of_word():
 
 def test_the_rows_of_the_serving_setups():
     columns = ("tv_to_reference", "overlap", "target_only_speed", "speculative_speed")
-    verdicts = {row["row"]: row["verdict"] for row in table("serving_limits", "rows.csv")}
+    verdicts = {row["row"]: row["verdict"] for row in read_table("serving_limits", "rows.csv")}
     assert set(verdicts.values()) <= {"exact", "exact up to rounding", "lossy", ""}
     expected = []
-    for row in raw("setups")["rows"]:
+    for row in read_raw("setups")["rows"]:
         own, ms = row["own"] or {}, row["ms"] or (None, None)
-        spans = [span(column, row[key]) for column, key in zip(columns, ("apart", "overlap", "alone", "drafted"), strict=True)]
+        spans = [
+            list_interval(column, row[key]) for column, key in zip(columns, ("apart", "overlap", "alone", "drafted"), strict=True)
+        ]
         expected.append(
             {"row": row["key"], "served_as": SERVED[row["key"]].name, "verdict": verdicts[row["key"]]}
             | {key: value for one in spans for key, value in one.items()}
@@ -413,12 +418,12 @@ def test_the_rows_of_the_serving_setups():
                "near_ties": own.get("near_ties"), "tokens": row["tokens"], "passes": row["passes"], "tested": row["checked"],
                "accepted": row["accepted"], "ms_target_only": ms[0], "ms_speculative": ms[1], "blank_because": row["reason"]}
         )  # fmt: skip
-    assert_cells(table("serving_limits", "rows.csv"), expected)
+    assert_cells(read_table("serving_limits", "rows.csv"), expected)
 
 
 def test_every_token_of_the_greedy_texts():
     expected = []
-    for key, pairings in raw("setups")["near_ties"]["comparisons"].items():
+    for key, pairings in read_raw("setups")["near_ties"]["comparisons"].items():
         for prompt, one in enumerate(pairings):
             first, second = one["first"], one["second"]
             for place, tokens in enumerate(zip(first["tokens"], second["tokens"], strict=False)):
@@ -430,4 +435,4 @@ def test_every_token_of_the_greedy_texts():
                 )  # fmt: skip
                 if tokens[0] != tokens[1]:
                     break
-    assert_cells(table("serving_limits", "greedy.csv"), expected)
+    assert_cells(read_table("serving_limits", "greedy.csv"), expected)

@@ -14,7 +14,7 @@ from specviz.evidence.mistakes.registry import MISTAKES, TOY_P, TOY_Q, open_tabl
 from specviz.settings import Settings
 from specviz.verification.token import TokenRule
 from tests import tables
-from tests.mutated import as_printed, distributions, first, read_stated
+from tests.mutated import list_distributions, matches_print, read_stated, sum_first_tokens
 from tests.oracle import token_rule
 from tests.oracle.mistakes import best_drawn, block_by_position, chain, distribution_of, one_accept_number, programs, run, share
 
@@ -46,17 +46,19 @@ def compute_by_hand(name: str) -> tuple[dict, dict]:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_fractions_and_the_enumerated_step_give_one_distribution(name):
-    written, _ = distributions(MISTAKES[name])
+    written, _ = list_distributions(MISTAKES[name])
     expected, _ = compute_by_hand(name)
     assert sum(expected.values()) == 1
-    assert compute_text_tv(first(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
+    assert compute_text_tv(sum_first_tokens(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_documented_distances_are_those_of_fractions(name):
     written, exact = compute_by_hand(name)
-    assert as_printed(read_stated()[name].text, float(token_rule.total_variation(written, exact)))
-    assert as_printed(read_stated()[name].first, float(token_rule.total_variation(first(written, 1), first(exact, 1))))
+    assert matches_print(read_stated()[name].text, float(token_rule.total_variation(written, exact)))
+    assert matches_print(
+        read_stated()[name].first, float(token_rule.total_variation(sum_first_tokens(written, 1), sum_first_tokens(exact, 1)))
+    )
 
 
 @pytest.mark.parametrize(("width", "handed", "distance"), ((2, 1, F(33, 200)), (3, 1, None), (3, 2, None)))
@@ -91,7 +93,7 @@ def test_r7_with_one_draft_token_at_a_time():
     p, q = convert_to_fractions(TOY_P), convert_to_fractions(TOY_Q)
     edges = [share(a, b) for a, b in zip(p(PROMPT), q(PROMPT), strict=True)]
     written = distribution_of(run(chain(1, p, q, accepted=one_accept_number(edges)), 3))
-    assert as_printed("0.099", float(token_rule.total_variation(written, compute_target_distribution(p, 3))))
+    assert matches_print("0.099", float(token_rule.total_variation(written, compute_target_distribution(p, 3))))
 
 
 @pytest.mark.parametrize(("length", "distance"), ((3, "0.000"), (4, "0.056"), (5, "0.065")))
@@ -100,9 +102,9 @@ def test_r35_by_the_length_of_the_run(length, distance):
     mutant = MISTAKES["R35"]
     by_fractions = distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), length, 3))
     exact = compute_target_distribution(lambda ids: THIRDS[0], 3)
-    assert as_printed(distance, float(token_rule.total_variation(by_fractions, exact)))
-    written, _ = distributions(mutant, settings=Settings(gamma=2, max_new_tokens=length))
-    assert compute_text_tv(first(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
+    assert matches_print(distance, float(token_rule.total_variation(by_fractions, exact)))
+    written, _ = list_distributions(mutant, settings=Settings(gamma=2, max_new_tokens=length))
+    assert compute_text_tv(sum_first_tokens(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
 
 
 # Not here: R2 and R9, whose cuts need a rule for ties, and R35, whose thresholds differ with every table.

@@ -13,7 +13,7 @@ from specviz.evidence.mistakes.registry import MISTAKES, enumerate_tv, open_tabl
 from specviz.statistics.goodness import compute_chi_square
 from tests import tables
 from tests.chance import is_in_band
-from tests.mutated import build_pooled_cells, count_draws, distributions, read_stated
+from tests.mutated import build_pooled_cells, count_draws, list_distributions, read_stated
 
 LATER = ("R7", "R11", "gate", "kept-rest", "no-bonus", "R35")
 
@@ -36,7 +36,7 @@ def test_on_forty_random_tables_as_many_see_it_as_documented(name):
 @pytest.mark.parametrize("name", [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"])
 def test_a_mutants_draws_follow_the_distribution_that_was_enumerated_for_it(name):
     """2,000 draws with the seed's random numbers, as the mutant mistakes them: no text of probability 0, chi-square above 1e-4."""
-    written, _ = distributions(MISTAKES[name])
+    written, _ = list_distributions(MISTAKES[name])
     counts, cells = count_draws(
         MISTAKES[name], MISTAKES[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000
     )
@@ -50,7 +50,7 @@ SAMPLED = [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLED])
 def test_a_mutant_is_caught_as_often_as_its_enumerated_distribution_says(name):
     """200 repeats of n draws, tested at .01: rejections lie in the 99.99% band of the power that the distribution gives."""
-    mutant, (written, exact) = MISTAKES[name], distributions(MISTAKES[name])
+    mutant, (written, exact) = MISTAKES[name], list_distributions(MISTAKES[name])
     n, power = find_fewest_draws(written, exact)
     cells, _, _ = build_pooled_cells(exact, written, n)
     found = 0

@@ -54,7 +54,9 @@ def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence()
     for q, p in ((0.0012, 0.00054), (0.013, 0.0061), (0.0008, 0.00004)):
         words = traces.Words()
         round_ = traces.build_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
-        look = next(step for step in build_trace_steps(traces.trace(words, [round_], gamma=1)) if step.kind == "look").sentence
+        look = next(
+            step for step in build_trace_steps(traces.build_trace(words, [round_], gamma=1)) if step.kind == "look"
+        ).sentence
         written = [part.rstrip(",.") for part in look.split() if part.startswith("0.") or "×" in part]
         assert read_number(written[1]) / read_number(written[0]) == pytest.approx(read_number(written[2]), rel=0.06)
 
