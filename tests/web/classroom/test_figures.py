@@ -148,3 +148,12 @@ def test_few_rows_fill_the_wall_and_names_of_votes_are_whole():
     assert heights == sorted(heights, reverse=True) and heights[0] == wall.MAX_ROW and heights[-1] >= wall.MIN_ROW
     name = "a name that is longer than any row of a histogram may have it"
     assert name in wall.draw_votes([{"name": name}], Votes((1,), (1,), 0), 0)
+
+
+def test_a_race_that_nobody_has_entered_shows_what_can_be_chosen_and_the_line_without_drafting():
+    html = wall.draw_race([])
+    assert all(name in html for name in RACE_METHODS.values())
+    assert (
+        html.count('class="row"') == len(RACE_METHODS) == html.count('<i class="exact" style=')
+        and 'class="share" style=' not in html
+    )
