@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -35,10 +35,12 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
 from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
+from specviz.speed.prediction.assessment import DEFAULT_ASSESSMENT, Assessment, AssessmentEffort, assess_pair
 from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import DEFAULT_EFFORT, PlanEffort
+from specviz.speed.prediction.preflight import Preflight
 from specviz.speed.records.cost_model import find_cost_model
-from specviz.speed.records.plan import PlanRow, SpeedPlan
+from specviz.speed.records.plan import PLAN_TEXT, PlanRow, SpeedPlan, load_plan_text
 from specviz.threads import preserve_thread_count
 from specviz.trace import Trace
 
@@ -353,6 +355,7 @@ class Pair:
         probes: int = DEFAULT_EFFORT.probes,
         check: bool = False,
         runs: int = DEFAULT_EFFORT.runs,
+        seconds: int = DEFAULT_EFFORT.seconds,
         costs: str = "",
         name: str = "",
         on_progress: ProgressCallback = ignore_progress,
@@ -369,6 +372,7 @@ class Pair:
             probes: Runs of the probes that time a round, 2 to 1000; 0: tokens only.
             check: Whether to measure as well, under other seeds.
             runs: Runs of the clock, if measured.
+            seconds: Time that the plan may take, 10 to 86,400; where it would take longer, less is done. A plan that is checked is never cut.
             costs: Another machine whose costs count instead of this one's: the name of a shipped cost model, such as ``h200-8b``,
                 or a file.
             name: Name of the texts in the record.
@@ -383,11 +387,48 @@ class Pair:
         wanted = tuple(sorted(set(gammas)))
         for gamma in wanted or (0,):
             check_whole("gammas", gamma, 1, GAMMA_MAX, f"whole numbers from 1 to {GAMMA_MAX}")
-        effort = PlanEffort(continuations, opening, probes, check, runs)
+        effort = PlanEffort(continuations, opening, probes, check, runs, seconds=seconds)
         settings = self._build_settings("", settings, {**options, "gamma": wanted[-1]}, PLANNED)
         text = texts if isinstance(texts, str) else "\n\n".join(texts)
         model = find_cost_model(costs) if costs else None
         return Plan(make_plan(self._pair, settings, text, wanted, effort, name, on_progress, cost_model=model))
+
+    @preserve_thread_count()
+    def assess(
+        self,
+        text: str = "",
+        prompt: str = "",
+        settings: Settings | None = None,
+        *,
+        seconds: int = DEFAULT_ASSESSMENT.seconds,
+        name: str = "",
+        on_progress: ProgressCallback = ignore_progress,
+        show: Callable[[Assessment], None] = ignore_progress,
+        preflight: Preflight | None = None,
+        **options: Unpack[Options],
+    ) -> Assessment:
+        """Look at the pair for about two minutes: is decoding exact, does speculation pay here, which other method would pay more.
+
+        Each answer is a short form of ``verify``, ``plan`` and ``specviz bench``, with what it can detect or its interval.
+
+        Args:
+            text: Like those that will be written, at least 80 tokens; if it is empty, one that comes with the project.
+            prompt: Of the samples; if it is empty, one that comes with the project.
+            settings: As in ``decode``. Drafting methods and draft lengths are chosen here.
+            seconds: How long it may take, about, 20 to 3600.
+            name: Name of the text in the record.
+            on_progress: Called with the share that is done.
+            show: Called with what is known after each answer.
+            preflight: What was found out before the models were loaded, for the record.
+            **options: As in ``decode``.
+
+        Raises:
+            SettingsError: A value is out of range, or the text is too short.
+        """
+        effort = AssessmentEffort(seconds)
+        settings = self._build_settings(prompt, settings, options)
+        text, name = (text, name) if text else (load_plan_text(), f"{PLAN_TEXT}.txt")
+        return assess_pair(self._pair, settings, text, effort, name, on_progress, show, preflight)
 
     def _build_settings(
         self, prompt: str, given: Settings | None, options: Mapping[str, Any], max_new_tokens: int = DEFAULTS.max_new_tokens

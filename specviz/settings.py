@@ -216,6 +216,11 @@ class Settings:
         """Those of top_k, top_p and min_p that are on, by name."""
         return {name: value for name in CUT_FIELDS if (value := getattr(self, name)) is not None}
 
+    @property
+    def unread_cuts(self) -> dict[str, float]:
+        """The cuts that have no effect: at temperature 0 the most probable token is kept, whatever is cut."""
+        return self.cuts if self.temperature == 0.0 else {}
+
     def without_cuts(self, **changes: Any) -> Settings:
         """The same settings with nothing but the temperature to shape the distribution, and with other changes."""
         plain = {name: SETTINGS[name].default for name in SAMPLING_FIELDS if name != "temperature"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import Described, SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.settings import GAMMA_MAX
-from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.plan_effort import QUICK_CONTINUATIONS, PlanEffort
 from specviz.speed.records.cost_model import find_cost_model, load_cost_models
 from specviz.speed.records.plan import parse_prompts
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 DEFAULT_GAMMAS = "1-8"
 GAMMA_RANGE = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
-QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 60  # of the first answer
 MAX_PROMPTS = 4096  # of a file, at most
 
 
@@ -94,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     text = content if options.prompts is None else parse_prompts(content, MAX_PROMPTS)
     probes = 0 if options.tokens_only else options.probes
     effort = PlanEffort(options.continuations, options.opening, probes, options.check, options.runs, seconds=options.seconds)
-    first, progress = make_quick_effort(effort), Progress("plan")
+    first, progress = effort.make_quick(), Progress("plan")
     plan: SpeedPlan | None = None
     try:
         pair = load_models(settings)
@@ -116,13 +114,6 @@ def run(options: argparse.Namespace) -> int:
     print(plan.to_json() if options.format == "json" else format_plan(plan))
     has_verdict = plan.verdict != "no verdict" and plan.is_conclusive
     return 0 if has_verdict or options.tokens_only else NO_VERDICT
-
-
-def make_quick_effort(effort: PlanEffort) -> PlanEffort:
-    """What a first answer takes: some seconds for a small pair."""
-    continuations, probes = min(effort.continuations, QUICK_CONTINUATIONS), min(effort.probes, QUICK_PROBES)
-    seconds = min(effort.seconds, QUICK_SECONDS)
-    return replace(effort, continuations=continuations, probes=probes, check=False, seconds=seconds)
 
 
 def read_gammas(text: str) -> tuple[int, ...]:

@@ -127,10 +127,9 @@ def record_plans(settings: Settings, options: argparse.Namespace, progress: Prog
     """Plan and measure every draft at every temperature of the page, on its text."""
     from specviz.speed.prediction.plan import make_plan
     from specviz.speed.prediction.plan_effort import PlanEffort
-    from specviz.speed.prediction.study import TEXTS_FOLDER
-    from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans
+    from specviz.speed.records.plan import PLAN_CHOICES, PLAN_GAMMAS, PLAN_TEXT, dump_plans, load_plan_text
 
-    text, found = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8"), {}
+    text, found = load_plan_text(), {}
     effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES, check=True, runs=options.runs)
     for number, choice in enumerate(PLAN_CHOICES):
         asked = replace(choice.build_settings(settings), gamma=PLAN_GAMMAS[-1], max_new_tokens=CONTINUATION_TOKENS)
@@ -143,13 +142,12 @@ def record_plans(settings: Settings, options: argparse.Namespace, progress: Prog
 def record_batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
     from specviz.speed.prediction.batches import measure_batches
-    from specviz.speed.prediction.study import TEXTS_FOLDER
-    from specviz.speed.records.plan import PLAN_TEMPERATURES, PLAN_TEXT, PlanChoice
+    from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, load_plan_text
 
     choices = [PlanChoice(draft, temperature) for draft in BATCH_PAIRS for temperature in sorted(PLAN_TEMPERATURES, reverse=True)]
     asked = {choice.key: replace(choice.build_settings(settings), max_new_tokens=CONTINUATION_TOKENS) for choice in choices}
     pairs = {key: (load_models(one), one) for key, one in asked.items()}
-    text = (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
+    text = load_plan_text()
     found = measure_batches(pairs, text, options.texts, OPENING_TOKENS, 3 * options.runs, on_progress=progress)
     print(found.describe(choices[0].key))
     summary = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
@@ -177,18 +175,20 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
 def record_pair(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Plan the pair on the page's text, compare the two distributions along texts that the target writes, and keep one of these."""
     from specviz.models.pairs.fingerprint import hash_pair
+    from specviz.models.pairs.names import hide_folders
     from specviz.speed.measurement.divergences import measure_divergences
     from specviz.speed.prediction.plan import make_plan
     from specviz.speed.prediction.plan_effort import PlanEffort
-    from specviz.speed.prediction.study import TEXTS_FOLDER
     from specviz.speed.records.pair import PairRecord
-    from specviz.speed.records.plan import PLAN_GAMMAS, PLAN_TEXT
+    from specviz.speed.records.plan import PLAN_GAMMAS, PLAN_TEXT, load_plan_text
 
-    pair, text = load_models(settings), (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
+    pair, text = load_models(settings), load_plan_text()
     effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES)
     name = f"{PLAN_TEXT}.txt"
     plan = make_plan(pair, settings, text, PLAN_GAMMAS, effort, name, progress.make_part(0, 2))
-    plan = replace(plan, models={**plan.models, **hash_pair(pair)})
+    named = hide_folders(settings.pair)
+    models = {**plan.models, "pair": named, **hash_pair(pair)}
+    plan = replace(plan, settings=replace(plan.settings, pair=named), models=models)
     divergences, sample = measure_divergences(
         pair, settings, text, min(options.texts, DIVERGENCE_TEXTS), OPENING_TOKENS, progress
     )
@@ -220,10 +220,9 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
     """Time rounds of the pair in texts of its own, and passes over trees."""
     from specviz.speed.measurement.acceptance import cut_openings
     from specviz.speed.prediction.cost_model import measure_cost_model
-    from specviz.speed.prediction.study import TEXTS_FOLDER
-    from specviz.speed.records.plan import PLAN_TEXT
+    from specviz.speed.records.plan import load_plan_text
 
-    pair, text = load_models(settings), (TEXTS_FOLDER / f"{PLAN_TEXT}.txt").read_text(encoding="utf-8")
+    pair, text = load_models(settings), load_plan_text()
     prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, settings.max_new_tokens, options.texts)]
     found = measure_cost_model(pair, settings, prompts, 3 * options.runs, progress)
     return RecordedText(

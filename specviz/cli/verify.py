@@ -28,7 +28,7 @@ from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.evidence.sampling.effort import DEFAULT_SAMPLING, SAMPLE_TOKENS, SamplingEffort
 from specviz.models.pairs.names import describe_draftable
-from specviz.settings import Settings
+from specviz.settings import DEFAULTS, Settings
 from specviz.statistics.finding import tested_nothing
 
 if TYPE_CHECKING:
@@ -90,8 +90,15 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
         refuse_drafting_options(options, f"--decoder {options.decoder}")
     if options.decoder.lower() == "assisted" and options.mode != "both":
         raise SettingsError("mode", options.mode, "left out with --decoder assisted, which draws one text at a time")
+    if options.decoder.lower() == "target" and options.gamma != DEFAULTS.gamma:
+        raise SettingsError("gamma", options.gamma, "left out with --decoder target, which drafts nothing")
+    if options.mode == "shared-distributions" and options.seconds != DEFAULT_SAMPLING.seconds:
+        raise SettingsError(
+            "seconds", options.seconds, "left out with --mode shared-distributions, where --samples says how much is drawn"
+        )
     if options.sample_file:
-        usual = {"resume": None, "cluster": None, "decoder": "speculative", "samples": DEFAULT_SAMPLING.samples, "mode": "both"}
+        usual = {"resume": None, "cluster": None, "decoder": "speculative", "samples": DEFAULT_SAMPLING.samples, "mode": "both",
+                 "seconds": DEFAULT_SAMPLING.seconds}  # fmt: skip
         for name, default in usual.items():
             if (value := getattr(options, name)) != default:
                 raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from specviz.models.pairs.names import format_options
 from specviz.proposers.trees.node_count import is_sized_by_curve
 from specviz.records import list_versions
-from specviz.settings import DEFAULT_TREE_SHAPE, DRAFTING_FIELDS, SAMPLING_FIELDS, Settings, update_names
+from specviz.settings import CUT_FIELDS, DEFAULT_TREE_SHAPE, DRAFTING_FIELDS, SAMPLING_FIELDS, Settings, update_names
 
 SAMPLING = ("gamma", *SAMPLING_FIELDS)
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
@@ -67,8 +67,10 @@ def build_decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
 
 
 def build_sampling_options(record: Mapping[str, Any]) -> list[Any]:
-    """Command-line options for what a record says of sampling."""
-    return [word for key in SAMPLING if record.get(key) not in (None, "") for word in (f"--{key.replace('_', '-')}", record[key])]
+    """Command-line options for what a record says of sampling, without cuts that have no effect, which a command refuses."""
+    unread = CUT_FIELDS if record.get("temperature") == 0.0 else ()
+    given = [key for key in SAMPLING if record.get(key) not in (None, "") and key not in unread]
+    return [word for key in given for word in (f"--{key.replace('_', '-')}", record[key])]
 
 
 def find_drafting_changes(record: Mapping[str, Any]) -> dict[str, Any]:

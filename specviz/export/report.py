@@ -139,8 +139,9 @@ def build_commands(record: Mapping[str, Any]) -> list[str]:
     else:
         for one in answers:
             if one["mode"] in MODES:
+                mode = MODES[one["mode"]]
                 options = ["--decoder", record["decoder"], f"--prompt={record['settings']['prompt']}", "--samples", one["plan"]["n"],
-                           "--mode", MODES[one["mode"]], "--seconds", 86400]  # fmt: skip
+                           "--mode", mode, *(["--seconds", 86400] if mode != "shared-distributions" else [])]  # fmt: skip
                 lines.append(_build_verify_command(record, one, options))
     return [*lines, "python -m specviz check report.json"]
 

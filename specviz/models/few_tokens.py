@@ -1,8 +1,8 @@
-"""A model's linear layers, computed in the fastest known way for a few tokens, for families whose layers run in the library's code.
+"""A model's linear layers, computed in the fastest known way, for families whose layers run in the library's code.
 
-A pass over two to eight tokens reads every weight and does little with it, so the products of fast_llama/products.py are quicker than the
-library's; most of the time goes into the output layer where the vocabulary is large. Which product is taken depends on the layer's shape and
-on the number of tokens alone, never on who asks. Passes over one token and over several may differ by rounding, as in the library.
+The products of fast_llama/products.py are quicker than the library's, and most of the time goes into the output layer where the vocabulary is
+large. Which product is taken depends on the layer's shape and on the number of tokens alone, never on who asks. Passes over one token and
+over several may differ by rounding, as in the library.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specviz.models.fast_llama.products import SOME, Weights, multiply
+from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.pairs.shared_weights import has_hooks, share_weights
 
 _copies: WeakKeyDictionary = WeakKeyDictionary()  # model -> its copy; read-only once made
@@ -23,15 +22,12 @@ _copies_lock = Lock()
 
 
 class FewTokensLinear(nn.Linear):
-    """A linear layer with ``multiply`` for a few tokens and the library's product for more."""
+    """A linear layer whose product is ``multiply``."""
 
     weights: Weights
 
     def forward(self, entering: Tensor) -> Tensor:
-        tokens = entering.numel() // entering.shape[-1]
-        if not 0 < tokens <= SOME:
-            return F.linear(entering, self.weight, self.bias)
-        found = multiply(entering.reshape(1, tokens, -1), self.weights).view(*entering.shape[:-1], -1)
+        found = multiply(entering.reshape(1, -1, entering.shape[-1]), self.weights).view(*entering.shape[:-1], -1)
         return found if self.bias is None else found + self.bias
 
 

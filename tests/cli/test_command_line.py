@@ -14,8 +14,9 @@ import pytest
 from specviz import __version__
 from specviz.__main__ import COMMANDS, build_parser, main, split_command
 from specviz.cli.common.parser import MOVED_OPTIONS
+from specviz.models.pairs import loading
 from specviz.proposers.registry import PROPOSERS
-from specviz.settings import DRAFTING_FIELDS, SETTINGS
+from specviz.settings import CUT_FIELDS, DRAFTING_FIELDS, SETTINGS
 from specviz.trace import Trace
 from specviz.verification.registry import RULES
 from tests.fresh import run_fresh
@@ -255,3 +256,46 @@ def test_no_parser_takes_an_abbreviation_for_an_option():
             if name == "ArgumentParser" or is_base:
                 parsers.append(any(one.arg == "allow_abbrev" and ast.unparse(one.value) == "False" for one in call.keywords))
     assert len(parsers) > 5 and all(parsers)
+
+
+DRAFTING_OF_NO_MODEL = ("proposer", "rule")  # what chooses the readers of the other drafting settings
+
+
+def list_ineffective_options():
+    """(command, options) with an option that has no effect: every declared cut at temperature 0, every drafting setting under methods that do not read it."""
+    texts = {
+        "draft_length_policy": "gain",
+        "siblings": "top",
+        "tree": "2-1",
+        "text": "dorothy",
+        "heads": "x",
+        "early_exit": "x",
+        "eagle": "x",
+    }
+    values = {int: "3", float: "0.5"}
+    for name in CUT_FIELDS:
+        for command in ("decode", "verify", "plan", "try"):
+            yield command, ("--temperature", "0", SETTINGS[name].option, values[SETTINGS[name].kind])
+    for name in DRAFTING_FIELDS:
+        one = SETTINGS[name]
+        value = texts.get(name) or values.get(one.kind, "")
+        if name in DRAFTING_OF_NO_MODEL or str(one.default) == value:
+            continue
+        proposer = "draft" if "draft" not in one.read_by else "ngram"
+        for command in ("decode", "verify", "bench"):
+            yield command, ("--proposer", proposer, one.option, value)
+    yield "verify", ("--decoder", "target", "--gamma", "2")
+    yield "verify", ("--mode", "shared-distributions", "--seconds", "5")
+    yield "verify", ("--decoder", "assisted", "--mode", "engine")
+    yield "try", ("storybook", "other/draft")
+
+
+@pytest.mark.parametrize(
+    "command, options", list_ineffective_options(), ids=lambda one: one if isinstance(one, str) else " ".join(one)
+)
+def test_an_option_without_effect_is_refused_before_anything_is_loaded(command, options, monkeypatch, capsys):
+    monkeypatch.setattr(loading, "load_pair", lambda *_: pytest.fail("weights were read"))
+    asked = {"plan": ["--text", "README.md"], "try": [], "bench": []}.get(command, ["--prompt", "Once"])
+    assert main([command, *asked, *options]) == 2
+    error = capsys.readouterr().err
+    assert "left out" in error and error.count("\n") == 1

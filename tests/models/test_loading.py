@@ -216,3 +216,20 @@ def test_every_pair_that_ships_opens_and_its_card_holds_what_was_measured(name):
     for file in ("measured.json" if name == "storybook" else "measured-distilled.json", "measured-exit.json"):
         measured = json.loads((folder / file).read_text())
         assert all(min(abs(share - number) for number in said) <= 5.1e-4 for share in measured["acceptance"].values())
+
+
+def test_weights_that_both_models_have_are_in_memory_once(tmp_path):
+    """A draft cut from the target's first layers: all its weights are the target's but one that was changed."""
+    target = build_tiny_model(64, layers=2)
+    draft = build_tiny_model(64, layers=1)
+    draft.load_state_dict(target.state_dict(), strict=False)
+    with torch.no_grad():
+        draft.model.norm.weight.add_(0.5)
+    for name, model in (("target", target), ("draft", draft)):
+        model.save_pretrained(tmp_path / name)
+    cpu = torch.device("cpu")
+    one = loading.load_model(str(tmp_path / "target"), cpu, torch.float32)
+    other = loading.load_model(str(tmp_path / "draft"), cpu, torch.float32, beside=one)
+    apart = {name for name, weight in other.named_parameters() if weight.data_ptr() != one.get_parameter(name).data_ptr()}
+    assert apart == {"model.norm.weight"}
+    assert all(torch.equal(weight, draft.get_parameter(name)) for name, weight in other.named_parameters())

@@ -153,11 +153,20 @@ def read_settings(options: argparse.Namespace, **changes: Any) -> Settings:
         given["prompt"] = given["prompt"].removeprefix("\ufeff")  # a byte order mark, from "$(cat FILE)"
     pair = changes["pair"] if "pair" in changes else read_pair_name(options)
     settings = Settings(**{**given, **changes, "pair": pair})
+    refuse_unread_cuts(settings)
     if settings.text or settings.heads or settings.early_exit or settings.eagle:
         from specviz.jobs.tasks import allow_paths
 
         allow_paths(settings)
     return settings
+
+
+def refuse_unread_cuts(settings: Settings) -> None:
+    """Raise SettingsError for a cut of the distribution at temperature 0."""
+    for name, value in settings.unread_cuts.items():
+        raise SettingsError(
+            SETTINGS[name].label, value, "left out at temperature 0, where the most probable token is kept anyway"
+        )
 
 
 def read_pair_name(options: argparse.Namespace) -> str:

@@ -369,9 +369,10 @@ class Session:
         if mode == SHARED:
             return ModeSamples(most, self.decoder.label, np.zeros((0, 0), dtype=np.int32))
         seconds = self.plan.seconds * (self.executor.size if self.executor else 1)
-        began = time.perf_counter()
-        pilot = self.decoder.sample(mode, 0, min(most, PILOT))
-        each = (time.perf_counter() - began) / len(pilot)
+        marks = [(0.0, time.perf_counter())]  # share of the pilot that is drawn, and when
+        pilot = self.decoder.sample(mode, 0, min(most, PILOT), lambda share, *_: marks.append((share, time.perf_counter())))
+        share, half = max(mark for mark in marks if mark[0] <= 0.5)  # before it, threads were chosen and weights first read
+        each = (time.perf_counter() - half) / (1.0 - share) / len(pilot)
         n = max(len(pilot), min(most, int(seconds / each)))
         return ModeSamples(n, pilot.source, pilot.tokens, coverage=pilot.coverage)
 

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 HALVED = 8  # up to this many tokens in a pass, over all rows, weights are read as float16 numbers
 LONGEST = 512  # numbers that FBGEMM may add one after the other
 FEW = 4  # otherwise, up to this many, the weights stand on the left
-SOME = 8  # the same if they are not packed, or so few that oneDNN's call takes longer than its work
+SOME = 8  # the same of a matrix so small that oneDNN's call takes longer than its work
 SMALL = 2**16  # weights of such a small matrix
 HINT = 16  # number of tokens that the packing is made for
 EIGHT_BITS_BY = 16  # torch's 8-bit product reads this many numbers at a time, and past the end of a row of another length
@@ -172,7 +172,7 @@ def multiply_unordered(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tens
         found = halves.multiply(tokens)
     elif count == 1:
         found = torch.mm(known.plain, tokens.expand(2, -1).contiguous().t()).t()[:1]
-    elif count <= (FEW if known.packs and known.plain.numel() > SMALL else SOME):
+    elif count <= (FEW if known.plain.numel() > SMALL else SOME):
         found = torch.mm(known.plain, tokens.t()).t()
     elif _ONEDNN and x.dtype is torch.float32:
         form = known.packed if known.packs else known.plain

@@ -16,7 +16,7 @@ def hash_weights(model: PreTrainedModel) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(model.named_parameters()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().contiguous().cpu().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.detach().contiguous().cpu().view(torch.uint8).numpy())  # read in place
     return digest.hexdigest()
 
 

@@ -38,6 +38,7 @@ WRAPPED = {  # names of the text model's weights in a wrapper -> their own names
     r"^model\.language_model\.": "model.",
     r"^language_model\.lm_head\.": "lm_head.",
 }
+CHECKED_AT_ONCE = 2**22  # numbers
 SHARE_LEAST = 0.05  # part of a draft's tokens that a target with another tokenizer must have: no other token is ever drafted
 
 
@@ -63,7 +64,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
         map_shared_tokens(places, configs, tokenizers, why)
     notes: list[str] = []
     target = load_model(listed[0], where, kind, notes.append)
-    draft = target if places[0] == places[1] and not rounded else load_model(listed[1], where, kind, notes.append)
+    draft = target if places[0] == places[1] and not rounded else load_model(listed[1], where, kind, notes.append, target)
     if rounded:
         round_weights(draft)
     return build_pair(target, draft, tokenizers[0], name, places, tokenizers[1], tuple(dict.fromkeys(notes)))
@@ -164,10 +165,12 @@ def load_model(
     device: torch.device,
     dtype: torch.dtype,
     note: Callable[[str], object] = lambda sentence: None,
+    beside: PreTrainedModel | None = None,
 ) -> PreTrainedModel:
     """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly, before its weights are there.
 
-    ``note`` is called with sentences on how it was read: dequantized, merged, or with weights left over.
+    ``note`` is called with sentences on how it was read: dequantized, merged, or with weights left over. ``beside``: a model that is
+    loaded already; on a CPU, weights of the same name and the same bytes are in memory once.
     """
     listed = find_listing(place)
     config = load_config(listed)
@@ -195,8 +198,11 @@ def load_model(
     if listed.adapter is not None:
         note(merge_adapter(listed.place, listed.adapter, model))
     # Weights of the file's own type can be its pages in memory: a file that is cut later would end the process.
-    for tensor in (*model.parameters(), *model.buffers()):
-        tensor.data = tensor.data.clone()
+    known = dict(beside.named_parameters()) if beside is not None and beside.device.type == device.type == "cpu" else {}
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        other = known.get(name)
+        is_known = other is not None and other.dtype == tensor.dtype and torch.equal(other, tensor)
+        tensor.data = other.data if is_known and other is not None else tensor.data.clone()
     _refuse_not_finite(listed.place, model)
     return model.to(device).eval().requires_grad_(False)
 
@@ -299,7 +305,8 @@ def _describe_reading(listed: ModelListing, config: PretrainedConfig, report: Ma
 def _refuse_not_finite(place: str, model: PreTrainedModel) -> None:
     """Raise DamagedModelError for weights with NaN or infinite numbers, naming the first."""
     for name, weight in model.named_parameters():
-        if not math.isfinite(float(weight.detach().sum(dtype=torch.float64))):
+        parts = weight.detach().flatten().split(CHECKED_AT_ONCE)  # a sum in float64 makes a copy
+        if not all(math.isfinite(float(part.sum(dtype=torch.float64))) for part in parts):
             count = int((~weight.isfinite()).sum())
             raise DamagedModelError(f"'{place}' has numbers that are not finite in {name} ({count:,}). Its file is damaged.")
 

@@ -107,6 +107,14 @@ def format_options(name: str) -> list[str]:
     return ["--target", places.target, "--draft", places.draft, *(["--draft-bits", "8"] if places.rounded else [])]
 
 
+def hide_folders(name: str) -> str:
+    """The name of a pair without the paths of this machine: a folder or a file goes by its own name, as in a record for others."""
+    if (places := parse_pair_name(name)) is None:
+        return name
+    target, draft = (expand_path(one).name if find_folder(one) or find_gguf(one) else one for one in places[:2])
+    return PairPlaces(target, draft, places.rounded).name
+
+
 def describe_short_draft(draft: int, target: int) -> str:
     """A sentence on a draft whose context is shorter than the target's, both in tokens."""
     return f"The draft reads {draft} tokens and the target {target}: beyond {draft} it drafts nothing."

@@ -6,7 +6,7 @@ round that is kept is one of its.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -90,7 +90,7 @@ def compare_methods(
         )
         rows[key] = replace(rows[key], first=sample_first_token(remembering, own, draws, part))
         show(MethodComparison(settings, tuple(rows.values()), 0, **where))
-    clock = Clock({key: partial(_write_text, pair, own) for key, own in under.items()}, warm_runs=0)
+    clock = build_method_clock(pair, under)
     baseline = find_baseline(pair, settings, tuple(ids)) if "target" in under else None
     for number in range(1, runs + 1):
 
@@ -131,10 +131,19 @@ def _prepare_row(pair: LoadedPair, method: DraftingMethod, settings: Settings) -
     return MethodRow(method.key, rule.title, rule.exact, reason)
 
 
+def build_method_clock(pair: LoadedPair, settings: Mapping[str, Settings], prompts: Sequence[tuple[int, ...]] = ()) -> Clock[str]:
+    """The clock of methods by name, each of whose runs is a text after one prompt; it keeps the rounds.
+
+    prompts: of the runs, in turn; empty: the prompt of the settings.
+    """
+    items = (lambda run: (prompts[(run - 1) % len(prompts)],)) if prompts else (lambda run: (None,))
+    return Clock({key: partial(_write_text, pair, own) for key, own in settings.items()}, warm_runs=0, items=items)
+
+
 def _write_text(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
     """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
     own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
-    for one in decode_speculatively(pair, own, pair.encode(own.prompt)):
+    for one in decode_speculatively(pair, own, lap.item or pair.encode(own.prompt)):
         lap.keep(one)
 
 

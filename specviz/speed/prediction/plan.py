@@ -224,7 +224,7 @@ def make_plan(
     """
     refuse_unplanned(settings)
     effort = replace(effort, probes=0) if cost_model else effort
-    if has_same_weights(pair):
+    if settings.proposer == "draft" and has_same_weights(pair):
         raise SettingsError(
             "draft", pair.name, "another model than the target: each draft token would cost the token that it saves (c = 1)"
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specviz.settings import check_declared, declare_count
+
+QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 60  # of a first answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,11 @@ class PlanEffort:
 
     def __post_init__(self) -> None:
         check_declared(self)
+
+    def make_quick(self, seconds: int = QUICK_SECONDS) -> PlanEffort:
+        """What a first answer takes: some seconds for a small pair."""
+        continuations, probes = min(self.continuations, QUICK_CONTINUATIONS), min(self.probes, QUICK_PROBES)
+        return replace(self, continuations=continuations, probes=probes, check=False, seconds=min(self.seconds, seconds))
 
 
 DEFAULT_EFFORT = PlanEffort()

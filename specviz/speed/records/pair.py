@@ -14,9 +14,14 @@ from specviz.speed.records.plan import SpeedPlan
 SCHEMA = Schema("pair", 1, "The record of a pair")
 FOLDER = ASSETS / "pairs"
 MOST_LETTERS = {"title": 120, "license": 120, "sample": 2000}
-HEAD = (
-    "| target and draft | accepted at positions 1, 2, 3 | 1 - TV | tokens per target pass | best speed-up | machine | license |",
-    "|---|---|---|---|---|---|---|",
+COLUMNS = (
+    "target and draft",
+    "accepted at positions 1, 2, 3",
+    "1 - TV",
+    "tokens per target pass",
+    "best speed-up",
+    "machine",
+    "license",
 )
 COLUMNS_GAMMA = 4  # draft tokens at which tokens per target pass are listed
 
@@ -55,8 +60,8 @@ class PairRecord:
         """What ``to_json`` wrote. Raises TraceError for anything else."""
         return SCHEMA.read(text, lambda record: build_fields(cls, record))
 
-    def format_row(self) -> str:
-        """A line of the table in docs/models.md."""
+    def list_cells(self) -> dict[str, str]:
+        """A row of the gallery, by column."""
         plan, beta = self.plan, self.divergences.get("beta")
         row = next(row for row in plan.rows if row.gamma == min(COLUMNS_GAMMA, plan.rows[-1].gamma))
         accepted = ", ".join(one.format(".2f") for one in plan.positions[:3])
@@ -71,7 +76,7 @@ class PairRecord:
             f"{plan.machine.get('processor', 'unknown')}, {plan.date}",
             self.license,
         )
-        return "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |"
+        return dict(zip(COLUMNS, cells, strict=True))
 
 
 def load_pair_records(folder: Path = FOLDER) -> list[PairRecord]:
@@ -84,4 +89,6 @@ def format_gallery(records: Sequence[PairRecord]) -> str:
     """The table in docs/models.md."""
     if not records:
         return "No pair was recorded yet.\n"
-    return "\n".join([*HEAD, *(one.format_row() for one in records)]) + "\n"
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *(one.list_cells().values() for one in records)]
+    lines = ("| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in row) + " |" for row in rows)
+    return "\n".join(lines).replace("| --- |", "|---|").replace(" --- |", "---|") + "\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 from specviz.errors import Described, SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.records import Schema, build, build_fields, to_json_fields, to_json_value
+from specviz.records import ASSETS, Schema, build, build_fields, read_text, to_json_fields, to_json_value
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
@@ -427,6 +427,11 @@ def dump_plans(plans: Mapping[str, SpeedPlan]) -> str:
 def load_plans(text: str) -> dict[str, SpeedPlan]:
     """The plans of a file by key. Raises TraceError for anything else."""
     return PLANS_SCHEMA.read(text, lambda record: build(dict[str, dict[str, SpeedPlan]], record)["plans"])
+
+
+def load_plan_text() -> str:
+    """The text of PLAN_TEXT."""
+    return read_text(ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt", "The text")
 
 
 def parse_prompts(text: str, most: int) -> tuple[str, ...]:

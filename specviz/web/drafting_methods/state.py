@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from specviz.errors import SettingsError
+from specviz.errors import SettingsError, TraceError
 from specviz.records import ASSETS, read_file_or
 from specviz.settings import Settings
 from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison, choose_distribution, load_comparisons
+from specviz.speed.records.pair import PairRecord, load_pair_records
 from specviz.speed.records.plan import SpeedPlan
 from specviz.web.common import links
 from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
@@ -39,6 +40,15 @@ def load_block_gain() -> SpeedPlan | None:
 def load_matrix() -> dict[str, Any] | None:
     """Every method under every rule, as ``matrix`` recorded it; None where there is none."""
     return read_file_or(MATRIX, rule_matrix.read_matrix, None)
+
+
+@lru_cache(maxsize=1)
+def load_recorded_pairs() -> tuple[PairRecord, ...]:
+    """The gallery of pairs; empty where a record is damaged."""
+    try:
+        return tuple(load_pair_records())
+    except TraceError:
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from specviz.web.drafting_methods import block_gain as gain_words
 from specviz.web.drafting_methods import export, rule_matrix, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods.overview import TEXTS, build_overview
-from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix, load_recorded_pairs
 from specviz.web.drafting_methods.tree import build_tree
 
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
@@ -59,6 +59,7 @@ def show_page() -> None:
         show_round(row)
     show_first_tokens(one, session.get_theme())
     show_matrix()
+    show_recorded_pairs()
     show_numbers(one)
 
 
@@ -153,6 +154,15 @@ def show_matrix() -> None:
         with st.container(key="drafting_methods-blank"):
             for why, cells in (row.values() for row in rule_matrix.list_blanks(record)):
                 st.text(f"{why} Blank: {cells}.")
+
+
+def show_recorded_pairs() -> None:
+    """What was measured of other pairs, which a visitor cannot load here."""
+    if not (records := load_recorded_pairs()):
+        return
+    with st.expander(TEXTS["pairs_heading"]):
+        st.caption(TEXTS["pairs"])
+        show_dataframe([one.list_cells() for one in records])
 
 
 def show_numbers(comparison: MethodComparison) -> None:

@@ -30,13 +30,14 @@ def test_a_record_holds_acceptance_divergences_a_sample_and_the_license(records)
     assert found.plan.positions and found.plan.machine["processor"] and "target_sha256" in found.plan.models
     assert 0.0 < found.divergences["beta"].value < 1.0 and found.divergences["kl_pq"].value > 0.0
     assert found.sample and found.plan.best is None
+    assert found.plan.settings.pair == found.plan.models["pair"] == "target|draft"  # no path of the machine that made it
     row = format_gallery([found]).splitlines()[-1]
     assert row.count("|") == 8 and "MIT / test" in row and "not measured" in row
 
 
 def test_a_method_without_a_model_has_no_divergences_and_its_own_name(records):
     found = PairRecord.from_json(records["ngram"])
-    assert found.divergences == {} and found.title.endswith(", ngram") and "no model drafts" in found.format_row()
+    assert found.divergences == {} and found.title.endswith(", ngram") and found.list_cells()["1 - TV"] == "no model drafts"
 
 
 @pytest.mark.parametrize("change", [{"license": ""}, {"title": "a\x1b[2J"}, {"sample": "x" * 3000}, {"plan": {}}, {"more": 1}])

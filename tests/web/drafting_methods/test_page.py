@@ -15,6 +15,7 @@ from specviz.settings import DEFAULT_TREE_SHAPE, Settings, read_tree_shape
 from specviz.speed.records import headline
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.methods import DISTRIBUTIONS, DRAFTING_METHODS, MethodComparison, MethodRow
+from specviz.speed.records.pair import load_pair_records
 from specviz.web.drafting_methods import block_gain, export, view, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods import rule_matrix as figures_matrix
@@ -349,6 +350,21 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
         )
     finally:
         load_recorded_comparisons.cache_clear()
+
+
+def test_pairs_on_record_are_listed_and_a_damaged_record_hides_the_table(monkeypatch, tmp_path):
+    shown = []
+    monkeypatch.setattr(view, "show_dataframe", lambda rows, **_: shown.append(rows))
+    web.load_recorded_pairs.cache_clear()
+    view.show_recorded_pairs()
+    (rows,) = shown
+    assert {row["license"] for row in rows} >= {"Gemma Terms of Use"} and all(row["tokens per target pass"] for row in rows)
+    (tmp_path / "damaged.json").write_text("{}")
+    monkeypatch.setattr(web, "load_pair_records", lambda: load_pair_records(tmp_path))
+    web.load_recorded_pairs.cache_clear()
+    view.show_recorded_pairs()
+    web.load_recorded_pairs.cache_clear()
+    assert len(shown) == 1
 
 
 def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(comparison):

@@ -1,0 +1,246 @@
+"""``try``: a first look at a pair in about two minutes. Fits, exact, pays, what would pay more, and lines for servers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import textwrap
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specviz.cli.common.options import add_declared, add_sampling_options, add_seed_option, add_setting, refuse_unread_cuts
+from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_format_option
+from specviz.cli.common.progress import Progress
+from specviz.errors import SettingsError
+from specviz.models.pairs.catalog import PAIRS
+from specviz.models.pairs.names import PairPlaces, check_place, format_options
+from specviz.settings import DEFAULTS, SAMPLING_FIELDS, Settings
+from specviz.speed.records.estimate import describe_interval
+from specviz.statistics.finding import format_bytes
+
+if TYPE_CHECKING:
+    from specviz.speed.prediction.assessment import Assessment, MethodSpeed
+    from specviz.speed.prediction.preflight import Preflight
+
+NOT_READY = REJECTED = 1  # exit codes
+LABEL, WIDTH = 9, 120  # columns of the questions, and of all
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from specviz.speed.prediction.assessment import AssessmentEffort
+
+    add, what = parser.add_argument, "folder, GGUF file or hub name"
+    pairs = f"{what} of the target, or the name of a pair that comes with the project (default: {DEFAULTS.pair})"
+    add("target", nargs="?", default=DEFAULTS.pair, metavar="TARGET", help=pairs)
+    add("draft", nargs="?", metavar="DRAFT", help=f"{what} of the draft; without it, methods that need no draft model are tried")
+    for name in ("device", "dtype"):
+        add_setting(add, name)
+    add_sampling_options(parser)
+    text = "a text like those that will be written, UTF-8 (default: one that comes with the project)"
+    add("--text", type=Path, dest="text_file", metavar="FILE", help=text)
+    add_setting(add, "prompt", help="text that the samples continue", shown="one that comes with the project")
+    add_seed_option(parser)
+    add_declared(add, AssessmentEffort, "seconds")
+    add_format_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from specviz.cli.plan import read_text_file
+
+    chosen = {name: getattr(options, name) for name in (*SAMPLING_FIELDS, "prompt", "seed", "device", "dtype")}
+    settings = Settings(pair=name_pair(options.target, options.draft), **chosen)
+    refuse_unread_cuts(settings)
+    text = read_text_file(options.text_file) if options.text_file else ""
+    from specviz.speed.prediction.assessment import Assessment
+
+    found = Assessment(settings)
+    printed: list[str] = []
+
+    def show(now: Assessment) -> None:
+        nonlocal found
+        found = now
+        if options.format == "text":
+            sections = format_assessment(now)
+            for section in sections[len(printed) :]:
+                print(section, flush=True)
+            printed[:] = sections
+
+    try:
+        progress = Progress("try")
+        found = replace(found, preflight=check_models(settings, progress))
+        show(found)
+        if found.preflight is not None and found.preflight.ready:
+            show(look_at_pair(found, text, options, progress, show))
+            if options.format == "text":
+                print(format_server_lines(found))
+    except KeyboardInterrupt as stop:
+        if options.format == "json":
+            print(json.dumps(found.to_record(), indent=1, allow_nan=False))
+        raise KeyboardInterrupt("what was found until then is above") from stop
+    if options.format == "json":
+        print(json.dumps(found.to_record(), indent=1, allow_nan=False))
+    return choose_exit_code(found)
+
+
+def name_pair(target: str, draft: str | None) -> str:
+    """The name of the pair; of a target alone, that of the target with itself. Raises SettingsError."""
+    if target in PAIRS:
+        if draft is not None:
+            raise SettingsError("draft", draft, f"left out with {target}, a pair that brings its own")
+        return target
+    for role, place in (("target", target), ("draft", target if draft is None else draft)):
+        check_place(role, place)
+    return PairPlaces(target, target if draft is None else draft).name
+
+
+def check_models(settings: Settings, progress: Progress) -> Preflight:
+    """Whether the models fit, before their weights are read."""
+    from specviz.models.pairs.names import parse_pair_name
+    from specviz.speed.prediction.preflight import check_pair
+
+    places = PAIRS.get(settings.pair) or parse_pair_name(settings.pair)
+    assert places is not None, "the name is that of the catalog or of two places"
+    return check_pair(
+        str(places.target), str(places.draft), settings.device, settings.dtype, probe=False,
+        on_progress=lambda share, doing="": progress(0.0, doing),
+    )  # fmt: skip
+
+
+def look_at_pair(found: Assessment, text: str, options: argparse.Namespace, progress: Progress, show: object) -> Assessment:
+    """Load the pair and look at it."""
+    from specviz.cli.common.options import load_models
+    from specviz.interface import Pair
+
+    settings = found.settings
+    pair = Pair(load_models(settings), settings)
+    name = options.text_file.name if options.text_file else ""
+    return pair.assess(
+        text,
+        settings.prompt,
+        settings,
+        seconds=options.seconds,
+        name=name,
+        on_progress=progress,
+        show=show,
+        preflight=found.preflight,
+    )  # type: ignore[arg-type]
+
+
+def choose_exit_code(found: Assessment) -> int:
+    """0 where all is answered; see assets/commands.toml."""
+    if found.preflight is None or not found.preflight.ready:
+        return NOT_READY
+    verdict = found.report["verdict"] if found.report else "too few samples"
+    if verdict != "consistent":
+        return {"rejected": REJECTED, "nothing tested": NOTHING_TESTED}.get(verdict, NO_VERDICT)
+    return NO_VERDICT if found.plan is None or found.plan.verdict == "no verdict" else 0
+
+
+def format_assessment(found: Assessment) -> list[str]:
+    """A section for each question that has an answer, in their order."""
+    sections = []
+    if found.preflight is not None:
+        sections.append(format_fit(found.preflight))
+    if found.report is not None:
+        sections.append(format_exactness(found))
+    if found.plan is not None:
+        sections.append(format_speed(found))
+    if found.methods:
+        sections.append(format_methods(found))
+    return sections
+
+
+def format_fit(preflight: Preflight) -> str:
+    """Whether the pair fits this machine, and what is in the way."""
+    needed = f"{format_bytes(preflight.memory_bytes)} of memory needed, " if preflight.memory_bytes is not None else ""
+    answer = "Yes" if preflight.ready else "No"
+    lines = [f"{answer}: {needed}{format_bytes(preflight.free_bytes)} free on this {preflight.device}, in {preflight.dtype}."]
+    return _format_section("fits", [*lines, *preflight.notes, *preflight.all_problems])
+
+
+def format_exactness(found: Assessment) -> str:
+    """The verdict on the samples, what they exercised, and what was computed without samples."""
+    from specviz.decoding.samples import Coverage
+    from specviz.evidence.results import describe_coverage
+
+    report = found.report
+    assert report is not None, "it was sampled"
+    lines = [report["sentence"]]
+    answer = report["answers"][0]
+    if answer.get("exercised"):
+        lines.append(f"Exercised: {describe_coverage(Coverage.from_record(answer['exercised']))}.")
+    if report["analytic_tv"] is not None:
+        lines.append(
+            f"Computed without samples: the decoder with its caches lies within TV {report['analytic_tv']:.1e} of an uncached pass "
+            "(float32 rounding: about 1e-6)."
+        )
+    more = f"Smaller differences: specviz verify {_format_pair(found)}--prompt ... --out evidence"
+    return _format_section("exact", [*lines, more])
+
+
+def format_speed(found: Assessment) -> str:
+    """The first answer of a plan."""
+    plan = found.plan
+    assert plan is not None, "it was planned"
+    drafted = "" if plan.settings.proposer == "draft" else f"With {plan.settings.proposer}, which needs no draft model: "
+    lines = [
+        f"{drafted}{plan.in_words}",
+        f"A first answer, from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples.",
+        f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE",
+    ]
+    return _format_section("pays", lines)
+
+
+def format_methods(found: Assessment) -> str:
+    """Methods side by side, with the advice that follows."""
+    timed = [one.speedup for one in found.methods if one.speedup is not None]
+    lines = [found.advice] if found.advice else []
+    wide = max(len(one.name) for one in found.methods)
+    lines += [f"{one.name:<{wide}}  {_describe_method(one)}" for one in found.methods]
+    if timed:
+        lines.append(f"Times the target alone; in brackets the {describe_interval(timed[0].n)}.")
+    return _format_section(
+        "methods",
+        [
+            *lines,
+            f"More: specviz bench {_format_pair(replace(found, settings=replace(found.settings, proposer='draft')))}--proposer NAME",
+        ],
+    )
+
+
+def _describe_method(one: MethodSpeed) -> str:
+    if one.speedup is None:
+        return f"not here: {one.reason}"
+    return f"{one.speedup.format()}, {one.tokens_per_pass:.2f} tokens per target pass at gamma {one.gamma}"
+
+
+def format_server_lines(found: Assessment) -> str:
+    """How servers are started with the best draft length."""
+    row = found.best_row
+    if row is None or not found.server_commands:
+        return ""
+    doubts = {"do not speculate": "it does not pay on this machine", "no verdict": "whether it pays is not known"}
+    doubt = doubts.get(found.plan.verdict if found.plan is not None else "no verdict")
+    lines = [f"To start servers with gamma {row.gamma}{f' ({doubt}; specviz pays measures it on a server)' if doubt else ''}:"]
+    for one in found.server_commands:
+        lines += ["", f"# {one.server}. {one.note}", one.text]
+    return "\n".join(lines)
+
+
+def _format_pair(found: Assessment) -> str:
+    options = [] if found.settings.pair == DEFAULTS.pair else format_options(found.settings.pair)
+    proposer = [] if found.settings.proposer == "draft" else ["--proposer", found.settings.proposer]
+    return "".join(f"{word} " for word in map(shlex.quote, [*options, *proposer]))
+
+
+def _format_section(label: str, sentences: Iterable[str]) -> str:
+    """Sentences beside their label, a paragraph each."""
+    lines = [
+        line
+        for one in sentences
+        for line in textwrap.wrap(one, WIDTH - LABEL, break_on_hyphens=False, break_long_words=False, subsequent_indent="")
+    ]
+    return "\n".join(f"{label if not number else '':<{LABEL}}{line}" for number, line in enumerate(lines)) + "\n"

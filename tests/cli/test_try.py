@@ -1,0 +1,127 @@
+"""``try`` answers whether a pair fits, is exact and pays, in this order, and what was found stays when it is interrupted or cannot go on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.speed.prediction import assessment
+from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.records.estimate import Estimate
+from specviz.statistics.power import find_detectable_tv
+from tests.pairs import TEXT
+
+
+@pytest.fixture(autouse=True)
+def little_work(monkeypatch):
+    """150 samples, 2 texts of 8 tokens, and 2 runs: the answers are poor, and their form is whole."""
+    for name, value in {"SAMPLES": 150, "CONTINUATION_TOKENS": 8, "OPENING_TOKENS": 8, "GAMMAS": (1, 2), "MOST_RUNS": 2}.items():
+        monkeypatch.setattr(assessment, name, value)
+    monkeypatch.setattr(PlanEffort, "make_quick", lambda self, seconds: PlanEffort(2, 8, 2, seconds=seconds))
+
+
+@pytest.fixture
+def command(pair_folders, tmp_path, capsys):
+    """Run ``try`` on a tiny pair; returns exit code, stdout, stderr."""
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT[0] * 20)
+
+    def call(*places: str, more=()):
+        places = places or tuple(map(str, pair_folders))
+        return main(["try", *places, "--device", "cpu", "--text", str(text), *more]), *capsys.readouterr()
+
+    return call
+
+
+def test_every_question_has_an_answer_with_what_it_can_detect_or_its_interval(command, pair_folders):
+    code, out, _ = command(more=("--format", "json"))
+    record = json.loads(out)
+    assert code in (0, 3) and record["preflight"]["ready"]
+    report = record["report"]
+    assert report["verdict"] == "consistent" and report["n"] == 150 and report["answers"][0]["mode"] == "engine"
+    assert report["exercised"]["rejected"] > 0 and report["analytic_tv"] < 1e-4
+    plan = report["plan"]
+    fewest = find_detectable_tv(15, 150, plan["level"])  # of the fewest cells: what so few samples show
+    assert fewest <= report["detectable_tv"] <= plan["tv"] and 0.1 < plan["tv"] < 1.0
+    assert [row["gamma"] for row in record["plan"]["rows"]] == [1, 2] and record["plan"]["costs"]["alone"]
+    found = {one["key"]: one for one in record["methods"]}
+    assert list(found) == ["draft", "ngram", "lookahead", "early-exit"] and found["early-exit"]["reason"] == ""
+    assert all(one["speedup"]["n"] == 2 and one["tokens_per_pass"] >= 1.0 for one in found.values())
+    assert "too few for an interval" in record["advice"]
+    assert {one["server"] for one in record["server_commands"]} >= {"vLLM", "SGLang", "transformers", "llama.cpp"}
+
+    code, out, _ = command()
+    target, draft = map(str, pair_folders)
+    for words in (
+        "fits     Yes",
+        "exact    Consistent",
+        "pays ",
+        "methods ",
+        "To start servers",
+        f"plan --target {target} --draft {draft} ",
+    ):
+        assert words in out
+
+
+def test_without_a_draft_the_methods_that_need_none_are_tried(command, pair_folders):
+    record = json.loads(command(str(pair_folders[0]), more=("--format", "json"))[1])
+    assert [one["key"] for one in record["methods"]] == ["ngram", "lookahead", "early-exit"]
+    assert record["plan"]["settings"]["proposer"] == "ngram" and record["report"]["exercised"]["proposed"] > 0
+    assert all("draft" not in one["text"].lower() for one in record["server_commands"] if one["server"] == "vLLM")
+
+
+def test_models_that_do_not_fit_are_not_loaded(command, pair_folders, monkeypatch):
+    def load(*_):
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr("specviz.cli.common.options.load_models", load)
+    code, out, _ = command(str(pair_folders[0]), "owner/nobody")
+    assert code == 1 and out.startswith("fits     No") and "exact" not in out
+    code, _, err = command("storybook", str(pair_folders[1]))
+    assert code == 2 and "a pair that brings its own" in err
+
+
+@pytest.mark.parametrize("form", ("text", "json"))
+def test_an_interrupt_keeps_what_was_found(command, monkeypatch, form):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(assessment, "make_plan", stop)
+    code, out, err = command(more=("--format", form))
+    assert code == 130 and "what was found until then is above" in err
+    if form == "json":
+        record = json.loads(out)
+        assert record["report"]["verdict"] == "consistent" and record["plan"] is None and record["methods"] == []
+    else:
+        assert "exact    Consistent" in out and "pays" not in out
+
+
+def test_a_wrong_decoder_is_not_called_consistent(command, monkeypatch):
+    """A rule that accepts everything writes the draft's tokens. At 150 samples the tiny pair's TV of about 0.4 is far above what is detected."""
+    from specviz.verification.token import TokenRule
+
+    monkeypatch.setattr(TokenRule, "accepts", lambda self, u, p, q: True)
+    code, out, _ = command(more=("--format", "json"))
+    assert code in (1, 3) and json.loads(out)["report"]["verdict"] != "consistent"
+
+
+def make_assessment(settings, *speeds):
+    methods = tuple(assessment.MethodSpeed(key, 2, 1.5, speed) for key, speed in speeds)
+    return assessment.Assessment(settings, methods=methods)
+
+
+def test_the_advice_is_as_sure_as_its_intervals():
+    from specviz.settings import Settings
+
+    clear, wide, slow = Estimate(1.5, 1.4, 1.6, 9), Estimate(1.45, 1.2, 1.7, 9), Estimate(0.9, 0.8, 1.0, 9)
+    settings = Settings()
+    assert make_assessment(settings, ("draft", clear), ("ngram", slow)).advice.startswith(
+        "Draft model is the fastest here, 1.50 (1.40"
+    )
+    assert "Copy from the text cannot be told apart" in make_assessment(settings, ("draft", clear), ("ngram", wide)).advice
+    assert make_assessment(settings, ("draft", slow)).advice.startswith("No method is clearly faster")
+    few = Estimate(1.5, 1.4, 1.6, 3)
+    assert "3 runs, too few for an interval" in make_assessment(settings, ("draft", few)).advice
+    assert make_assessment(settings).advice == ""
