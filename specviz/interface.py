@@ -405,7 +405,7 @@ class Pair:
         on_progress: ProgressCallback = ignore_progress,
         show: Callable[[Assessment], None] = ignore_progress,
         preflight: Preflight | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[PairOptions],
     ) -> Assessment:
         """Look at the pair for about two minutes: is decoding exact, does speculation pay here, which other method would pay more.
 

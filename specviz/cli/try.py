@@ -11,7 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.cli.common.options import add_declared, add_sampling_options, add_seed_option, add_setting, refuse_unread_cuts
+from specviz.cli.common.command_options import (
+    add_declared,
+    add_sampling_options,
+    add_seed_option,
+    add_setting,
+    refuse_unread_cuts,
+)
 from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_format_option
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
@@ -111,7 +117,7 @@ def check_models(settings: Settings, progress: Progress) -> Preflight:
 
 def look_at_pair(found: Assessment, text: str, options: argparse.Namespace, progress: Progress, show: object) -> Assessment:
     """Load the pair and look at it."""
-    from specviz.cli.common.options import load_models
+    from specviz.cli.common.command_options import load_models
     from specviz.interface import Pair
 
     settings = found.settings

@@ -258,7 +258,13 @@ def test_no_parser_takes_an_abbreviation_for_an_option():
     assert len(parsers) > 5 and all(parsers)
 
 
-DRAFTING_OF_NO_MODEL = ("proposer", "rule")  # what chooses the readers of the other drafting settings
+WITHOUT_READER = (
+    "proposer",
+    "rule",
+    "heads",
+    "early_exit",
+    "eagle",
+)  # they choose the readers of others, or a folder that is opened first
 
 
 def list_ineffective_options():
@@ -268,9 +274,6 @@ def list_ineffective_options():
         "siblings": "top",
         "tree": "2-1",
         "text": "dorothy",
-        "heads": "x",
-        "early_exit": "x",
-        "eagle": "x",
     }
     values = {int: "3", float: "0.5"}
     for name in CUT_FIELDS:
@@ -279,7 +282,7 @@ def list_ineffective_options():
     for name in DRAFTING_FIELDS:
         one = SETTINGS[name]
         value = texts.get(name) or values.get(one.kind, "")
-        if name in DRAFTING_OF_NO_MODEL or str(one.default) == value:
+        if name in WITHOUT_READER or str(one.default) == value:
             continue
         proposer = "draft" if "draft" not in one.read_by else "ngram"
         for command in ("decode", "verify", "bench"):

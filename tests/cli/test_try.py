@@ -80,7 +80,7 @@ def test_models_that_do_not_fit_are_not_loaded(command, pair_folders, monkeypatc
     def load(*_):
         raise AssertionError("weights were read")
 
-    monkeypatch.setattr("specviz.cli.common.options.load_models", load)
+    monkeypatch.setattr("specviz.cli.common.command_options.load_models", load)
     code, out, _ = command(str(pair_folders[0]), "owner/nobody")
     assert code == 1 and out.startswith("fits     No") and "exact" not in out
     code, _, err = command("storybook", str(pair_folders[1]))

@@ -13,8 +13,8 @@ from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.evidence.decoder import ENGINE, SPECULATIVE, build_decoder
-from specviz.evidence.sampling_plan import SamplingPlan
-from specviz.evidence.session import Session
+from specviz.evidence.sampling.plan import SamplingPlan
+from specviz.evidence.sampling.session import Session
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.names import parse_pair_name

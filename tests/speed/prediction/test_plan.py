@@ -224,7 +224,8 @@ def test_an_interrupt_ends_with_a_sentence(command_options, capsys, monkeypatch)
 
 def test_a_long_plan_has_a_first_answer_and_stops_there_if_it_is_asked_to(command_options, capsys, monkeypatch):
     """Twelve continuations for the first answer; the plan that is printed is the refined one, unless ``--quick`` or a stop leaves none."""
-    monkeypatch.setattr("specviz.cli.plan.QUICK_CONTINUATIONS", 2)
+    for module in ("specviz.cli.plan", "specviz.speed.prediction.plan_effort"):
+        monkeypatch.setattr(f"{module}.QUICK_CONTINUATIONS", 2)
     efforts, make, stops = [], prediction.make_plan, [0]
 
     def count(pair, settings, text, gammas, effort, *rest, **named):
