@@ -183,8 +183,9 @@ def format_exactness(found: Assessment) -> str:
             f"Computed without samples: the decoder with its caches lies within TV {report['analytic_tv']:.1e} of an uncached pass "
             "(float32 rounding: about 1e-6)."
         )
-    more = f"Smaller differences: specviz verify {_format_pair(found)}--prompt ... --out evidence"
-    return _format_section("exact", [*lines, more])
+    return _format_section(
+        "exact", lines, f"Smaller differences: specviz verify {_format_pair(found)}--prompt ... --out evidence"
+    )
 
 
 def format_speed(found: Assessment) -> str:
@@ -195,9 +196,8 @@ def format_speed(found: Assessment) -> str:
     lines = [
         f"{drafted}{plan.in_words}",
         f"A first answer, from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples.",
-        f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE",
     ]
-    return _format_section("pays", lines)
+    return _format_section("pays", lines, f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE")
 
 
 def format_methods(found: Assessment) -> str:
@@ -208,13 +208,8 @@ def format_methods(found: Assessment) -> str:
     lines += [f"{one.name:<{wide}}  {_describe_method(one)}" for one in found.methods]
     if timed:
         lines.append(f"Times the target alone; in brackets the {describe_interval(timed[0].n)}.")
-    return _format_section(
-        "methods",
-        [
-            *lines,
-            f"More: specviz bench {_format_pair(replace(found, settings=replace(found.settings, proposer='draft')))}--proposer NAME",
-        ],
-    )
+    plain = replace(found, settings=replace(found.settings, proposer="draft"))
+    return _format_section("methods", lines, f"More: specviz bench {_format_pair(plain)}--proposer NAME")
 
 
 def _describe_method(one: MethodSpeed) -> str:
@@ -242,11 +237,10 @@ def _format_pair(found: Assessment) -> str:
     return "".join(f"{word} " for word in map(shlex.quote, [*options, *proposer]))
 
 
-def _format_section(label: str, sentences: Iterable[str]) -> str:
-    """Sentences beside their label, a paragraph each."""
+def _format_section(label: str, sentences: Iterable[str], command: str = "") -> str:
+    """Sentences beside their label, a paragraph each. command: a last line that is not broken, so that it can be copied."""
     lines = [
-        line
-        for one in sentences
-        for line in textwrap.wrap(one, WIDTH - LABEL, break_on_hyphens=False, break_long_words=False, subsequent_indent="")
+        line for one in sentences for line in textwrap.wrap(one, WIDTH - LABEL, break_on_hyphens=False, break_long_words=False)
     ]
+    lines += [command] if command else []
     return "\n".join(f"{label if not number else '':<{LABEL}}{line}" for number, line in enumerate(lines)) + "\n"
