@@ -396,7 +396,7 @@ class Pair:
     @preserve_thread_count()
     def assess(
         self,
-        text: str = "",
+        texts: str = "",
         prompt: str = "",
         settings: Settings | None = None,
         *,
@@ -412,7 +412,7 @@ class Pair:
         Each answer is a short form of ``verify``, ``plan`` and ``specviz bench``, with what it can detect or its interval.
 
         Args:
-            text: Like those that will be written, at least 80 tokens; if it is empty, one that comes with the project.
+            texts: A text like those that will be written, at least 80 tokens; if it is empty, one that comes with the project.
             prompt: Of the samples; if it is empty, one that comes with the project.
             settings: As in ``decode``. Drafting methods and draft lengths are chosen here.
             seconds: How long it may take, about, 20 to 3600.
@@ -427,7 +427,7 @@ class Pair:
         """
         effort = AssessmentEffort(seconds)
         settings = self._build_settings(prompt, settings, options)
-        text, name = (text, name) if text else (load_plan_text(), f"{PLAN_TEXT}.txt")
+        text, name = (texts, name) if texts else (load_plan_text(), f"{PLAN_TEXT}.txt")
         return assess_pair(self._pair, settings, text, effort, name, on_progress, show, preflight)
 
     def _build_settings(

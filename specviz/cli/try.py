@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,7 +115,9 @@ def check_models(settings: Settings, progress: Progress) -> Preflight:
     )  # fmt: skip
 
 
-def look_at_pair(found: Assessment, text: str, options: argparse.Namespace, progress: Progress, show: object) -> Assessment:
+def look_at_pair(
+    found: Assessment, text: str, options: argparse.Namespace, progress: Progress, show: Callable[[Assessment], None]
+) -> Assessment:
     """Load the pair and look at it."""
     from specviz.cli.common.command_options import load_models
     from specviz.interface import Pair
@@ -132,7 +134,7 @@ def look_at_pair(found: Assessment, text: str, options: argparse.Namespace, prog
         on_progress=progress,
         show=show,
         preflight=found.preflight,
-    )  # type: ignore[arg-type]
+    )
 
 
 def choose_exit_code(found: Assessment) -> int:

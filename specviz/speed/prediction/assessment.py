@@ -251,6 +251,8 @@ def time_methods(
 
 def _choose_settings(pair: LoadedPair, key: str, settings: Settings, gamma: int) -> Settings:
     """The settings of a method. An early exit of a pair of one's own lies in the middle of its layers."""
-    own = replace(DRAFTING_METHODS[key].build_settings(settings), **({} if key == "early-exit" else {"gamma": gamma}))
+    own = DRAFTING_METHODS[key].build_settings(settings)
+    if key != "early-exit":
+        return replace(own, gamma=gamma)
     layers = getattr(pair.target.config.get_text_config(), "num_hidden_layers", 2)
-    return replace(own, exit_layer=max(1, layers // 2)) if key == "early-exit" and settings.pair not in PAIRS else own
+    return own if settings.pair in PAIRS else replace(own, exit_layer=max(1, layers // 2))
