@@ -37,7 +37,7 @@ METHODS = (
     {"proposer": "draft"},
     {"proposer": "draft", "rule": "block"},
     {"proposer": "several", "num_chains": 2, "gamma": 2},
-    {"proposer": "tree", "tree": "2,2"},
+    {"proposer": "tree", "tree": "2-2"},
     {"proposer": "ngram"},
     {"proposer": "lookahead"},
     {"proposer": "uniform"},
