@@ -14,6 +14,7 @@ class RandomUse(IntEnum):
     PERMUTATION = 1002
     TRANSFORM = 1003
     RESAMPLED = 1004
+    WHOLE_TEXTS = 1005
 
 
 def make_generator(seed: int, use: RandomUse) -> np.random.Generator:

@@ -50,6 +50,8 @@ class SampleFile:
     lines: tuple[int, ...]  # line number of each, for error messages
     settings: dict[str, Any]  # sampling settings named in the file, without the seed
     sha256: str
+    # tokens that each target pass of a sample wrote, where every line says it; else empty
+    rounds: tuple[tuple[int, ...], ...] = ()
 
     @property
     def tokens(self) -> bool:

@@ -1,0 +1,391 @@
+"""Whole texts of a server against the exact distribution of every token: the part of an audit that sees whole rounds and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import log
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specviz.decoding.samples import NONE
+from specviz.evidence.sample_files import SampleFile, convert_to_samples
+from specviz.evidence.scores import find_tokens_after_end
+from specviz.models.base import LanguageModel
+from specviz.models.continuations import NODES, limit_rows
+from specviz.models.pairs.pair import LoadedPair
+from specviz.progress import ProgressCallback, ignore_progress
+from specviz.randomness import Prefix
+from specviz.settings import GAMMA_MAX, Settings
+from specviz.statistics.along_texts import (
+    Moments,
+    TokenScores,
+    compute_round_weights,
+    count_tests,
+    run_tests_along_texts,
+)
+from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value
+from specviz.statistics.power import adjust_p_values, correct_level
+from specviz.statistics.random_streams import RandomUse, make_generator
+from specviz.verification.draft_tree import ROOT, build_token_tree
+
+MAX_TEXTS = 4000  # texts that are read: the first ones
+PAGE = 16  # tokens of a page of the cache, the default of most servers
+CLASSES = 31  # classes of tokens, by id modulo this; tokens that end a text have one of their own
+LOG_FLOOR = log(1e-9)  # log probabilities are cut off here, so that no single token decides
+CUTS_REASON = (
+    "Whole texts were not tested: a cut such as top-p falls on another token where two probabilities are equal up to rounding, and in so many "
+    "tokens that happens."
+)
+NO_IDS = "Whole texts were not tested: the server gives no token ids."
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlaces:
+    """Where the tokens stand in their rounds.
+
+    Attributes:
+        weights: (N, gamma + 1) of all tokens, in the order of the texts; the last column is the bonus token.
+        after_all, after_rejection: (N,) weights of the first token of a round after a fully accepted one, and after a rejection.
+        is_told: Whether the server showed its rounds; else the weights are probabilities.
+    """
+
+    weights: np.ndarray
+    after_all: np.ndarray
+    after_rejection: np.ndarray
+    is_told: bool
+
+    @property
+    def gamma(self) -> int:
+        return self.weights.shape[1] - 1
+
+    def list_places(self) -> dict[str, np.ndarray]:
+        """Name -> weights."""
+        found = {f"place {k + 1} of a round": self.weights[:, k] for k in range(self.gamma)}
+        found["bonus token of a round"] = self.weights[:, self.gamma]
+        found["first token after a fully accepted round"] = self.after_all
+        found["first token after a rejection"] = self.after_rejection
+        return found
+
+
+def name_places_in_page(offset: int, place: np.ndarray) -> dict[str, np.ndarray]:
+    """Weights of the tokens at each place modulo PAGE of the whole text, prompt included. offset: tokens of the prompt."""
+    where = (offset + place) % PAGE
+    return {f"position {k} modulo {PAGE}": (where == k).astype(np.float64) for k in range(PAGE)}
+
+
+def read_told_rounds(rounds: Sequence[Sequence[int]], lengths: Sequence[int]) -> RoundPlaces:
+    """Places from the numbers of tokens that each target pass wrote.
+
+    A pass that writes as many tokens as the longest one is taken to be fully accepted. Where a token stands depends on earlier tokens
+    alone: a pass ends with its own last token. Where every text begins with a pass of one token, that is the prompt's.
+    """
+    gamma = max(1, min(GAMMA_MAX, max((size for text in rounds for size in text), default=1) - 1))
+    has_prompt_pass = all(text[0] == 1 for text in rounds if text)
+    total = sum(lengths)
+    weights, after_all, after_rejection = np.zeros((total, gamma + 1)), np.zeros(total), np.zeros(total)
+    begin = 0
+    for text, length in zip(rounds, lengths, strict=True):
+        at = begin
+        for number, size in enumerate(text):
+            for k in range(min(size, begin + length - at)):
+                if number or not has_prompt_pass:
+                    weights[at, min(k, gamma)] = 1.0
+                if k == 0 and number > has_prompt_pass:
+                    (after_all if text[number - 1] == gamma + 1 else after_rejection)[at] = 1.0
+                at += 1
+        begin += length
+    return RoundPlaces(weights, after_all, after_rejection, True)
+
+
+def infer_rounds(
+    acceptance: np.ndarray, greedy: np.ndarray, lengths: Sequence[int], gamma: int, accepted_share: float | None = None
+) -> RoundPlaces:
+    """Places by Bayes' rule, for a draft that draws its tokens or for one that takes its likeliest token.
+
+    acceptance: (N,) min(1, q / p) of each token; greedy: (N,) whether it is the draft's likeliest token; accepted_share: of the server's
+    draft tokens, which tells the two apart. None: half of each.
+    """
+    ends = np.cumsum(lengths)[:-1]
+    kinds = [one.astype(np.float64) for one in (acceptance, greedy)]
+    both = [compute_round_weights(np.split(one, ends), gamma) for one in kinds]
+    weights = (both[0] + both[1]) / 2.0
+    if accepted_share is not None:
+        judged = [one[:, :gamma].sum(1) for one in both]
+        expected = [float(w @ kind) / max(1e-9, float(w.sum())) for w, kind in zip(judged, kinds, strict=True)]
+        weights = both[int(abs(expected[1] - accepted_share) < abs(expected[0] - accepted_share))]
+    first = np.zeros(len(weights), dtype=bool)
+    first[np.concatenate(([0], ends)).astype(np.int64)] = True
+    shifted = np.vstack((np.zeros((1, gamma + 1)), weights[:-1]))
+    after_all = np.where(first, 0.0, shifted[:, gamma])
+    return RoundPlaces(weights, after_all, np.where(first, 0.0, np.maximum(0.0, weights[:, 0] - after_all)), False)
+
+
+@dataclass(frozen=True, slots=True)
+class TextScores:
+    """Every token of the texts, in turn: scores, and what places are computed from. (N,) each.
+
+    Attributes:
+        place: Index in its text.
+        acceptance: min(1, q / p) of the token; None without a draft.
+        greedy: Whether it is the draft's likeliest token; None without a draft.
+        lengths: Tokens of each text.
+    """
+
+    scores: TokenScores
+    place: np.ndarray
+    acceptance: np.ndarray | None
+    greedy: np.ndarray | None
+    lengths: np.ndarray
+
+
+def score_texts(
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    prompt: Sequence[int],
+    tokens: np.ndarray,
+    eos_token_ids: frozenset[int],
+    seed: int,
+    on_progress: ProgressCallback = ignore_progress,
+) -> TextScores:
+    """Score every token of whole texts. tokens: (N, L), NONE after the end. Texts that begin alike share their passes.
+
+    Tokens after an end token have probability 0.
+    """
+    after_end = find_tokens_after_end(tokens, eos_token_ids)
+    lengths = (tokens != NONE).sum(1)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    total = int(starts[-1])
+    found = {
+        name: np.zeros(total)
+        for name in ("above", "mass", "score", "mean", "variance", "third", "favored", "favored_mass", "share", "greedy")
+    }
+    members = _build_classes(target.vocabulary, eos_token_ids)
+    classes = int(members.max()) + 1
+    counts, expected, covariance = np.zeros(classes), np.zeros(classes), np.zeros((classes, classes))
+    order = np.lexsort(tokens.T[::-1])
+    limit, done = limit_rows(NODES, target.vocabulary), 0
+    for group, nodes in _group_texts(tokens[order], lengths[order], limit):
+        p = _read_tree(target, prompt, nodes)
+        q = None if draft is None else _read_tree(draft, prompt, nodes)
+        row = np.concatenate([rows for rows in nodes.rows])
+        texts = order[group]
+        ids = torch.from_numpy(np.concatenate([tokens[text, : lengths[text]] for text in texts]).astype(np.int64))
+        where = np.concatenate([np.arange(starts[text], starts[text + 1]) for text in texts])
+        _score_group(found, where, torch.from_numpy(row), ids, p, q)
+        weight = torch.from_numpy(np.bincount(row, minlength=len(p)).astype(np.float64))
+        pi = torch.zeros(len(p), classes, dtype=torch.float64).index_add_(1, members, p)
+        expected += (weight @ pi).numpy()
+        covariance += (torch.diag(weight @ pi) - pi.T @ (weight[:, None] * pi)).numpy()
+        counts += np.bincount(members[ids].numpy(), minlength=classes)
+        done += len(texts)
+        on_progress(done / len(tokens))
+    never = np.concatenate([after_end[text, : lengths[text]] for text in range(len(tokens))])
+    found["mass"][never] = 0.0
+    uniform = make_generator(seed, RandomUse.WHOLE_TEXTS).random(total)
+    moments = Moments(*(found[name] for name in ("score", "mean", "variance", "third")))
+    scores = TokenScores(
+        found["above"] + uniform * found["mass"],
+        found["mass"] <= 0.0,
+        moments,
+        None if draft is None else Moments.of_events(found["favored"] > 0.0, np.clip(found["favored_mass"], 0.0, 1.0)),
+        counts,
+        expected,
+        covariance,
+    )
+    place = np.concatenate([np.arange(length) for length in lengths])
+    return TextScores(scores, place, *((None, None) if draft is None else (found["share"], found["greedy"] > 0.0)), lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The prefixes of some texts as one tree. rows: of each text (L,), which distribution each of its tokens follows."""
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    rows: list[np.ndarray]
+
+
+def _group_texts(tokens: np.ndarray, lengths: np.ndarray, limit: int) -> Iterator[tuple[slice, _Nodes]]:
+    """Texts in lexicographic order, as many at a time as fit into a pass; at least one."""
+    begin = 0
+    while begin < len(tokens):
+        ids: list[int] = []
+        parents: list[int] = []
+        rows: list[np.ndarray] = []
+        path: list[tuple[int, int]] = []
+        end = begin
+        while end < len(tokens):
+            text = tokens[end, : lengths[end] - 1].tolist()  # the last token is only judged
+            shared = 0
+            while shared < min(len(path), len(text)) and path[shared][0] == text[shared]:
+                shared += 1
+            if rows and len(ids) + len(text) - shared > limit:
+                break
+            del path[shared:]
+            for token in text[shared:]:
+                parents.append(path[-1][1] if path else ROOT)
+                path.append((token, len(ids)))
+                ids.append(token)
+            rows.append(np.array([0, *(node + 1 for _, node in path)], dtype=np.int64))
+            end += 1
+        yield slice(begin, end), _Nodes(tuple(ids), tuple(parents), rows)
+        begin = end
+
+
+def _read_tree(model: LanguageModel, prompt: Sequence[int], nodes: _Nodes) -> Tensor:
+    """(n + 1, V) float64 on the CPU: the distributions after the prompt and after each node, rescaled."""
+    row = Prefix(tuple(prompt), 0, len(nodes.tokens) + 1)
+    probs = model.distributions([row], build_token_tree([nodes.tokens], [nodes.parents]))[0].cpu()
+    return probs / probs.sum(-1, keepdim=True)
+
+
+def _score_group(found: dict[str, np.ndarray], where: np.ndarray, row: Tensor, ids: Tensor, p: Tensor, q: Tensor | None) -> None:
+    """Write the scores of the tokens at ``where``; token j follows distribution row[j]."""
+    mass = p[row, ids]
+    mine = p[row]
+    found["mass"][where] = mass.numpy()
+    found["above"][where] = ((mine > mass[:, None]) * mine).sum(-1).numpy()
+    # Of tokens that are equally likely, those with a smaller id come first.
+    ties = (mine == mass[:, None]) & (torch.arange(p.shape[-1]) < ids[:, None])
+    found["above"][where] += (ties * mine).sum(-1).numpy()
+    logs = p.log().clamp(min=LOG_FLOOR)
+    mean = (p * logs).sum(-1)
+    centered = logs - mean[:, None]
+    square = centered**2 * p
+    found["score"][where] = logs[row, ids].numpy()
+    found["mean"][where] = mean[row].numpy()
+    found["variance"][where] = square.sum(-1)[row].numpy()
+    found["third"][where] = (square * centered).sum(-1)[row].numpy()
+    if q is None:
+        return
+    favored = q > p
+    found["favored"][where] = favored[row, ids].numpy()
+    found["favored_mass"][where] = (p * favored).sum(-1)[row].numpy()
+    found["share"][where] = torch.where(mass > 0.0, (q[row, ids] / mass).clamp(max=1.0), 0.0).numpy()
+    found["greedy"][where] = (q.argmax(-1)[row] == ids).numpy()
+
+
+def _build_classes(vocabulary: int, eos_token_ids: frozenset[int]) -> Tensor:
+    """(V,) the class of each token, fixed before any sample."""
+    members = torch.arange(vocabulary) % CLASSES
+    members[torch.tensor(sorted(eos_token_ids), dtype=torch.int64)] = min(CLASSES, vocabulary)
+    return members
+
+
+# The test ----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTextResult:
+    """The tests of whole texts.
+
+    Attributes:
+        texts, tokens: How many were read.
+        max_tokens: Longest text.
+        gamma: Draft tokens of a round; None where it is not known.
+        rounds: "told", "inferred" or "unknown".
+        alpha: False-alarm rate of all tests together.
+        verdict: "rejected" or "consistent"; None where nothing was tested.
+    """
+
+    texts: int
+    tokens: int
+    max_tokens: int
+    gamma: int | None
+    rounds: str
+    alpha: float
+    tests: tuple[Finding, ...]
+    verdict: str | None
+    sentence: str
+
+    def to_record(self) -> dict[str, Any]:
+        adjusted = adjust_p_values([test.p_value for test in self.tests]) if self.tests else ()
+        tests = [asdict(test) | {"adjusted_p": p} for test, p in zip(self.tests, adjusted, strict=True)]
+        return {name: value for name, value in asdict(self).items() if name != "tests"} | {"tests": tests}
+
+
+def explain_no_test(file: SampleFile, settings: Settings) -> str:
+    """Why whole texts cannot be tested; '' where they can."""
+    if not file.tokens:
+        return NO_IDS
+    return CUTS_REASON if settings.cuts or settings.temperature == 0.0 else ""
+
+
+def run_whole_text_tests(
+    file: SampleFile,
+    settings: Settings,
+    pair: LoadedPair,
+    max_tokens: int,
+    *,
+    gamma: int | None = None,
+    accepted_share: float | None = None,
+    has_draft: bool = True,
+    alpha: float = ALPHA,
+    on_progress: ProgressCallback = ignore_progress,
+) -> WholeTextResult:
+    """Test the first MAX_TEXTS samples of a file, token by token.
+
+    Args:
+        settings: Of the requests; ``max_new_tokens`` is not read.
+        max_tokens: Tokens that each request asked for.
+        gamma: Draft tokens of a round, where the server tells or the user says; None: not known.
+        accepted_share: Of the server's draft tokens, where it counts them.
+        has_draft: Whether the pair's draft is the server's.
+        alpha: False-alarm rate of all tests together.
+
+    Raises EvidenceError as ``convert_to_samples``.
+    """
+    whole = replace(settings, max_new_tokens=max_tokens)
+    if reason := explain_no_test(file, settings):
+        return WholeTextResult(0, 0, max_tokens, gamma, "unknown", alpha, (), None, reason)
+    samples = convert_to_samples(file, whole, pair.vocabulary, pair.eos_token_ids).slice_samples(0, MAX_TEXTS)
+    target, draft = pair.open(whole)
+    prompt = pair.encode(settings.prompt)
+    scored = score_texts(
+        target, draft if has_draft else None, prompt, samples.tokens, pair.eos_token_ids, settings.seed, on_progress
+    )
+    told = file.rounds[: len(samples)] if file.rounds else None
+    rounds = None
+    if told is not None:
+        rounds = read_told_rounds(told, scored.lengths.tolist())
+    elif gamma and scored.acceptance is not None and scored.greedy is not None:
+        rounds = infer_rounds(scored.acceptance, scored.greedy, scored.lengths.tolist(), gamma, accepted_share)
+    places = (rounds.list_places() if rounds else {}) | name_places_in_page(len(prompt), scored.place)
+    level = correct_level(alpha, count_tests(len(places), scored.scores.favored is not None))
+    tests = tuple(run_tests_along_texts(scored.scores, places, alpha=level))
+    how = "unknown" if rounds is None else "told" if rounds.is_told else "inferred"
+    verdict = "rejected" if min(adjust_p_values([test.p_value for test in tests])) <= alpha else "consistent"
+    sentence = describe_result(tests, verdict, len(samples), len(scored.place), how, rounds.gamma if rounds else gamma)
+    return WholeTextResult(
+        len(samples), len(scored.place), max_tokens, rounds.gamma if rounds else gamma, how, alpha, tests, verdict, sentence
+    )
+
+
+def describe_result(tests: Sequence[Finding], verdict: str, texts: int, tokens: int, rounds: str, gamma: int | None) -> str:
+    """The result in words: which tests reject and where, and what the places would have shown."""
+    read = f"Whole texts ({texts:,} texts, {tokens:,} tokens, each against its own distribution)"
+    if verdict == "rejected":
+        adjusted = adjust_p_values([test.p_value for test in tests])
+        worst = sorted(zip(adjusted, tests, strict=True), key=lambda one: (one[0], -abs(one[1].statistic)))
+        p, first = worst[0]
+        others = [test.name for value, test in worst[1:4] if value <= ALPHA]
+        also = f" Also: {'; '.join(others)}." if others else ""
+        return f"{read}: rejected ({first.name}, {format_p_value(p)} after correction for {len(tests)} tests).{also}"
+    seen = {test.name: test.detectable_tv for test in tests if test.detectable_tv is not None}
+    pooled = seen.get("all tokens: transform")
+    said = [f"a gap of {pooled:.2g} in the order of probability over all tokens"] if pooled else []
+    page = [value for name, value in seen.items() if " modulo " in name]
+    said += [f"of {max(page):.2g} at one position modulo {PAGE}"] if page else []
+    bonus = seen.get("bonus token of a round: transform")
+    said += [f"of {bonus:.2g} at the bonus token"] if bonus else []
+    end = {
+        "told": "The server showed its rounds.",
+        "inferred": f"Places in a round of {gamma} draft tokens were inferred from target and draft.",
+        "unknown": "Places in a round were not tested: neither the server nor --gamma says how long a round is.",
+    }[rounds]
+    detects = f" Power {POWER:.0%} for {', '.join(said)}." if said else ""
+    return f"{read}: consistent.{detects} {end}"
