@@ -97,6 +97,11 @@ class CollectionCounts:
         """Mean draft tokens of a round; None where the server does not count rounds, or drafted nothing."""
         return self.drafted / self.rounds if self.drafted and self.rounds else None
 
+    @property
+    def accepted_share(self) -> float | None:
+        """Share of the draft tokens that were accepted; None where the server does not count them, or drafted nothing."""
+        return self.accepted / self.drafted if self.drafted and self.accepted is not None else None
+
 
 @dataclass(slots=True)
 class CollectionRecord:
@@ -449,6 +454,7 @@ def has_token_count(answer: ServerAnswer, sampling: SamplingRequest) -> bool:
 def _format_line(sampling: SamplingRequest, sample: SampledText, seed: int) -> bytes:
     """A sample as the file has it."""
     content = {"text": sample.text} if sample.tokens is None else {"tokens": sample.tokens}
+    content |= {"rounds": sample.rounds} if sample.rounds else {}
     record = {"prompt": sampling.line} | content | {"stop": sample.stop, "settings": sampling.build_settings(seed)}
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 

@@ -38,11 +38,11 @@ class AnswerRecord(TypedDict):
     Attributes:
         verdict: Of these samples.
         sentence: The verdict in words.
-        mode: What was tested.
+        mode: What was tested; "whole texts": every token of them.
         n: Samples.
         tests: All of them.
         tv: Total variation between counts and exact distribution on the cells; null between two servers.
-        detectable_tv: Total variation that these samples detect.
+        detectable_tv: Total variation that these samples detect; of whole texts, the gap in the order of probability over all tokens.
     """
 
     verdict: str
@@ -116,6 +116,7 @@ class AuditFindings(TypedDict):
         speculation: Whether the server drafted.
         precision: How far another precision of the same weights lies from the reference; null where it was not computed.
         texts: How texts without token ids were compared; null for token ids.
+        whole_texts: What the tests of whole texts found, or why there were none; null where requests were not longer than the tested tokens.
         where: The first difference in words; null where the samples were not rejected.
         diagnosis: The known mistake that explains a rejection; null where there is none to explain.
         reproduction: An experiment that shows a rejection again; null where the samples were not rejected.
@@ -128,6 +129,7 @@ class AuditFindings(TypedDict):
     speculation: SpeculationRecord
     precision: dict[str, Any] | None
     texts: dict[str, Any] | None
+    whole_texts: NotRequired[str | None]
     where: str | None
     diagnosis: dict[str, Any] | None
     reproduction: dict[str, Any] | None

@@ -23,6 +23,7 @@ from specviz.models.pairs.names import PairPlaces, check_place
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.records import read_json, write
 from specviz.settings import DEFAULTS, SAMPLING_FIELDS, SETTINGS, Settings
+from specviz.statistics.finding import ALPHA
 
 if TYPE_CHECKING:
     from specviz.audit.collect import CollectionRecord
@@ -54,6 +55,7 @@ class AuditRequest:
         model: Its name on the server; empty: not named.
         max_new_tokens: Tokens of a sample that are tested.
         max_tokens: Tokens to ask for, where a server drafts only in longer requests; None: ``max_new_tokens``.
+        gamma: Draft tokens of a round, for the tests of whole texts, where the server does not tell.
         samples: Of each server; None: as many as ``min_tv`` needs.
         min_tv: Total variation that the tests must detect, in (0, 1].
         pair: Name of a pair that comes with the project.
@@ -76,6 +78,7 @@ class AuditRequest:
     chat: bool = False
     max_new_tokens: int = DEFAULT_SAMPLE_TOKENS
     max_tokens: int | None = None
+    gamma: int | None = None
     samples: int | None = None
     min_tv: float = DEFAULT_MIN_TV
     pair: str | None = None
@@ -104,6 +107,8 @@ class AuditRequest:
         SAMPLE_TOKENS.check(self.max_new_tokens)
         if self.max_tokens is not None and self.max_tokens < self.max_new_tokens:
             raise SettingsError("max-tokens", self.max_tokens, f"at least --max-new-tokens, {self.max_new_tokens}")
+        if self.gamma is not None:
+            SETTINGS["gamma"].check(self.gamma)
         second = self.against is not None or self.against_body is not None
         if self.has_weights == second:
             raise SettingsError(
@@ -119,6 +124,16 @@ class AuditRequest:
     def has_weights(self) -> bool:
         """Whether the reference is local weights."""
         return any(one is not None for one in (self.pair, self.target, self.draft))
+
+    @property
+    def tests_whole_texts(self) -> bool:
+        """Whether requests are longer than the tested tokens, so that whole texts are tested against weights as well."""
+        return self.has_weights and self.max_tokens is not None and self.max_tokens > self.max_new_tokens
+
+    @property
+    def alpha_of_first_tokens(self) -> float:
+        """False-alarm rate of the tests of the first tokens; the tests of whole texts have the same."""
+        return ALPHA / 2 if self.tests_whole_texts else ALPHA
 
     @property
     def pair_name(self) -> str:
@@ -257,7 +272,9 @@ class _Audit:
 
         self.request, self.folder, self.make_progress, self.show_line = request, folder, make_progress, show_line
         self.settings = request.settings
-        self.samples = request.samples or choose_sample_count(request.min_tv, request.max_new_tokens, not request.has_weights)
+        self.samples = request.samples or choose_sample_count(
+            request.min_tv, request.max_new_tokens, not request.has_weights, request.alpha_of_first_tokens
+        )
         self.pair = self._load_models() if request.has_weights else None
         self.targets = build_targets(request, self.samples, self.pair)
 
@@ -281,10 +298,18 @@ class _Audit:
         from specviz.audit.target import describe_needed_samples
 
         request, ready = self.request, []
-        self.show_line(describe_needed_samples(request.min_tv, request.max_new_tokens, not request.has_weights, self.samples))
+        two_files, alpha = not request.has_weights, request.alpha_of_first_tokens
+        self.show_line(describe_needed_samples(request.min_tv, request.max_new_tokens, two_files, self.samples, alpha))
+        if request.tests_whole_texts:
+            from specviz.evidence.whole_texts import MAX_TEXTS, describe_text_power
+
+            for share in (1.0, 0.05):
+                self.show_line(
+                    describe_text_power(min(MAX_TEXTS, self.samples), request.max_tokens or request.max_new_tokens, share, alpha)
+                )
         for target in self.targets:
             on_progress = self.make_progress(urlsplit(target.endpoint.url).netloc)
-            ready.append(target.prepare(self.folder, request.min_tv, self.pair, on_progress))
+            ready.append(target.prepare(self.folder, request.min_tv, self.pair, on_progress, alpha, request.tests_whole_texts))
             if not is_plan:
                 self.show_line(ready[-1].summary)
             if self.pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != request.max_new_tokens:
@@ -329,6 +354,9 @@ class _Audit:
             command=request.command,
             on_progress=self.make_progress("testing"),
             requests=[target.request for target in self.targets],
+            max_tokens=request.max_tokens,
+            gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
+            accepted_share=records[0].counts.accepted_share,
         )
         runs = None
         if self.pair is not None and (again := report["audit"]["reproduction"]):

@@ -24,6 +24,7 @@ class SamplingRequest:
         extra: Further fields of the request's body, which win over everything else.
         written: The text that the server's model reads, where it differs from ``prompt``: the chat template with the message in
             it.
+        stream: Whether answers are streamed, so that each shows its rounds.
     """
 
     prompt: str
@@ -36,6 +37,7 @@ class SamplingRequest:
     min_p: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     written: str = ""
+    stream: bool = False
 
     def __post_init__(self) -> None:
         check_whole("max-tokens", self.max_tokens, 1, MAX_TOKENS)
@@ -73,12 +75,16 @@ class SamplingRequest:
 
     def to_record(self) -> dict[str, Any]:
         """All fields of the request, JSON-ready."""
-        return {
-            "model": self.model,
-            "prompt": self.prompt,
-            "written": self.written,
-            "extra": dict(self.extra),
-        } | self.build_settings()
+        return (
+            {
+                "model": self.model,
+                "prompt": self.prompt,
+                "written": self.written,
+                "extra": dict(self.extra),
+            }
+            | ({"stream": True} if self.stream else {})
+            | self.build_settings()
+        )
 
     def with_temperature(self, temperature: float, max_tokens: int) -> SamplingRequest:
         """The same text, at a temperature that makes tokens alike and without filters: whatever is cut then, the server cuts."""

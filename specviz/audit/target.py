@@ -11,12 +11,13 @@ from typing import Any
 
 from specviz.audit.collect import CollectionJob, CollectionRecord, collect_samples, count_kept_lines, read_record
 from specviz.audit.collection_size import MOST_SAMPLES, PROBE_REGION, CollectionSize, compute_first_seed
-from specviz.audit.endpoint import Endpoint
+from specviz.audit.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
+from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
 from specviz.audit.reproduction import ReproducibleRequest
 from specviz.audit.sampling_request import SamplingRequest
-from specviz.errors import SettingsError
+from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.hypothesis_tests import CELLS, MARGIN, TestPlan
 from specviz.evidence.report import seal
 from specviz.evidence.sample_files.reports import FEWEST_DF
@@ -31,24 +32,27 @@ MIN_PROBE_SECONDS = 0.5  # seconds after which a probe may end
 SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of the other
 
 
-def count_needed_samples(tv: float, length: int, two_files: bool) -> int:
-    """Samples of each file that detect a total variation: with the fewest cells, or between two files. Raises EvidenceError."""
+def count_needed_samples(tv: float, length: int, two_files: bool, alpha: float = ALPHA) -> int:
+    """Samples of each file that detect a total variation: with the fewest cells, or between two files. Raises EvidenceError.
+
+    alpha: false-alarm rate of these tests, a part of the audit's where it has others.
+    """
     if two_files:
-        return 2 * count_draws_needed(tv, FEWEST_DF, ALPHA / 2)
-    return TestPlan.for_distance(1, length, tv).needed
+        return 2 * count_draws_needed(tv, FEWEST_DF, alpha / 2)
+    return TestPlan.for_distance(1, length, tv, alpha).needed
 
 
-def choose_sample_count(tv: float, length: int, two_files: bool) -> int:
+def choose_sample_count(tv: float, length: int, two_files: bool, alpha: float = ALPHA) -> int:
     """As many samples as detect ``tv``. Raises SettingsError where that is more than a collection may have."""
-    needed, most = count_needed_samples(tv, length, two_files), MOST_SAMPLES
+    needed, most = count_needed_samples(tv, length, two_files, alpha), MOST_SAMPLES
     if needed > most:
         raise SettingsError("min-tv", tv, f"larger: it needs {needed:,} samples, and at most {most:,} are collected")
     return needed
 
 
-def describe_needed_samples(tv: float, length: int, two_files: bool, samples: int) -> str:
+def describe_needed_samples(tv: float, length: int, two_files: bool, samples: int, alpha: float = ALPHA) -> str:
     """What is known before the first request to a server. samples: of each file."""
-    each, needed = " of each server" if two_files else "", count_needed_samples(tv, length, two_files)
+    each, needed = " of each server" if two_files else "", count_needed_samples(tv, length, two_files, alpha)
     few = f' With {samples:,} an exact server ends with the verdict "too few samples".' if samples < needed else ""
     return f"A total variation of {tv:g} needs {needed:,} samples{each} to be detected with power {POWER:.0%}.{few}"
 
@@ -64,6 +68,7 @@ class CollectionForecast:
         tv: Total variation that the tests must detect.
         two_files: Whether two servers are compared.
         rate: Samples per second, as a probe has measured.
+        alpha: False-alarm rate of the tests of the first tokens.
     """
 
     samples: int
@@ -72,18 +77,20 @@ class CollectionForecast:
     tv: float
     two_files: bool
     rate: float
+    alpha: float = ALPHA
 
     @property
     def needed(self) -> int:
         """Samples of each file with which ``tv`` is detected."""
-        return count_needed_samples(self.tv, self.length, self.two_files)
+        return count_needed_samples(self.tv, self.length, self.two_files, self.alpha)
 
     @property
     def detectable_tv(self) -> float:
         """Total variation that ``samples`` of each file detect, by the same tests as ``needed``."""
         if self.two_files:
-            return find_detectable_tv(FEWEST_DF, compute_pooled_draws(self.samples, self.samples), correct_level(ALPHA, 2))
-        return min(1.0, find_detectable_tv(CELLS[0] - 1, self.samples, TestPlan.for_distance(1, self.length, 1.0).level) / MARGIN)
+            return find_detectable_tv(FEWEST_DF, compute_pooled_draws(self.samples, self.samples), correct_level(self.alpha, 2))
+        level = TestPlan.for_distance(1, self.length, 1.0, self.alpha).level
+        return min(1.0, find_detectable_tv(CELLS[0] - 1, self.samples, level) / MARGIN)
 
     @property
     def seconds(self) -> float:
@@ -175,7 +182,13 @@ class AuditTarget:
         return self._preparation
 
     def prepare(
-        self, folder: Path, tv: float, pair: LoadedPair | None, on_progress: ProgressCallback = ignore_progress
+        self,
+        folder: Path,
+        tv: float,
+        pair: LoadedPair | None,
+        on_progress: ProgressCallback = ignore_progress,
+        alpha: float = ALPHA,
+        wants_rounds: bool = False,
     ) -> AuditPreparation:
         """Recognize the server, run the preflight checks, and estimate how long the samples will take.
 
@@ -184,6 +197,8 @@ class AuditTarget:
             tv: Total variation that the tests must detect.
             pair: Local weights; None: two servers are compared.
             on_progress: Called with the share done and what is being done; what it raises ends the work.
+            alpha: False-alarm rate of the tests of the first tokens.
+            wants_rounds: Whether to stream the answers of a server whose streams show its rounds.
 
         Raises:
             EndpointError: Where nothing answers.
@@ -193,6 +208,8 @@ class AuditTarget:
         server, size, path = recognize_server(self.endpoint), self.size, folder / self.file
         profile, answer, refusals = server.profile.settle(self.endpoint, self.sampling)
         has_ids = all(sample.tokens is not None for sample in answer.samples)
+        if wants_rounds and has_ids and size.choices == 1 and profile.streams_rounds and not self.sampling.chat:
+            self.sampling = self._choose_stream(profile)
         present, before = count_kept_lines(path)[0], read_record(path)
         forecast = None
         if present >= size.samples and before is not None:
@@ -201,18 +218,30 @@ class AuditTarget:
         else:
             first_seed = compute_first_seed(size.seed, PROBE_REGION) + size.arm * SEEDS_PER_PROBE
             known = (None, None) if pair is None else (pair.encode(self.sampling.line), pair.vocabulary)
-            probe = ServerProbe(self.endpoint, profile, self.sampling, size.concurrency, first_seed, *known)
+            probe = ServerProbe(
+                self.endpoint, profile, replace(self.sampling, stream=False), size.concurrency, first_seed, *known
+            )
             result = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
             checks, choices, probe.concurrency = result.checks, min(size.choices, result.choices), result.concurrency
+            probe.sampling = self.sampling
             probe.on_answer = partial(on_progress, 0.95, "how long it will take")
             probe.on_answer()
             length, rate = min(self.sampling.max_tokens, 4), measure_rate(probe, choices)
-            forecast = CollectionForecast(size.samples, size.samples - present, length, tv, pair is None, rate)
+            forecast = CollectionForecast(size.samples, size.samples - present, length, tv, pair is None, rate, alpha)
             on_progress(1.0, "")
             size = replace(size, concurrency=min(size.concurrency, result.concurrency), choices=choices)
         settled = replace(server, profile=profile)
         self._preparation = AuditPreparation(settled, checks, size, tuple(refusals), forecast, self.endpoint.url, has_ids)
         return self._preparation
+
+    def _choose_stream(self, profile: ServerProfile) -> SamplingRequest:
+        """The same request, streamed where a streamed answer can be read."""
+        streamed = replace(self.sampling, stream=True)
+        try:
+            answer = profile.request(self.endpoint, streamed, None, max_tries=FEW_TRIES)
+        except EndpointError:
+            return self.sampling
+        return streamed if answer.samples[0].rounds else self.sampling
 
     @property
     def request(self) -> ReproducibleRequest:
@@ -239,7 +268,8 @@ def add_server_records(
     That is their records, what their rounds leave untested, and what the reproduction showed when it was run (``runs``).
     """
     servers = [to_json_fields(record) for record in records]
-    window = describe_window(report["settings"]["max_new_tokens"], [record.counts.draft_length for record in records])
+    length = max(one["plan"].get("max_tokens") or report["settings"]["max_new_tokens"] for one in report["answers"])
+    window = describe_window(length, [record.counts.draft_length for record in records])
     return seal(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers, "window": window, "confirmation": runs}})
 
 

@@ -28,6 +28,7 @@ from specviz.evidence.report import seal
 from specviz.evidence.sample_files.reader import SampleFile, convert_to_samples
 from specviz.evidence.sample_files.reports import compare_files, report_against_weights
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
+from specviz.evidence.whole_texts import explain_no_test, run_whole_text_tests
 from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import find_free_memory
 from specviz.models.pairs.names import parse_pair_name
@@ -36,11 +37,12 @@ from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields
 from specviz.settings import Settings
 from specviz.speed.records.server_commands import locate_models
-from specviz.statistics.finding import format_count, format_p_value
+from specviz.statistics.finding import ALPHA, format_count, format_p_value
 
 SHARED = "The server counted more rounds than these samples have tokens, so others use it: its counters do not show that these samples were drafted."
 BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NO_SINGLE_PREFIX = "No single prefix shows the difference by itself."
+MOST_PLACES = 6  # tests of whole texts that a terminal shows
 ROUNDING_TV = 1e-4  # total variation below which two precisions are one
 SPECULATION_SEEN = {
     True: ("speculation was seen at work", "Speculation was seen at work: the server counted draft tokens while it answered."),
@@ -64,8 +66,15 @@ def build_verdict(
     command: Sequence[str],
     on_progress: ProgressCallback = ignore_progress,
     requests: Sequence[ReproducibleRequest] = (),
+    alpha: float = ALPHA,
+    max_tokens: int | None = None,
+    gamma: int | None = None,
+    accepted_share: float | None = None,
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
+
+    Where requests are longer than the tested tokens, whole texts are tested too: the report's last answer. Both share the false-alarm
+    rate equally, and the report's verdict is that of the first answer that was rejected.
 
     Args:
         file: The samples.
@@ -78,6 +87,10 @@ def build_verdict(
         command: The words of the audit's own command line, for the report.
         on_progress: Called with the share of the work done, in [0, 1], and what is being done; may raise to stop.
         requests: Of the servers, for the reproduction; empty: there is none.
+        alpha: False-alarm rate of all tests together.
+        max_tokens: Tokens that each request asked for; None: ``settings.max_new_tokens``.
+        gamma: Draft tokens of a round; None: not known.
+        accepted_share: Of the draft tokens; None: not known.
 
     Raises:
         EvidenceError: Where nothing can be tested.
@@ -87,8 +100,9 @@ def build_verdict(
     texts = precision = diagnosis = reproduction = where = difference = None
     sizes: Sequence[int] = ()
     pair = pair and pair.without_rules()
+    is_longer = pair is not None and (max_tokens or 0) > settings.max_new_tokens
     if pair is not None:
-        plan = partial(TestPlan.for_distance, tv=tv)
+        plan = partial(TestPlan.for_distance, tv=tv, alpha=alpha / 2 if is_longer else alpha)
         if file.tokens:
             report = report_against_weights(file, settings, plan, pair, scale_progress(on_progress, 0.0, 0.5, "testing"))
         else:
@@ -117,17 +131,46 @@ def build_verdict(
             made = plan_reproduction(difference, file.prompt, ids, sizes, requests)
             script = "" if pair is None else write_model_script(made, settings, locate_models(pair.name).target)
             reproduction = to_json_fields(made) | {"sentence": made.sentence, "model_script": script}
+    whole_texts = None
+    if pair is not None and is_longer:
+        whole = replace(settings, max_new_tokens=max_tokens or settings.max_new_tokens)
+        if not (whole_texts := explain_no_test(file, settings)):
+            answer = run_whole_text_tests(
+                file,
+                whole,
+                pair,
+                gamma=gamma,
+                accepted_share=accepted_share,
+                has_draft=_is_draft_known(pair),
+                alpha=alpha / 2,
+                on_progress=scale_progress(on_progress, 0.0, 1.0, "whole texts"),
+            )
+            report, whole_texts = add_answer(report, answer), answer["sentence"]
     audit = {
         "command": shlex.join(map(str, command)),
         "speculation": describe_speculation(drafted),
         "precision": precision,
         "texts": texts,
+        "whole_texts": whole_texts,
         "where": where,
         "diagnosis": diagnosis and diagnosis.to_record(),
         "reproduction": reproduction,
     }
     on_progress(1.0, "done")
     return seal({**report, "audit": to_plain(audit)})
+
+
+def add_answer(report: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The report with one more answer; the first that is rejected speaks for all."""
+    answers = [*report["answers"], dict(answer)]
+    spoken = next((one for one in answers if one["verdict"] == "rejected"), answers[0])
+    return dict(report) | {name: value for name, value in spoken.items() if name in report} | {"answers": answers}
+
+
+def _is_draft_known(pair: LoadedPair) -> bool:
+    """Whether the pair has the server's draft; a target alone is named as its own draft."""
+    places = parse_pair_name(pair.name)
+    return places is None or places.target != places.draft
 
 
 def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
@@ -146,9 +189,7 @@ def _diagnose_rejection(file: SampleFile, settings: Settings, pair: LoadedPair, 
     samples = convert_to_samples(file, settings, pair.vocabulary, pair.eos_token_ids)
     requested = file.settings.get("max_tokens")
     total = requested if isinstance(requested, int) and requested >= settings.max_new_tokens else settings.max_new_tokens
-    places = parse_pair_name(pair.name)
-    drafting = places is None or places.target != places.draft  # a target alone is named as its own draft
-    return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, drafting, on_progress)
+    return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, _is_draft_known(pair), on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +304,8 @@ def format_verdict(report: Mapping[str, Any]) -> str:
     audit = report["audit"]
     lines = [report["sentence"], audit["speculation"]["sentence"], *list_server_remarks(audit)]
     lines += [audit["window"]] if audit.get("window") else []
+    if (whole := audit.get("whole_texts")) and whole != report["sentence"]:
+        lines.append(whole)
     lines += [report["note"]] if report["note"] else []
     one = report["answers"][0]
     if one["tv"] is not None:
@@ -300,4 +343,11 @@ def format_verdict(report: Mapping[str, Any]) -> str:
         f"  {test['name']:<45} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}"
         for test in one["tests"]
     ]
+    for answer in report["answers"][1:]:
+        worst = sorted(answer["tests"], key=lambda test: (test["adjusted_p"], test["p_value"]))[:MOST_PLACES]
+        lines += ["", f"Whole texts, the {len(worst)} smallest of {len(answer['tests'])} p-values:"]
+        lines += [
+            f"  {test['name']:<60} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}  {test['note']}"
+            for test in worst
+        ]
     return "\n".join(lines)

@@ -33,6 +33,7 @@ from specviz.evidence.report import (
 )
 from specviz.evidence.sample_files.reports import build_comparison
 from specviz.evidence.sampling.session import Session, follow_cells
+from specviz.evidence.whole_texts import WHOLE_TEXTS, build_whole_text_answer
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after
 from specviz.models.pairs.catalog import PAIRS
@@ -199,7 +200,7 @@ def _explain_borderline(one: dict[str, Any]) -> str:
 
 
 def read_test_report(one: dict[str, Any], decoder: str = "") -> TestReport | None:
-    """The TestReport of a stored answer; None for a comparison of two files, which has no cells.
+    """The TestReport of a stored answer; None for a comparison of two files and for whole texts, which have no cells.
 
     Raises:
         KeyError, TypeError, ValueError: If the answer does not hold one.
@@ -207,7 +208,8 @@ def read_test_report(one: dict[str, Any], decoder: str = "") -> TestReport | Non
     _ = [one[name] for name in FIELDS], [float(test["adjusted_p"]) for test in one["tests"]]
     tests, near = _read_findings(one), one["redraw_tolerance"]
     if not one["cells"]:
-        _ = [float(one["plan"][key]) for key in ("n", "m", "tv", "alpha", "level")]
+        numbers = ("texts", "tokens", "alpha", "level") if one["mode"] == WHOLE_TEXTS else ("n", "m", "tv", "alpha", "level")
+        _ = [float(one["plan"][key]) for key in numbers]
         return None
     cells = one["cells"]
     masses, counts = (np.array([cell[key] for cell in cells]) for key in ("mass", "count"))
@@ -231,7 +233,8 @@ def recompute(one: dict[str, Any], decoder: str = "") -> dict[str, Any]:
     """The answer recomputed from the stored counts, masses and plan, and from the stored results of tests that need more."""
     stored = read_test_report(one, decoder)
     if stored is None:
-        return build_comparison(_read_findings(one), one["plan"])
+        build = build_whole_text_answer if one["mode"] == WHOLE_TEXTS else build_comparison
+        return build(_read_findings(one), one["plan"])
     extra = [test.name for test in stored.tests if is_extra_statistic(test.name)]
     n, plan = int(stored.counts.sum()), stored.plan
     plan = TestPlan.for_distance(n, plan.length, plan.tv, plan.alpha, len(extra))

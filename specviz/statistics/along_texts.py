@@ -32,6 +32,7 @@ from specviz.statistics.finding import ALPHA, POWER, Finding, format_count
 from specviz.statistics.power import find_detectable_distance
 
 MIN_TOKENS = 50.0  # effective number of tokens below which a place is not tested
+MIN_EXPECTED = 5.0  # tokens that a class must expect
 TRANSFORM, LOG_PROBABILITY, FAVORED, CLASSES = "transform", "log probability", "tokens with q > p", "token classes"
 
 
@@ -59,23 +60,21 @@ class TokenScores:
         impossible: (N,) bool: whether the token has probability 0.
         log_probability: Of each token.
         favored: Whether q > p for the token; None without a draft.
-        counts: (C,) tokens of each class.
-        expected: (C,) their expectation, the sum of the conditional masses.
-        covariance: (C, C) the sum of the conditional covariances.
+        member: (N,) class of each token, from 0.
+        class_masses: (N, C) the conditional mass of each class.
     """
 
     values: np.ndarray
     impossible: np.ndarray
     log_probability: Moments
     favored: Moments | None
-    counts: np.ndarray
-    expected: np.ndarray
-    covariance: np.ndarray
+    member: np.ndarray
+    class_masses: np.ndarray
 
 
 def count_tests(places: int, has_draft: bool) -> int:
     """Number of tests that ``run_tests_along_texts`` makes for so many places besides all tokens."""
-    return (places + 1) * (3 if has_draft else 2) + 1
+    return (places + 1) * (4 if has_draft else 3)
 
 
 def run_tests_along_texts(
@@ -86,7 +85,7 @@ def run_tests_along_texts(
     places: name -> weights (N,) in [0, 1] that depend on what came before each token alone.
     """
     everything = np.ones(len(scores.values))
-    found = [compute_class_test(scores.counts, scores.expected, scores.covariance, alpha=alpha, power=power)]
+    found = []
     for place, weights in {"all tokens": everything, **places}.items():
         found.append(
             compute_weighted_transform_test(
@@ -95,6 +94,9 @@ def run_tests_along_texts(
         )
         found.append(
             compute_score_test(scores.log_probability, weights, alpha=alpha, power=power, name=f"{place}: {LOG_PROBABILITY}")
+        )
+        found.append(
+            compute_class_test(scores.member, scores.class_masses, weights, alpha=alpha, power=power, name=f"{place}: {CLASSES}")
         )
         if scores.favored is not None:
             found.append(compute_score_test(scores.favored, weights, alpha=alpha, power=power, name=f"{place}: {FAVORED}"))
@@ -176,27 +178,42 @@ def compute_score_test(
 
 
 def compute_class_test(
-    counts: np.ndarray,
-    expected: np.ndarray,
-    covariance: np.ndarray,
+    member: np.ndarray,
+    class_masses: np.ndarray,
+    weights: np.ndarray,
     *,
     alpha: float = ALPHA,
     power: float = POWER,
-    name: str = f"all tokens: {CLASSES}",
+    name: str = CLASSES,
 ) -> Finding:
-    """Chi-square test of counts in classes against sums of conditional masses: the quadratic form in the inverse covariance.
+    """Chi-square test of weighted counts in classes against sums of conditional masses.
 
-    counts, expected: (C,). covariance: (C, C), the sum of diag(pi) - pi pi' over the tokens; its rank is the number of degrees of freedom.
+    The quadratic form in the inverse of the exact covariance, the sum of w^2 (diag(pi) - pi pi'), whose rank is the number of degrees
+    of freedom. Classes that expect fewer than MIN_EXPECTED tokens share one.
+
+    member: (N,) class of each token; class_masses: (N, C).
     """
+    size = float((weights**2).sum())
+    if size < MIN_TOKENS:
+        return _skip(name, size, alpha, power)
+    counts = np.bincount(member, weights, minlength=class_masses.shape[1])
+    expected = weights @ class_masses
+    square = weights**2
+    inner = class_masses.T @ (square[:, None] * class_masses)
+    covariance = np.diag(square @ class_masses) - inner
+    light = square @ class_masses < MIN_EXPECTED
+    if light.any():
+        merge = np.vstack((np.eye(len(counts))[~light], light.astype(float)))
+        counts, expected, covariance = merge @ counts, merge @ expected, merge @ covariance @ merge.T
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > max(1e-9 * float(values[-1]), 1e-9) if len(values) else np.zeros(0, dtype=bool)
-    n, df = int(counts.sum()), int(kept.sum())
+    kept = values > max(1e-9 * float(values[-1]), 1e-9)
+    df = int(kept.sum())
     if df == 0:
         note = "All tokens lie in one class, so there is nothing to compare."
-        return Finding(name, n, 0.0, None, 1.0, None, alpha, power, note)
+        return Finding(name, round(size), 0.0, None, 1.0, None, alpha, power, note)
     along = vectors[:, kept].T @ (counts - expected)
     statistic = float((along**2 / values[kept]).sum())
-    return Finding(name, n, statistic, df, float(stats.chi2.sf(statistic, df)), None, alpha, power, "")
+    return Finding(name, round(size), statistic, df, float(stats.chi2.sf(statistic, df)), None, alpha, power, "")
 
 
 def count_tokens_needed(gap: float, alpha: float = ALPHA, power: float = POWER) -> int:

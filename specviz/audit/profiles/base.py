@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from specviz.audit.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
@@ -18,11 +18,18 @@ OPTIONAL_TIMEOUT = 20.0  # seconds for an answer while it is still unknown who a
 
 @dataclass(frozen=True, slots=True)
 class SampledText:
-    """One continuation. tokens: None where the server gives no ids; stop: ``stop`` where it ended by itself, ``length`` at the limit."""
+    """One continuation.
+
+    Attributes:
+        tokens: None where the server gives no ids.
+        stop: ``stop`` where it ended by itself, ``length`` at the limit.
+        rounds: Tokens of each event of a stream, where the server sends what a target pass wrote in one event; else empty.
+    """
 
     tokens: tuple[int, ...] | None
     text: str
     stop: str
+    rounds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,7 @@ class ServerProfile:
         optional_fields: Fields that may be left out where a server refuses them.
         identity_fields: What the identity of an answer holds.
         drafting_evidence: Where drafting shows, in a few words; empty: nowhere.
+        streams_rounds: Whether an event of a streamed answer holds the ids of all tokens that one target pass wrote.
         priority: Profiles with a lower one are tried first. Those of other packages should stay at 0.
         refused_fields: Optional fields that this server has refused.
     """
@@ -137,6 +145,7 @@ class ServerProfile:
     drafting_evidence = ""
     identity_fields = ("model", "system_fingerprint")
     optional_fields: tuple[str, ...] = ("presence_penalty", "frequency_penalty", "seed", "top_p")
+    streams_rounds = False
     priority = 0
 
     def __init__(self, refused_fields: frozenset[str] = frozenset()):
@@ -164,6 +173,9 @@ class ServerProfile:
     ) -> ServerAnswer:
         """Request samples and read them. Raises EndpointError as ``Endpoint.request_json`` and ``read_answer``."""
         body = self.build_body(sampling, seed, choices)
+        if sampling.stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+            return self.read_stream([event for _, event in endpoint.stream_events(self.select_path(sampling), body, max_tries)])
         return self.read_answer(endpoint.request_json(self.select_path(sampling, choices), body, max_tries))
 
     def build_neutral_fields(self, sampling: SamplingRequest) -> dict[str, Any]:
@@ -186,6 +198,26 @@ class ServerProfile:
             parse_count(usage.get("completion_tokens")),
             *self.read_draft_counts(answer),
         )
+
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> ServerAnswer:
+        """The one sample of a streamed answer, with the number of tokens of each event. Raises EndpointError as ``read_answer``."""
+        ids: list[int] = []
+        rounds: list[int] = []
+        whole: dict[str, Any] = {}
+        text, stop = "", None
+        for event in events:
+            whole |= {key: value for key, value in event.items() if value is not None and key != "choices"}
+            for choice in get_field(event, "choices", list):
+                if not isinstance(choice, dict):
+                    raise EndpointError(f"The server streamed a choice that is no object ({format_value(choice)}).")
+                whole |= {"prompt_token_ids": choice["prompt_token_ids"]} if choice.get("prompt_token_ids") else {}
+                text += choice["text"] if isinstance(choice.get("text"), str) else ""
+                stop = choice.get("finish_reason") or stop
+                if found := self.read_ids(choice):
+                    ids += found
+                    rounds.append(len(found))
+        answer = self.read_answer(whole | {"choices": [{"token_ids": ids, "text": text, "finish_reason": stop}]})
+        return replace(answer, samples=(replace(answer.samples[0], rounds=tuple(rounds)),))
 
     def read_choice(self, choice: Any) -> SampledText:
         if not isinstance(choice, dict):

@@ -18,10 +18,14 @@ MAX_POSITIONS = 63  # places in a round that are told apart
 
 @register_server_profile("vllm")
 class VllmProfile(ServerProfile):
-    """Ids on request, end token included. Seeds are a request's own, and choice i of n uses seed + i."""
+    """Ids on request, end token included. Seeds are a request's own, and choice i of n uses seed + i.
+
+    A stream has an event for each step of its scheduler, with all tokens of that step.
+    """
 
     name = "vLLM"
     drafting_evidence = "its counters on /metrics"
+    streams_rounds = True
     priority = 30
     optional_fields = ("return_token_ids", "min_p", "repetition_penalty")
 

@@ -97,7 +97,9 @@ def parse_samples(content: bytes, name: str, on_progress: ProgressCallback = ign
         raise EvidenceError(f"'{name}' holds no samples.")
     samples, lengths, stops = (tuple(sample[key] for _, sample in found) for key in ("sample", "length", "stop"))
     numbers, digest = tuple(number for number, _ in found), hashlib.sha256(content).hexdigest()
-    return SampleFile(name, first["prompt"], samples, lengths, stops, numbers, first["settings"] or {}, digest)
+    every = [sample["rounds"] for _, sample in found]
+    rounds = tuple(map(tuple, every)) if all(every) and max(lengths) <= TOKENS_MAX else ()
+    return SampleFile(name, first["prompt"], samples, lengths, stops, numbers, first["settings"] or {}, digest, rounds)
 
 
 def _parse_line(line: bytes, where: str) -> dict[str, Any]:
@@ -123,8 +125,20 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
         content = tokens[:TEXT_MAX]
     else:
         raise EvidenceError(f'{where} has neither "tokens" nor "text".')
+    rounds = record.get("rounds")
+    if rounds is not None and (
+        not isinstance(rounds, list) or not all(type(size) is int and size > 0 for size in rounds) or sum(rounds) != len(tokens)
+    ):
+        raise EvidenceError(f'{where}: "rounds" must be a list of whole numbers that add up to the number of tokens.')
     plain = None if settings is None else {key: value for key, value in settings.items() if key != "seed"}
-    return {"prompt": record["prompt"], "sample": content, "length": len(tokens), "stop": stop or "", "settings": plain}
+    return {
+        "prompt": record["prompt"],
+        "sample": content,
+        "length": len(tokens),
+        "stop": stop or "",
+        "settings": plain,
+        "rounds": rounds,
+    }
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Whole texts of a server against the exact distribution of every token: the part of an audit that sees whole rounds and pages."""
+"""Whole texts of a file against the exact distribution of every token: the tests that see whole rounds of a server, and pages of its cache."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import log
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.samples import NONE
-from specviz.evidence.sample_files import SampleFile, convert_to_samples
+from specviz.evidence.sample_files.reader import SampleFile, convert_to_samples
 from specviz.evidence.scores import find_tokens_after_end
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import NODES, limit_rows
@@ -21,6 +21,7 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.randomness import Prefix
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.statistics.along_texts import (
+    TRANSFORM,
     Moments,
     TokenScores,
     compute_round_weights,
@@ -28,7 +29,7 @@ from specviz.statistics.along_texts import (
     run_tests_along_texts,
 )
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value
-from specviz.statistics.power import adjust_p_values, correct_level
+from specviz.statistics.power import adjust_p_values, correct_level, find_detectable_distance
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.verification.draft_tree import ROOT, build_token_tree
 
@@ -36,6 +37,14 @@ MAX_TEXTS = 4000  # texts that are read: the first ones
 PAGE = 16  # tokens of a page of the cache, the default of most servers
 CLASSES = 31  # classes of tokens, by id modulo this; tokens that end a text have one of their own
 LOG_FLOOR = log(1e-9)  # log probabilities are cut off here, so that no single token decides
+WHOLE_TEXTS = "whole texts"  # mode of the answer
+BONUS = "bonus token of a round"
+MAX_PLACES = PAGE + 8  # places that a forecast reckons with: a page, and a round of five draft tokens
+ROUNDS = {
+    "told": "The server showed its rounds.",
+    "inferred": "Places in a round of {gamma} draft tokens are inferred from target and draft, which takes more texts than a server that shows its rounds.",
+    "unknown": "Places in a round were not tested: neither the server nor --gamma says how long a round is, or the draft is not known.",
+}
 CUTS_REASON = (
     "Whole texts were not tested: a cut such as top-p falls on another token where two probabilities are equal up to rounding, and in so many "
     "tokens that happens."
@@ -65,7 +74,7 @@ class RoundPlaces:
     def list_places(self) -> dict[str, np.ndarray]:
         """Name -> weights."""
         found = {f"place {k + 1} of a round": self.weights[:, k] for k in range(self.gamma)}
-        found["bonus token of a round"] = self.weights[:, self.gamma]
+        found[BONUS] = self.weights[:, self.gamma]
         found["first token after a fully accepted round"] = self.after_all
         found["first token after a rejection"] = self.after_rejection
         return found
@@ -114,8 +123,10 @@ def infer_rounds(
     both = [compute_round_weights(np.split(one, ends), gamma) for one in kinds]
     weights = (both[0] + both[1]) / 2.0
     if accepted_share is not None:
-        judged = [one[:, :gamma].sum(1) for one in both]
-        expected = [float(w @ kind) / max(1e-9, float(w.sum())) for w, kind in zip(judged, kinds, strict=True)]
+        expected = [
+            float(one[:, :gamma].sum(1) @ kind) / max(1.0, gamma * float(one[:, 0].sum()))
+            for one, kind in zip(both, kinds, strict=True)
+        ]
         weights = both[int(abs(expected[1] - accepted_share) < abs(expected[0] - accepted_share))]
     first = np.zeros(len(weights), dtype=bool)
     first[np.concatenate(([0], ends)).astype(np.int64)] = True
@@ -165,7 +176,7 @@ def score_texts(
     }
     members = _build_classes(target.vocabulary, eos_token_ids)
     classes = int(members.max()) + 1
-    counts, expected, covariance = np.zeros(classes), np.zeros(classes), np.zeros((classes, classes))
+    member, class_masses = np.zeros(total, dtype=np.int64), np.zeros((total, classes))
     order = np.lexsort(tokens.T[::-1])
     limit, done = limit_rows(NODES, target.vocabulary), 0
     for group, nodes in _group_texts(tokens[order], lengths[order], limit):
@@ -176,11 +187,8 @@ def score_texts(
         ids = torch.from_numpy(np.concatenate([tokens[text, : lengths[text]] for text in texts]).astype(np.int64))
         where = np.concatenate([np.arange(starts[text], starts[text + 1]) for text in texts])
         _score_group(found, where, torch.from_numpy(row), ids, p, q)
-        weight = torch.from_numpy(np.bincount(row, minlength=len(p)).astype(np.float64))
         pi = torch.zeros(len(p), classes, dtype=torch.float64).index_add_(1, members, p)
-        expected += (weight @ pi).numpy()
-        covariance += (torch.diag(weight @ pi) - pi.T @ (weight[:, None] * pi)).numpy()
-        counts += np.bincount(members[ids].numpy(), minlength=classes)
+        class_masses[where], member[where] = pi[torch.from_numpy(row)].numpy(), members[ids].numpy()
         done += len(texts)
         on_progress(done / len(tokens))
     never = np.concatenate([after_end[text, : lengths[text]] for text in range(len(tokens))])
@@ -192,9 +200,8 @@ def score_texts(
         found["mass"] <= 0.0,
         moments,
         None if draft is None else Moments.of_events(found["favored"] > 0.0, np.clip(found["favored_mass"], 0.0, 1.0)),
-        counts,
-        expected,
-        covariance,
+        member,
+        class_masses,
     )
     place = np.concatenate([np.arange(length) for length in lengths])
     return TextScores(scores, place, *((None, None) if draft is None else (found["share"], found["greedy"] > 0.0)), lengths)
@@ -279,35 +286,6 @@ def _build_classes(vocabulary: int, eos_token_ids: frozenset[int]) -> Tensor:
 # The test ----------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WholeTextResult:
-    """The tests of whole texts.
-
-    Attributes:
-        texts, tokens: How many were read.
-        max_tokens: Longest text.
-        gamma: Draft tokens of a round; None where it is not known.
-        rounds: "told", "inferred" or "unknown".
-        alpha: False-alarm rate of all tests together.
-        verdict: "rejected" or "consistent"; None where nothing was tested.
-    """
-
-    texts: int
-    tokens: int
-    max_tokens: int
-    gamma: int | None
-    rounds: str
-    alpha: float
-    tests: tuple[Finding, ...]
-    verdict: str | None
-    sentence: str
-
-    def to_record(self) -> dict[str, Any]:
-        adjusted = adjust_p_values([test.p_value for test in self.tests]) if self.tests else ()
-        tests = [asdict(test) | {"adjusted_p": p} for test, p in zip(self.tests, adjusted, strict=True)]
-        return {name: value for name, value in asdict(self).items() if name != "tests"} | {"tests": tests}
-
-
 def explain_no_test(file: SampleFile, settings: Settings) -> str:
     """Why whole texts cannot be tested; '' where they can."""
     if not file.tokens:
@@ -319,73 +297,101 @@ def run_whole_text_tests(
     file: SampleFile,
     settings: Settings,
     pair: LoadedPair,
-    max_tokens: int,
     *,
     gamma: int | None = None,
     accepted_share: float | None = None,
     has_draft: bool = True,
     alpha: float = ALPHA,
     on_progress: ProgressCallback = ignore_progress,
-) -> WholeTextResult:
-    """Test the first MAX_TEXTS samples of a file, token by token.
+) -> dict[str, Any]:
+    """Test the first MAX_TEXTS samples of a file, token by token. Returns an answer of a report, JSON-ready, without cells.
 
     Args:
-        settings: Of the requests; ``max_new_tokens`` is not read.
-        max_tokens: Tokens that each request asked for.
+        file: With token ids.
+        settings: Of the requests; ``max_new_tokens`` are the tokens that each asked for.
+        pair: The reference.
         gamma: Draft tokens of a round, where the server tells or the user says; None: not known.
         accepted_share: Of the server's draft tokens, where it counts them.
         has_draft: Whether the pair's draft is the server's.
         alpha: False-alarm rate of all tests together.
+        on_progress: Called with the share done; may raise to stop.
 
-    Raises EvidenceError as ``convert_to_samples``.
+    Raises:
+        EvidenceError: As ``convert_to_samples``.
     """
-    whole = replace(settings, max_new_tokens=max_tokens)
-    if reason := explain_no_test(file, settings):
-        return WholeTextResult(0, 0, max_tokens, gamma, "unknown", alpha, (), None, reason)
-    samples = convert_to_samples(file, whole, pair.vocabulary, pair.eos_token_ids).slice_samples(0, MAX_TEXTS)
-    target, draft = pair.open(whole)
+    assert not explain_no_test(file, settings)
+    samples = convert_to_samples(file, settings, pair.vocabulary, pair.eos_token_ids).slice_samples(0, MAX_TEXTS)
+    target, draft = pair.open(settings)
     prompt = pair.encode(settings.prompt)
     scored = score_texts(
         target, draft if has_draft else None, prompt, samples.tokens, pair.eos_token_ids, settings.seed, on_progress
     )
-    told = file.rounds[: len(samples)] if file.rounds else None
+    told = file.rounds[: len(samples)]
     rounds = None
-    if told is not None:
+    if told:
         rounds = read_told_rounds(told, scored.lengths.tolist())
     elif gamma and scored.acceptance is not None and scored.greedy is not None:
         rounds = infer_rounds(scored.acceptance, scored.greedy, scored.lengths.tolist(), gamma, accepted_share)
     places = (rounds.list_places() if rounds else {}) | name_places_in_page(len(prompt), scored.place)
     level = correct_level(alpha, count_tests(len(places), scored.scores.favored is not None))
-    tests = tuple(run_tests_along_texts(scored.scores, places, alpha=level))
-    how = "unknown" if rounds is None else "told" if rounds.is_told else "inferred"
-    verdict = "rejected" if min(adjust_p_values([test.p_value for test in tests])) <= alpha else "consistent"
-    sentence = describe_result(tests, verdict, len(samples), len(scored.place), how, rounds.gamma if rounds else gamma)
-    return WholeTextResult(
-        len(samples), len(scored.place), max_tokens, rounds.gamma if rounds else gamma, how, alpha, tests, verdict, sentence
-    )
+    plan = {
+        "texts": len(samples),
+        "tokens": len(scored.place),
+        "max_tokens": settings.max_new_tokens,
+        "gamma": rounds.gamma if rounds else gamma,
+        "rounds": "unknown" if rounds is None else "told" if rounds.is_told else "inferred",
+        "alpha": alpha,
+        "level": level,
+    }
+    return build_whole_text_answer(run_tests_along_texts(scored.scores, places, alpha=level), plan)
 
 
-def describe_result(tests: Sequence[Finding], verdict: str, texts: int, tokens: int, rounds: str, gamma: int | None) -> str:
-    """The result in words: which tests reject and where, and what the places would have shown."""
-    read = f"Whole texts ({texts:,} texts, {tokens:,} tokens, each against its own distribution)"
+def build_whole_text_answer(tests: Sequence[Finding], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a report, from the findings and the plan. Fields that need cells are None."""
+    adjusted = adjust_p_values([test.p_value for test in tests])
+    verdict = "rejected" if min(adjusted) <= plan["alpha"] else "consistent"
+    pooled = next((test.detectable_tv for test in tests if test.detectable_tv is not None), None)
+    return {
+        "verdict": verdict,
+        "sentence": _describe_answer(tests, adjusted, verdict, plan),
+        "mode": WHOLE_TEXTS,
+        "n": plan["texts"],
+        "tests": [asdict(test) | {"adjusted_p": p} for test, p in zip(tests, adjusted, strict=True)],
+        "tv": None,
+        "tv_null_band": None,
+        "detectable_tv": 1.0 if pooled is None else pooled,
+        "pooled_mass": None,
+        "plan": dict(plan),
+        "redraw_tolerance": None,
+        "cells": [],
+    }
+
+
+def _describe_answer(tests: Sequence[Finding], adjusted: Sequence[float], verdict: str, plan: Mapping[str, Any]) -> str:
+    """The result in words: which tests reject and where, or what they would have detected."""
+    read = f"{plan['texts']:,} whole texts ({plan['tokens']:,} tokens, each against its own distribution)"
     if verdict == "rejected":
-        adjusted = adjust_p_values([test.p_value for test in tests])
         worst = sorted(zip(adjusted, tests, strict=True), key=lambda one: (one[0], -abs(one[1].statistic)))
         p, first = worst[0]
-        others = [test.name for value, test in worst[1:4] if value <= ALPHA]
-        also = f" Also: {'; '.join(others)}." if others else ""
-        return f"{read}: rejected ({first.name}, {format_p_value(p)} after correction for {len(tests)} tests).{also}"
-    seen = {test.name: test.detectable_tv for test in tests if test.detectable_tv is not None}
-    pooled = seen.get("all tokens: transform")
-    said = [f"a gap of {pooled:.2g} in the order of probability over all tokens"] if pooled else []
-    page = [value for name, value in seen.items() if " modulo " in name]
-    said += [f"of {max(page):.2g} at one position modulo {PAGE}"] if page else []
-    bonus = seen.get("bonus token of a round: transform")
-    said += [f"of {bonus:.2g} at the bonus token"] if bonus else []
-    end = {
-        "told": "The server showed its rounds.",
-        "inferred": f"Places in a round of {gamma} draft tokens were inferred from target and draft.",
-        "unknown": "Places in a round were not tested: neither the server nor --gamma says how long a round is.",
-    }[rounds]
-    detects = f" Power {POWER:.0%} for {', '.join(said)}." if said else ""
-    return f"{read}: consistent.{detects} {end}"
+        others = [test.name for value, test in worst[1:4] if value <= plan["alpha"]]
+        also = f" Also rejected: {'; '.join(others)}." if others else ""
+        return f"Rejected: {read} do not follow the target's distribution ({first.name}, {format_p_value(p)} after correction).{also}"
+    gaps = {test.name.removesuffix(f": {TRANSFORM}"): test.detectable_tv for test in tests if test.detectable_tv is not None}
+    page = [gap for name, gap in gaps.items() if " modulo " in name]
+    said = [f"{gaps['all tokens']:.2g} over all tokens"] if "all tokens" in gaps else []
+    said += [f"{max(page):.2g} at one position modulo {PAGE}"] if page else []
+    said += [f"{gaps[BONUS]:.2g} at the bonus token"] if BONUS in gaps else []
+    detects = (
+        f" A gap in the order of probability of {', of '.join(said)} would have shown with power {POWER:.0%}." if said else ""
+    )
+    return f"Consistent: {read}.{detects} {ROUNDS[plan['rounds']].format(gamma=plan['gamma'])}"
+
+
+def describe_text_power(texts: int, max_tokens: int, share: float, alpha: float = ALPHA) -> str:
+    """What so many texts detect, known before the first request. share: of all tokens, those at the place of a fault."""
+    level = correct_level(alpha, count_tests(MAX_PLACES, True))
+    gap = find_detectable_distance(max(1, int(texts * max_tokens * share)), level)
+    return (
+        f"{texts:,} whole texts of {max_tokens} tokens detect a gap of {gap:.2g} in the order of probability at places that hold "
+        f"{share:.0%} of the tokens, with power {POWER:.0%}."
+    )
