@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -18,6 +18,7 @@ class AuditOptions(TypedDict, total=False):
     chat: bool
     max_new_tokens: int
     max_tokens: int | None
+    gamma: int | None
     samples: int | None
     min_tv: float
     pair: str | None
@@ -40,6 +41,8 @@ class AuditOptions(TypedDict, total=False):
     timeout: float
     api_key_variable: str
     ignore_checks: bool
+    beside: Sequence[Mapping[str, Any]]
+    beside_concurrency: int
     seed: int
 
 

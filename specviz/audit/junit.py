@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
 
+from specviz.audit.many_prompts import PromptReports
 from specviz.audit.run import AuditReport
 from specviz.errors import EndpointError, TrapError
 from specviz.records import write
@@ -47,7 +48,7 @@ def build_junit(suite: str, url: str, cases: Sequence[JUnitCase]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def list_audit_cases(outcome: AuditReport | Exception) -> list[JUnitCase]:
+def list_audit_cases(outcome: AuditReport | PromptReports | Exception) -> list[JUnitCase]:
     """A case for the verdict, one for speculation, and one for each check of a server.
 
     A rejection, a trap, too few samples and an audit without drafting are failures; a server that does not answer is an error.
@@ -58,10 +59,14 @@ def list_audit_cases(outcome: AuditReport | Exception) -> list[JUnitCase]:
     return [*_iterate_cases(outcome)]
 
 
-def _iterate_cases(outcome: AuditReport | Exception) -> Iterator[JUnitCase]:
+def _iterate_cases(outcome: AuditReport | PromptReports | Exception) -> Iterator[JUnitCase]:
     if isinstance(outcome, Exception):
         name = "the server answers" if isinstance(outcome, EndpointError) else "lossless"
         yield JUnitCase(name, "failure" if isinstance(outcome, TrapError) else "error", str(outcome))
+        return
+    if isinstance(outcome, PromptReports):
+        for name, report in zip(outcome.folders, outcome.reports, strict=True):
+            yield from (replace(case, name=f"{name}: {case.name}") for case in _iterate_cases(report))
         return
     record = outcome.record
     yield JUnitCase("lossless", "" if outcome.verdict == "consistent" else "failure", outcome.sentence, str(outcome))

@@ -122,6 +122,7 @@ class AuditFindings(TypedDict):
         reproduction: An experiment that shows a rejection again; null where the samples were not rejected.
         confirmation: What that experiment showed when it was run; null where it was not.
         window: What a round longer than the samples leaves untested; empty where nothing is.
+        beside: Other traffic while the samples were collected; absent where there was none.
         servers: The server, or both.
     """
 
@@ -135,6 +136,7 @@ class AuditFindings(TypedDict):
     reproduction: dict[str, Any] | None
     confirmation: NotRequired[dict[str, Any] | None]
     window: NotRequired[str]
+    beside: NotRequired[dict[str, Any]]
     servers: NotRequired[list[ServerRecord]]
 
 

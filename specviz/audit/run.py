@@ -9,7 +9,8 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from specviz.settings import DEFAULTS, SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.statistics.finding import ALPHA
 
 if TYPE_CHECKING:
+    from specviz.audit.beside import BesideTraffic
     from specviz.audit.collect import CollectionRecord
     from specviz.audit.record import AuditRecord
     from specviz.audit.target import AuditTarget
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 RECORD, REPORT = "report.json", "report.txt"  # files of an audit's folder, beside the samples
 DEFAULT_MIN_TV = 0.02
 DEFAULT_SAMPLE_TOKENS = int(SAMPLE_TOKENS.high)
+BESIDE_TOKENS = 32  # least tokens of the other traffic: longer than most rounds, so that requests meet in all their places
 RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
 VERDICT_CODES = {"consistent": 0, "rejected": 1, "too few samples": 3}
 NO_DRAFT_CODE = 5  # exit code: consistent, and the server counted no draft token
@@ -56,6 +59,8 @@ class AuditRequest:
         max_new_tokens: Tokens of a sample that are tested.
         max_tokens: Tokens to ask for, where a server drafts only in longer requests; None: ``max_new_tokens``.
         gamma: Draft tokens of a round, for the tests of whole texts, where the server does not tell.
+        beside: Other requests that are sent to the server while samples are collected, as fields on top of the tested one's.
+        beside_concurrency: How many of them at a time.
         samples: Of each server; None: as many as ``min_tv`` needs.
         min_tv: Total variation that the tests must detect, in (0, 1].
         pair: Name of a pair that comes with the project.
@@ -101,6 +106,8 @@ class AuditRequest:
     timeout: float = RequestLimits().timeout
     api_key_variable: str = ""
     ignore_checks: bool = False
+    beside: Sequence[Mapping[str, Any]] = ()
+    beside_concurrency: int = 4
     seed: int = DEFAULTS.seed
 
     def __post_init__(self) -> None:
@@ -131,11 +138,6 @@ class AuditRequest:
         return self.has_weights and self.max_tokens is not None and self.max_tokens > self.max_new_tokens
 
     @property
-    def alpha_of_first_tokens(self) -> float:
-        """False-alarm rate of the tests of the first tokens; the tests of whole texts have the same."""
-        return ALPHA / 2 if self.tests_whole_texts else ALPHA
-
-    @property
     def pair_name(self) -> str:
         """The name of the pair; a target alone is its own draft. Without weights the default, which is not read."""
         if self.target is None and self.draft is None:
@@ -162,6 +164,8 @@ class AuditRequest:
             value, usual = getattr(self, one.name), one.default
             if one.name == "url" or value == usual or (isinstance(value, Mapping) and not value and one.name == "body"):
                 continue
+            if isinstance(value, tuple | list):
+                value = json.dumps(list(value))
             option = SETTINGS[one.name].option if one.name in SETTINGS else f"--{one.name.replace('_', '-')}"
             words += [option] if value is True else [option, json.dumps(value) if isinstance(value, Mapping) else str(value)]
         return words
@@ -214,19 +218,21 @@ def name_folder(command: str, url: str) -> str:
     return f"{command}-" + re.sub(r"[^A-Za-z0-9.]+", "-", urlsplit(url).netloc).strip("-")
 
 
-def _ignore_line(_: str) -> None:
+def ignore_line(_: str) -> None:
     """Show nothing."""
 
 
-def _make_silent(_: str) -> ProgressCallback:
+def make_silent(_: str) -> ProgressCallback:
+    """Progress that is not shown."""
     return ignore_progress
 
 
 def run_audit(
     request: AuditRequest,
     folder: Path,
-    make_progress: MakeProgress = _make_silent,
-    show_line: Callable[[str], None] = _ignore_line,
+    make_progress: MakeProgress = make_silent,
+    show_line: Callable[[str], None] = ignore_line,
+    alpha: float = ALPHA,
 ) -> AuditReport:
     """Audit a server. The samples, who answered, the record and the report are written to the folder; the same call continues there.
 
@@ -235,6 +241,7 @@ def run_audit(
         folder: New, or of an earlier call with the same request.
         make_progress: Gives the callback for a part of the work; what the callback raises ends the work.
         show_line: Called with what is known before the samples are collected.
+        alpha: False-alarm rate of all tests together.
 
     Raises:
         SettingsError: The folder holds something else, or an option is out of range. Nothing was requested then.
@@ -243,7 +250,7 @@ def run_audit(
         EvidenceError: Nothing can be tested.
     """
     _check_folder(folder)
-    with _Audit(request, folder, make_progress, show_line) as audit:
+    with _Audit(request, folder, make_progress, show_line, alpha) as audit:
         audit.prepare()
         records = audit.collect()
         report = AuditReport(audit.judge(records))
@@ -255,11 +262,12 @@ def run_audit(
 def plan_audit(
     request: AuditRequest,
     folder: Path,
-    make_progress: MakeProgress = _make_silent,
-    show_line: Callable[[str], None] = _ignore_line,
+    make_progress: MakeProgress = make_silent,
+    show_line: Callable[[str], None] = ignore_line,
+    alpha: float = ALPHA,
 ) -> list[str]:
     """Check the servers, and say how many samples and minutes an audit takes; a text for each server. Arguments and errors as ``run_audit``."""
-    with _Audit(request, folder, make_progress, show_line) as audit:
+    with _Audit(request, folder, make_progress, show_line, alpha) as audit:
         audit.prepare(is_plan=True)
         return [target.preparation.summary for target in audit.targets]
 
@@ -267,13 +275,18 @@ def plan_audit(
 class _Audit:
     """The work of one audit, between opening the connections and closing them."""
 
-    def __init__(self, request: AuditRequest, folder: Path, make_progress: MakeProgress, show_line: Callable[[str], None]):
+    def __init__(
+        self, request: AuditRequest, folder: Path, make_progress: MakeProgress, show_line: Callable[[str], None], alpha: float
+    ):
         from specviz.audit.target import choose_sample_count
 
         self.request, self.folder, self.make_progress, self.show_line = request, folder, make_progress, show_line
+        self.alpha, self.beside_record = alpha, None
+        # The tests of whole texts have as much as those of the first tokens.
+        self.first_alpha = alpha / 2 if request.tests_whole_texts else alpha
         self.settings = request.settings
         self.samples = request.samples or choose_sample_count(
-            request.min_tv, request.max_new_tokens, not request.has_weights, request.alpha_of_first_tokens
+            request.min_tv, request.max_new_tokens, not request.has_weights, self.first_alpha
         )
         self.pair = self._load_models() if request.has_weights else None
         self.targets = build_targets(request, self.samples, self.pair)
@@ -298,7 +311,7 @@ class _Audit:
         from specviz.audit.target import describe_needed_samples
 
         request, ready = self.request, []
-        two_files, alpha = not request.has_weights, request.alpha_of_first_tokens
+        two_files, alpha = not request.has_weights, self.first_alpha
         self.show_line(describe_needed_samples(request.min_tv, request.max_new_tokens, two_files, self.samples, alpha))
         if request.tests_whole_texts:
             from specviz.evidence.whole_texts import MAX_TEXTS, describe_text_power
@@ -327,13 +340,32 @@ class _Audit:
         """Fill the sample files. Returns the records beside them."""
         from specviz.audit.collect import collect_samples
 
+        jobs = [target.build_job(self.folder) for target in self.targets]
         try:
-            return collect_samples([target.build_job(self.folder) for target in self.targets], self.make_progress("samples"))
+            with self._open_beside() as beside:
+                records = collect_samples(jobs, self.make_progress("samples"))
+            self.beside_record = beside and beside.to_record()
+            return records
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(RESUMABLE.format(self.folder)) from stop
         except EndpointError as error:
             sentence = f"{error} {RESUMABLE.format(self.folder).replace('what', 'What', 1)}."
             raise EndpointError(sentence, error.status) from error
+
+    def _open_beside(self) -> AbstractContextManager[BesideTraffic | None]:
+        """The other traffic, on connections of its own; nothing where none is wanted."""
+        from specviz.audit.beside import BesideTraffic
+        from specviz.audit.collection_size import CONFIRMATION_REGION, compute_first_seed
+        from specviz.audit.endpoint import Endpoint, read_key
+
+        request, target = self.request, self.targets[0]
+        if not request.beside:
+            return nullcontext()
+        key, count = read_key(request.api_key_variable), request.beside_concurrency
+        endpoint = Endpoint(target.endpoint.url, key, count, request.timeout)
+        profile, seed = target.preparation.server.profile, compute_first_seed(request.seed, CONFIRMATION_REGION)
+        sampling = replace(target.sampling, max_tokens=max(target.sampling.max_tokens, BESIDE_TOKENS), stream=False)
+        return BesideTraffic(endpoint, profile, sampling, request.beside, count, seed)
 
     def judge(self, records: Sequence[CollectionRecord]) -> AuditRecord:
         """The sealed record; the reproduction of a server that was rejected against weights is run."""
@@ -354,6 +386,7 @@ class _Audit:
             command=request.command,
             on_progress=self.make_progress("testing"),
             requests=[target.request for target in self.targets],
+            alpha=self.alpha,
             max_tokens=request.max_tokens,
             gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
             accepted_share=records[0].counts.accepted_share,
@@ -367,7 +400,7 @@ class _Audit:
                 runs = confirmation_to_record(confirmed, again["exact"])
             except EndpointError as error:
                 self.show_line(f"{error} The reproduction was not run.")
-        return add_server_records(report, records, runs)  # type: ignore[return-value]
+        return add_server_records(report, records, runs, self.beside_record)  # type: ignore[return-value]
 
 
 def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) -> list[AuditTarget]:

@@ -261,16 +261,21 @@ class AuditTarget:
 
 
 def add_server_records(
-    report: Mapping[str, Any], records: Sequence[CollectionRecord], runs: Mapping[str, Any] | None = None
+    report: Mapping[str, Any],
+    records: Sequence[CollectionRecord],
+    runs: Mapping[str, Any] | None = None,
+    beside: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The sealed report with what is known of the servers in its field ``audit``.
 
-    That is their records, what their rounds leave untested, and what the reproduction showed when it was run (``runs``).
+    That is their records, what their rounds leave untested, and what the reproduction showed when it was run (``runs``), and what
+    other traffic there was (``beside``).
     """
     servers = [to_json_fields(record) for record in records]
     length = max(one["plan"].get("max_tokens") or report["settings"]["max_new_tokens"] for one in report["answers"])
     window = describe_window(length, [record.counts.draft_length for record in records])
-    return seal(dict(report) | {"audit": dict(report["audit"]) | {"servers": servers, "window": window, "confirmation": runs}})
+    known = {"servers": servers, "window": window, "confirmation": runs} | ({"beside": beside} if beside else {})
+    return seal(dict(report) | {"audit": dict(report["audit"]) | known})
 
 
 def describe_window(length: int, draft_lengths: Sequence[float | None]) -> str:

@@ -117,7 +117,7 @@ def build_verdict(
             p_value = min(test["adjusted_p"] for test in answer["tests"])
             difference, sizes = find_text_difference(answer["cells"], p_value, pair.decode), [answer["n"]]
     elif against is not None:
-        report = compare_files(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"))
+        report = compare_files(file, against, tv, seed, scale_progress(on_progress, 0.0, 1.0, "comparing"), alpha)
         sizes = len(file.samples), len(against.samples)
         difference = find_first_difference_of_two(file.samples, against.samples) if report["verdict"] == "rejected" else None
     else:
@@ -303,6 +303,7 @@ def format_verdict(report: Mapping[str, Any]) -> str:
     """The verdicts of an audit for a terminal: the samples', that on speculation, and how a rejection looks."""
     audit = report["audit"]
     lines = [report["sentence"], audit["speculation"]["sentence"], *list_server_remarks(audit)]
+    lines += [audit["beside"]["sentence"]] if audit.get("beside") else []
     lines += [audit["window"]] if audit.get("window") else []
     if (whole := audit.get("whole_texts")) and whole != report["sentence"]:
         lines.append(whole)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from specviz.audit.collection_size import CollectionSize, RequestLimits
 from specviz.audit.junit import list_audit_cases, write_junit
+from specviz.audit.many_prompts import DEFAULT, PromptReports, plan_prompts, read_audit_prompts, run_prompts
 from specviz.audit.run import DEFAULT_MIN_TV, DEFAULT_SAMPLE_TOKENS, AuditReport, AuditRequest, plan_audit, run_audit
 from specviz.audit.sampling_request import MAX_TOKENS
 from specviz.cli.common.command_options import add_count, add_declared, add_sampling_options, add_seed_option, add_setting
 from specviz.cli.common.output import add_figures_option, add_format_option, add_junit_option, print_record, read_json_object
 from specviz.cli.common.progress import Progress, log_line
-from specviz.errors import SpecvizError
+from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.sampling.effort import SAMPLE_TOKENS, SamplingEffort
 from specviz.settings import SETTINGS
 
@@ -25,6 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("url", metavar="URL", help="address of an OpenAI-compatible server, such as http://HOST:PORT/v1")
     add("--model", default="", metavar="NAME", help="the model's name on the server (default: not named)")
     add_setting(add, "prompt", help="text to continue; with --chat the message of the user", shown="empty")
+    prompts_help = (
+        f"audit after each prompt of a file (one to a line, or JSON lines with a field prompt), or of the '{DEFAULT}' set"
+    )
+    add("--prompts", metavar="FILE", help=prompts_help)
     chat_help = "ask the chat endpoint; with --target the tokenizer's chat template is what the model reads"
     add("--chat", action="store_true", help=chat_help)
     add_setting(add, SAMPLE_TOKENS, default=DEFAULT_SAMPLE_TOKENS, help="tokens of a sample that are tested")
@@ -45,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group("--against-body", metavar="JSON", help="fields of the second server's requests; without --against, of the same server")
     add_sampling_options(parser)
     add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
+    beside_help = "send other requests while samples are collected: a JSON object of fields, a list of them, or 'default'"
+    add("--beside", metavar="JSON", help=beside_help)
+    add_count(add, "beside-concurrency", 1, 64, "other requests at a time", default=AuditRequest.beside_concurrency)
     add_declared(add, CollectionSize, "concurrency", "choices")
     add_declared(add, RequestLimits, "rate", "timeout")
     key_help = "environment variable that holds the server's key; the key is never stored or shown"
@@ -65,35 +73,54 @@ def run(options: argparse.Namespace) -> int:
     given["body"] = read_json_object(options.body, "body")
     if options.against_body is not None:
         given["against_body"] = read_json_object(options.against_body, "against-body")
-    request = AuditRequest(**given)
+    given["beside"] = ()
+    if options.beside is not None:
+        from specviz.audit.beside import read_beside
+
+        given["beside"] = read_beside(options.beside)
+    prompts = () if options.prompts is None else read_audit_prompts(options.prompts)
+    if prompts and options.prompt:
+        raise SettingsError("prompts", options.prompts, "left out when --prompt is given")
+    request = AuditRequest(**given | ({"prompt": prompts[0]} if prompts else {}))
     folder = options.out or Path(request.build_folder_name())
     if options.plan:
-        print("\n".join(plan_audit(request, folder, Progress, log_line)))
+        found = (
+            plan_prompts(request, prompts, folder, Progress, log_line)
+            if prompts
+            else plan_audit(request, folder, Progress, log_line)
+        )
+        print("\n".join(found))
         return 0
     try:
-        report = _run(request, options, folder)
+        report = _run(request, prompts, options, folder)
     except SpecvizError as error:
         if options.junit:
             write_junit(options.junit, "specviz audit", request.url, list_audit_cases(error))
         raise
     if options.junit:
         write_junit(options.junit, "specviz audit", request.url, list_audit_cases(report))
-    print_record(dict(report.record), options, lambda _: str(report))
+    record = report.to_record() if isinstance(report, PromptReports) else dict(report.record)
+    print_record(record, options, lambda _: str(report))
     log_line(f"samples, record and report: {folder}")
     return report.exit_code
 
 
-def _run(request: AuditRequest, options: argparse.Namespace, folder: Path) -> AuditReport:
+def _run(
+    request: AuditRequest, prompts: tuple[str, ...], options: argparse.Namespace, folder: Path
+) -> AuditReport | PromptReports:
     """The audit, and its figures where they are wanted."""
-    figures = folder / FIGURES
     if options.figures:
         from specviz.export.folder import check_writable
 
-        check_writable(figures if folder.is_dir() else folder)
-    report = run_audit(request, folder, Progress, log_line)
+        check_writable(folder / FIGURES if folder.is_dir() else folder)
+    found = (
+        run_prompts(request, prompts, folder, Progress, log_line) if prompts else run_audit(request, folder, Progress, log_line)
+    )
     if options.figures:
         from specviz.export.report import write_certificate
 
-        if sentence := write_certificate(figures, dict(report.record)):
-            log_line(sentence)
-    return report
+        several = isinstance(found, PromptReports)
+        for name, report in zip(found.folders, found.reports, strict=True) if several else (("", found),):
+            if sentence := write_certificate(folder / name / FIGURES, dict(report.record)):
+                log_line(sentence)
+    return found

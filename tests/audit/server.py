@@ -49,6 +49,8 @@ class Switches:
     usage        what it counts: the total of a request's samples, the first one alone, or none
     template     what a chat puts before the message
     least, most_mass  a min-p and a top-p that are in force before the temperature, whatever a request says
+    passes       tokens of each event of a stream, from the number of tokens; fewer at the end
+    leaks        whether a request of another temperature than the last one's is answered at the last one's
     penalty      of tokens that were there before, unless a request names it; takes_penalty: the field that names it
     fails        called with the number of the request (from 1); returns a status to answer with, or 0
     """
@@ -72,6 +74,7 @@ class Switches:
     fixed_seed: bool = False
     ignores_seeds: bool = False
     one_seed: bool = False
+    leaks: bool = False
     mixes_seeds: bool = False
     equal_choices: bool = False
     ignores_n: bool = False
@@ -94,6 +97,7 @@ class Switches:
     becomes: tuple[int, str] = (10**9, "")
     key: str = ""
     closes_after: int = 10**9
+    passes: Callable[[int], Sequence[int]] = lambda count: [1] + [3] * count
     slow: Callable[[int], float] = lambda number: 0.0
     probs: Callable[[Sequence[int]], np.ndarray] = lambda ids: build_chain_probs(ids[-1])
     encode: Callable[[str], list[int]] = encode_words
@@ -120,6 +124,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, switches: Switches):
         super().__init__(("127.0.0.1", 0), Handler)
         self.switches, self.seen, self.lock = switches, ReceivedRequests(), threading.Lock()
+        self.last_temperature: float | None = None
         self.shared, self.kept = np.random.default_rng(random.randrange(2**32)), {}
 
     @property
@@ -273,6 +278,10 @@ class Handler(BaseHTTPRequestHandler):
         if refused := [name for name in s.refuses if name in body or name in body.get("sampling_params", {})]:
             return self.send({"detail": f"Unexpected fields: {', '.join(refused)}"}, 422)
         asked = self.read_fields(body)
+        with self.server.lock:
+            before, self.server.last_temperature = self.server.last_temperature, asked["temperature"]
+        if s.leaks and before is not None:
+            asked["temperature"] = before
         if isinstance(asked["prompt"], list) and s.dialect in ("transformers", "llama-cpp-python"):
             return self.send({"detail": "prompt must be a string."}, 400)
         if s.caches and (kept := self.server.kept.get(json.dumps(body, sort_keys=True))):
@@ -284,7 +293,24 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.close()
             self.close_connection = True
             return None
+        if body.get("stream") and s.dialect == "vllm":
+            return self.send_stream(answer, s)
         return self.send(answer)
+
+    def send_stream(self, answer: dict[str, Any], s: Switches) -> None:
+        """The first choice in one event for each pass, and the usage in one of its own."""
+        (whole, *_), head = answer["choices"], {key: value for key, value in answer.items() if key not in ("choices", "usage")}
+        tokens, events, begin = whole["token_ids"], [], 0
+        for size in s.passes(len(tokens)):
+            if begin < len(tokens):
+                part = tokens[begin : begin + size]
+                begin += size
+                text = "".join(s.piece(token) for token in part if token != s.end)
+                stop = whole["finish_reason"] if begin >= len(tokens) else None
+                events.append(head | {"choices": [{"token_ids": part, "text": text, "finish_reason": stop}]})
+        events.append(head | {"choices": [], "usage": answer["usage"]})
+        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+        self.send("".join([*lines, "data: [DONE]\n\n"]), kind="text/event-stream")
 
     def read_fields(self, body: dict[str, Any]) -> dict[str, Any]:
         """The fields that this dialect reads, with its own defaults."""

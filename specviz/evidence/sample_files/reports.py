@@ -76,7 +76,12 @@ def report_file(
 
 
 def compare_files(
-    first: SampleFile, second: SampleFile, tv: float, seed: int, on_progress: ProgressCallback = ignore_progress
+    first: SampleFile,
+    second: SampleFile,
+    tv: float,
+    seed: int,
+    on_progress: ProgressCallback = ignore_progress,
+    alpha: float = ALPHA,
 ) -> dict[str, Any]:
     """The report of two files, JSON-ready, with tests and no cells. Raises EvidenceError if they cannot be compared.
 
@@ -85,7 +90,7 @@ def compare_files(
     """
     _check_comparable(first, second)
     notes = dict.fromkeys(note for file in (first, second) if (note := refuse_repeats(file)))
-    level = correct_level(ALPHA, 2)
+    level = correct_level(alpha, 2)
     left, right = first.samples[:MOST], second.samples[:MOST]
     name, permutations = "permutation of two files", int(1.5 / level)
     tests = [
@@ -95,7 +100,7 @@ def compare_files(
     ]
     tests += compare_prefixes(first.samples, second.samples, level)
     n, m = len(first.samples), len(second.samples)
-    one = build_comparison(tests, {"n": n, "m": m, "tv": tv, "alpha": ALPHA, "level": level})
+    one = build_comparison(tests, {"n": n, "m": m, "tv": tv, "alpha": alpha, "level": level})
     settings = Settings(prompt=first.prompt, seed=seed)
     return seal(
         {

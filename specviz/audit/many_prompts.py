@@ -1,0 +1,168 @@
+"""One audit over several prompts: each has a folder, a record and a share of the false-alarm rate; together they have one verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from specviz.audit.run import (
+    NO_DRAFT_CODE,
+    VERDICT_CODES,
+    AuditReport,
+    AuditRequest,
+    MakeProgress,
+    ignore_line,
+    make_silent,
+    plan_audit,
+    run_audit,
+)
+from specviz.errors import SettingsError
+from specviz.records import load_toml, write
+from specviz.statistics.finding import ALPHA, format_p_value
+
+DEFAULT = "default"  # in place of a file: the set that comes with the project
+MAX_PROMPTS = 64
+RECORD, REPORT, SCHEMA = "prompts.json", "prompts.txt", "specviz-audit-prompts-1"
+SHOWN = 60  # characters of a prompt in a table
+
+
+def read_audit_prompts(place: str) -> tuple[str, ...]:
+    """The prompts of ``--prompts``: the default set, or those of a file as ``pays`` reads it. Raises SettingsError."""
+    if place == DEFAULT:
+        return tuple(load_toml("texts/prompts")["audit"])
+    from specviz.audit.pays.prompts import read_prompts
+
+    found = read_prompts(Path(place), chat=False)
+    if len(found) > MAX_PROMPTS:
+        raise SettingsError("prompts", len(found), f"at most {MAX_PROMPTS} prompts: each is an audit of its own")
+    texts = tuple(one for one in found if isinstance(one, str))
+    if len(texts) < len(found):
+        raise SettingsError("prompts", place, "texts, not messages; with --chat each text is the message of a user")
+    return tuple(dict.fromkeys(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReports:
+    """The outcome of an audit over several prompts. reports: of each prompt, in order; folders: their names."""
+
+    prompts: tuple[str, ...]
+    reports: tuple[AuditReport, ...]
+    folders: tuple[str, ...]
+
+    @property
+    def adjusted(self) -> tuple[tuple[float, ...], ...]:
+        """The p-values of each prompt, corrected for all tests of all prompts (Holm 1979)."""
+        from specviz.statistics.power import adjust_p_values
+
+        groups = [[test["p_value"] for answer in report.record["answers"] for test in answer["tests"]] for report in self.reports]
+        flat = iter(adjust_p_values([p for group in groups for p in group]))
+        return tuple(tuple(next(flat) for _ in group) for group in groups)
+
+    @property
+    def verdict(self) -> str:
+        """``rejected`` where one prompt is; ``consistent`` where all are; else ``too few samples``."""
+        found = {report.verdict for report in self.reports}
+        return "rejected" if "rejected" in found else "consistent" if found == {"consistent"} else "too few samples"
+
+    @property
+    def exit_code(self) -> int:
+        """As of one audit: 0, 1, 3 or 5."""
+        code = VERDICT_CODES[self.verdict]
+        return NO_DRAFT_CODE if code == 0 and any(report.exit_code == NO_DRAFT_CODE for report in self.reports) else code
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        count, counts = len(self.reports), [report.verdict for report in self.reports]
+        if self.verdict == "rejected":
+            smallest = min(min(group) for group in self.adjusted)
+            return (
+                f"Rejected: the samples of {counts.count('rejected')} of {count} prompts do not follow the reference "
+                f"({format_p_value(smallest)} after correction for all prompts)."
+            )
+        if self.verdict == "consistent":
+            detected = max(report.record["answers"][0]["detectable_tv"] for report in self.reports)
+            return f"Consistent: after each of {count} prompts a total variation of {detected:.2g} or less would have shown."
+        return f"Too few samples: {counts.count('too few samples')} of {count} prompts need more; their reports say how many."
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready. The records of the prompts are in their folders."""
+        rows = zip(self.prompts, self.reports, self.folders, self.adjusted, strict=True)
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "alpha": ALPHA,
+            "prompts": [
+                {
+                    "prompt": prompt,
+                    "folder": folder,
+                    "verdict": report.verdict,
+                    "sentence": report.sentence,
+                    "adjusted_p": min(adjusted),
+                    "drafted": report.has_drafted,
+                    "digest": report.record["digest"],
+                }
+                for prompt, report, folder, adjusted in rows
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [self.sentence, ""]
+        for row in self.to_record()["prompts"]:
+            text = row["prompt"] if len(row["prompt"]) <= SHOWN else f"...{row['prompt'][-SHOWN:]}"
+            lines += [
+                f"{row['folder']}: {text!r}",
+                f"  {row['sentence']} (corrected for all prompts: {format_p_value(row['adjusted_p'])})",
+            ]
+        drafted = [report.record["audit"]["speculation"]["sentence"] for report in self.reports]
+        return "\n".join([*lines, "", *dict.fromkeys(drafted)])
+
+
+def run_prompts(
+    request: AuditRequest,
+    prompts: Sequence[str],
+    folder: Path,
+    make_progress: MakeProgress = make_silent,
+    show_line: Callable[[str], None] = ignore_line,
+) -> PromptReports:
+    """Audit a server after each prompt. The same call goes on where an earlier one ended.
+
+    Args:
+        request: What is asked; its prompt is replaced.
+        prompts: One or more.
+        folder: A folder for each prompt is made in it.
+        make_progress: As for ``run_audit``.
+        show_line: As for ``run_audit``.
+
+    Raises:
+        SpecvizError: As ``run_audit``.
+    """
+    reports, folders = [], []
+    for number, prompt in enumerate(prompts, 1):
+        folders.append(f"prompt-{number:02}")
+        show_line(f"Prompt {number} of {len(prompts)}:")
+        one = replace(request, prompt=prompt)
+        reports.append(run_audit(one, folder / folders[-1], make_progress, show_line, alpha=ALPHA / len(prompts)))
+    found = PromptReports(tuple(prompts), tuple(reports), tuple(folders))
+    write(folder / RECORD, json.dumps(found.to_record(), indent=1, allow_nan=False) + "\n", over=True)
+    write(folder / REPORT, f"{found}\n", over=True)
+    return found
+
+
+def plan_prompts(
+    request: AuditRequest,
+    prompts: Sequence[str],
+    folder: Path,
+    make_progress: MakeProgress = make_silent,
+    show_line: Callable[[str], None] = ignore_line,
+) -> list[str]:
+    """How many samples and minutes each prompt takes. Arguments as for ``run_prompts``."""
+    found = []
+    for number, prompt in enumerate(prompts, 1):
+        one = replace(request, prompt=prompt)
+        found += plan_audit(one, folder / f"prompt-{number:02}", make_progress, show_line, alpha=ALPHA / len(prompts))
+    return found
