@@ -4,7 +4,8 @@ A round judges draft tokens until one of them is rejected or there are none left
 each prefix: of a token that is drafted and accepted, of one that ends a round in which a draft token was judged, and of one that is
 drawn where nothing is drafted. With a schedule of rounds they give the exact distribution of its samples, token by token.
 
-Left out: R10 (no mass), no-bonus (exact), R35, kept-rest and best-drawn (what they write depends on draft tokens that no sample shows).
+Left out: R10 (no mass), no-bonus (exact), R35, kept-rest, best-drawn and row-after-rejected (what they write depends on draft tokens that
+no sample shows), and one-uniform (a number that the tokens of a round share).
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ STRANGE_FACTORS = {
     inf: "infinite",
     -0.02: "negative",
 }  # further ones, which memory that was never written holds as well, and their names
+LENIENCES = (2.0, 1.1, 1 / 0.7, 4.0)  # factors of p / q with which lenient rules accept
+DRAFT_FACTORS = (0.5, 0.7, 1.5, 2.0)  # temperatures of another request over this one's, by which its q is computed
 SHARED_UNIFORMS = 32  # values of a random number that a whole sample shares
 OTHER_SETTINGS = (  # sampling settings that servers have by default
     Settings(temperature=0.0), Settings(temperature=0.5), Settings(temperature=0.7), Settings(temperature=0.8), Settings(temperature=1.2),
@@ -54,11 +57,13 @@ class NextTokenSplit:
         accepted: (G, V) drafted here and accepted: the round goes on.
         last: (G, V) a draft token was judged here, and this one ends the round.
         bonus: (G, V) nothing is drafted here.
+        first: ``accepted`` and ``last`` of the first draft token of a round, where they differ; else None.
     """
 
     accepted: Tensor
     last: Tensor
     bonus: Tensor
+    first: tuple[Tensor, Tensor] | None = None
 
 
 # One split, or one for each value of a random number that a whole sample shares.
@@ -139,6 +144,8 @@ def list_known_mistakes(table: PrefixTable, settings: Settings, soft: tuple[Tens
             KnownMistake("R20", True, lambda table: [split_per_path(table.p, table.q, SIBLINGS)]),
             KnownMistake("R21", True, lambda table: [split_typical(table.p, table.q, settings.typical_epsilon)]),
         ]
+        found.append(KnownMistake("one-hot-residual", False, lambda table: [split_one_hot_residual(table.p, table.q)]))
+        found += [build_draft_settings(factor) for factor in DRAFT_FACTORS]
         if cuts:
             found.append(KnownMistake("R2", False, lambda table: [apply_token_rule(table.p, table.q, uncut)]))
         found += [build_other_settings(one, settings.temperature) for one in OTHER_SETTINGS]
@@ -189,6 +196,12 @@ def _list_draft_mistakes(
         return found
     found += [KnownMistake("R5", is_greedy, replace_from_target), KnownMistake("R7", is_greedy, share_uniform)]
     found += [
+        KnownMistake("rejecting-number", is_greedy, lambda table: [split_rejecting_number(table.p, choose_draft(table.q))]),
+        KnownMistake("greedy-bonus", is_greedy, lambda table: [split_greedy_bonus(table.p, choose_draft(table.q))]),
+        KnownMistake("first-unverified", is_greedy, lambda table: [split_first_unverified(table.p, choose_draft(table.q))]),
+    ]
+    found += [build_lenience(is_greedy, factor) for factor in LENIENCES]
+    found += [
         build_pass_temperature(is_greedy, factor, settings.temperature) for factor in (*TEMPERATURE_FACTORS, *STRANGE_FACTORS)
     ]
     found += [build_undefined_temperature()] if is_greedy else []
@@ -211,6 +224,28 @@ def build_pass_temperature(is_greedy: bool, factor: float, temperature: float) -
 
     words = f"temperature {STRANGE_FACTORS.get(factor, f'{factor * temperature:.3g}')}"
     return KnownMistake("pass-temperature", is_greedy, split_tokens, factor=factor, words=words)
+
+
+def build_lenience(is_greedy: bool, factor: float) -> KnownMistake:
+    """Lenience with one factor."""
+    drawn = dict(DRAFT_KINDS)[is_greedy]
+
+    def split_tokens(table: PrefixTable) -> list[NextTokenSplit]:
+        q = drawn(table.q)
+        share = torch.where(q > 0.0, (factor * table.p / q).clamp(max=1.0), 0.0)
+        return [apply_token_rule(table.p, q, q, share=share)]
+
+    return KnownMistake("lenience", is_greedy, split_tokens, words=f"factor {factor:.3g}")
+
+
+def build_draft_settings(factor: float) -> KnownMistake:
+    """draft-settings with q at one temperature."""
+    return KnownMistake(
+        "draft-settings",
+        False,
+        lambda table: [apply_token_rule(table.p, table.q, change_temperature(table.q, factor))],
+        words=f"q at {factor:g} times its temperature",
+    )
 
 
 def build_undefined_temperature() -> KnownMistake:
@@ -280,6 +315,44 @@ def split_same_noise(p: Tensor, q: Tensor) -> NextTokenSplit:
     return NextTokenSplit(q * share, torch.zeros_like(p).scatter_add_(-1, written, rejected), p)
 
 
+def split_one_hot_residual(p: Tensor, q: Tensor) -> NextTokenSplit:
+    """one-hot-residual: after x was rejected, token y other than x is drawn with probability p(y) / (1 - p(x))."""
+    share = _compute_acceptance(p, q)
+    rejected = q * (1.0 - share)
+    others = 1.0 - p
+    weight = torch.where(others > 0.0, rejected / others, 0.0)
+    last = p * (weight.sum(-1, keepdim=True) - weight)
+    return NextTokenSplit(q * share + torch.where(others > 0.0, 0.0, rejected), last, p)
+
+
+def split_rejecting_number(p: Tensor, q: Tensor) -> NextTokenSplit:
+    """rejecting-number: x was rejected by a number above its bound a(x), and that number draws from the residual.
+
+    Its token is y where the number lies between the residual's cumulative masses on either side of y. So y has the mass H(upper end) -
+    H(lower end), where H(c) is the sum of q(x) max(0, c - a(x)).
+    """
+    share, left = _compute_acceptance(p, q), _compute_residual(p, q)
+    bound, order = share.sort(-1)
+    mass = q.gather(-1, order).cumsum(-1)
+    moment = (q * share).gather(-1, order).cumsum(-1)
+    ends = left.cumsum(-1)
+    ends = torch.cat((torch.zeros_like(ends[:, :1]), ends / ends[:, -1:]), -1)
+    place = torch.searchsorted(bound.contiguous(), ends.contiguous())
+    below = (place - 1).clamp(min=0)
+    height = torch.where(place > 0, ends * mass.gather(-1, below) - moment.gather(-1, below), 0.0)
+    return NextTokenSplit(q * share, height.diff(dim=-1).clamp(min=0.0), p)
+
+
+def split_greedy_bonus(p: Tensor, q: Tensor) -> NextTokenSplit:
+    """greedy-bonus: whatever is drawn where nothing is drafted is the target's likeliest token."""
+    return replace(apply_token_rule(p, q, q), bonus=concentrate_on_argmax(p))
+
+
+def split_first_unverified(p: Tensor, q: Tensor) -> NextTokenSplit:
+    """first-unverified: the first draft token of a round is accepted as it is."""
+    return replace(apply_token_rule(p, q, q), first=(q, torch.zeros_like(q)))
+
+
 def split_dropped_drafts(p: Tensor, q: Tensor, least: float) -> NextTokenSplit:
     """R8: a draft token with a smaller q than ``least`` is thrown away, and the target draws."""
     is_kept = q >= least
@@ -331,20 +404,28 @@ def _compute_residual(p: Tensor, q: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class EdgeProbabilities:
-    """What a decoder gives the tokens that were seen: accepted and last (U, E) for U values of a shared random number, bonus (E,)."""
+    """What a decoder gives the tokens that were seen: accepted and last (U, E) for U values of a shared random number, bonus (E,).
+
+    first: accepted and last of the first draft token of a round; None: the same.
+    """
 
     accepted: np.ndarray
     last: np.ndarray
     bonus: np.ndarray
+    first: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
     def from_mistake(cls, one: KnownMistake, table: PrefixTable) -> EdgeProbabilities:
         accepted, last, bonus = [], [], np.zeros(0)
+        first: tuple[list[np.ndarray], list[np.ndarray]] = [], []
         for found in one.model(table):
+            if found.first is not None:
+                for rows, probs in zip(first, found.first, strict=True):
+                    rows.append(table.gather(probs))
             accepted.append(table.gather(found.accepted))
             last.append(table.gather(found.last))
             bonus = table.gather(found.bonus)
-        return cls(np.stack(accepted), np.stack(last), bonus)
+        return cls(np.stack(accepted), np.stack(last), bonus, (np.stack(first[0]), np.stack(first[1])) if first[0] else None)
 
 
 def compute_edge_probabilities(
@@ -367,6 +448,9 @@ def compute_edge_probabilities(
         idle = (before - judging).sum(-1)
         ends = judging.sum(-1) * edges.last[:, mine] + idle * edges.bonus[mine]
         goes_on = judging * edges.accepted[:, mine, None]
+        if edges.first is not None:
+            ends += judging[..., 0] * (edges.first[1][:, mine] - edges.last[:, mine])
+            goes_on[..., 0] = judging[..., 0] * edges.first[0][:, mine]
         total = (ends + goes_on.sum(-1)).sum(0)
         found[mine] = total
         where = np.full(len(table.edge), -1)
@@ -387,4 +471,7 @@ def compute_next_token(one: KnownMistake, table: PrefixTable, schedule: DraftSch
         judging = torch.from_numpy((weights * drafting).sum(-1))[:, None]
         idle = torch.from_numpy((weights * ~drafting).sum(-1))[:, None]
         result += judging * (found.accepted + found.last) + idle * found.bonus
+        if found.first is not None:
+            fresh = torch.from_numpy((weights * drafting)[:, 0])[:, None]
+            result += fresh * (found.first[0] + found.first[1] - found.accepted - found.last)
     return result

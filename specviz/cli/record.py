@@ -232,7 +232,7 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of the question that Is it exact? opens with and of every mistake, under the text and the seed of the opening run."""
-    from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+    from specviz.evidence.mistakes.published import OFFERED_MISTAKES
     from specviz.evidence.recordings.sample_drawing import record_decoder, record_mistake
     from specviz.evidence.recordings.samples import RecordedSamples
     from specviz.web.mistakes.state import GAME_SAMPLES, HIDDEN, MistakeQuestion
@@ -242,8 +242,8 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load_models(asked)
     exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLE_TOKENS), options.samples, progress.make_part(0, 2))
-    records, parts = [], len(PUBLISHED_MISTAKES) + 1
-    for number, name in enumerate((*PUBLISHED_MISTAKES, HIDDEN)):
+    records, parts = [], len(OFFERED_MISTAKES) + 1
+    for number, name in enumerate((*OFFERED_MISTAKES, HIDDEN)):
         question = MistakeQuestion(asked, name)
         most = GAME_SAMPLES if question.is_hidden else min(options.samples, question.max_samples)
         specs = make_specs(question, tuple(pair.encode(asked.prompt)))

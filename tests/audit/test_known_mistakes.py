@@ -28,9 +28,22 @@ from tests import tables
 from tests.oracle import mistakes as oracle
 
 PROMPT, LENGTH = (0, 1), 3
-COVERED = ("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11", "R16", "R18", "R20", "R21", "gate", "pass-temperature")
-GREEDY = ("R4", "R5", "R7", "R9", "R11", "R18", "pass-temperature")
-LEFT_OUT = ("R10", "no-bonus", "R35", "kept-rest", "best-drawn")
+COVERED = ("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11", "R16", "R18", "R20", "R21", "gate", "pass-temperature",
+           "one-hot-residual", "rejecting-number", "lenience", "greedy-bonus", "first-unverified", "draft-settings")  # fmt: skip
+GREEDY = (
+    "R4",
+    "R5",
+    "R7",
+    "R9",
+    "R11",
+    "R18",
+    "pass-temperature",
+    "rejecting-number",
+    "lenience",
+    "greedy-bonus",
+    "first-unverified",
+)
+LEFT_OUT = ("R10", "no-bonus", "R35", "kept-rest", "best-drawn", "row-after-rejected", "one-uniform")
 
 
 def list_mistakes(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> tuple[PrefixTable, list[KnownMistake]]:

@@ -8,7 +8,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+from specviz.evidence.mistakes.published import OFFERED_MISTAKES
 from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
@@ -79,7 +79,7 @@ def test_no_width_scrolls_sideways(detected_page, width, scheme):
 
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=R35")
-    expect(page.locator(".st-key-mistakes-about")).to_contain_text(PUBLISHED_MISTAKES["R35"].description)
+    expect(page.locator(".st-key-mistakes-about")).to_contain_text(OFFERED_MISTAKES["R35"].description)
     for size, label in (("100", "Draw 100 of each, anyway"), ("1,000", "Draw 900 more of each, anyway")):
         page.get_by_role("button", name=label, exact=True).click()
         expect(page.locator(".st-key-mistakes-conditions")).to_contain_text(f"{size} samples of each so far", timeout=PATIENT)

@@ -281,6 +281,58 @@ def no_bonus(gamma: int, p: Table, q: Table) -> Round:
     return round_
 
 
+def one_hot_residual(p: Table, q: Table) -> Round:
+    """A rejected token alone is taken out of p, as a one-hot q would."""
+
+    def round_(chance: Chance, ids: tuple[int, ...], remaining: int) -> tuple[int, ...]:
+        if remaining == 1:
+            return (chance.pick(p(ids)),)
+        probs, said = p(ids), q(ids)
+        x = chance.pick(said)
+        others = [ZERO if y == x else mass for y, mass in enumerate(probs)]
+        if not chance.below(share(probs[x], said[x])) and any(others):
+            return (chance.pick(norm(others)),)
+        return x, chance.pick(p((*ids, x)))
+
+    return round_
+
+
+def rejecting_number_again(p: Table, q: Table) -> Round:
+    """The number that rejected the draft token draws its replacement."""
+
+    def round_(chance: Chance, ids: tuple[int, ...], remaining: int) -> tuple[int, ...]:
+        if remaining == 1:
+            return (chance.pick(p(ids)),)
+        probs, said = p(ids), q(ids)
+        x = chance.pick(said)
+        left, edge = residual(probs, said), share(probs[x], said[x])
+        u = chance.number((len(ids),), [edge, *accumulate(left or ())])
+        if u >= edge and left:
+            return (quantile(left, u),)
+        return x, chance.pick(p((*ids, x)))
+
+    return round_
+
+
+def row_after_rejected(p: Table, q: Table) -> Round:
+    """The replacement comes from the target's row after the rejected token."""
+
+    def round_(chance: Chance, ids: tuple[int, ...], remaining: int) -> tuple[int, ...]:
+        if remaining == 1:
+            return (chance.pick(p(ids)),)
+        probs, said = p(ids), q(ids)
+        x = chance.pick(said)
+        after = chance.pick(p((*ids, x)))
+        return (x, after) if chance.below(share(probs[x], said[x])) else (after,)
+
+    return round_
+
+
+def one_number_of_a_round(edges: Sequence[Fraction]):
+    """All acceptance tests of a round meet the same number."""
+    return lambda chance, ids, node, edge: chance.number(("accept", len(ids)), edges) < edge
+
+
 def block_by_position(gamma: int, p: Distribution, q: Distribution, thresholds: Sequence[Fraction]) -> Round:
     """R35: block verification (Sun et al. 2024, Algorithm 2) whose numbers are addressed by output position alone; one p and one q.
 
@@ -336,4 +388,12 @@ def programs(p: Table, q: Table) -> dict[str, tuple[Round, int, Table]]:
         "pass-temperature": (chain(1, p, q, judging=lambda ids: squared(p(ids))), 2, p),
         "kept-rest": (kept_rest(2, p, q), 3, p),
         "no-bonus": (no_bonus(2, p, q), 3, p),
+        "one-hot-residual": (one_hot_residual(p, q), 2, p),
+        "rejecting-number": (rejecting_number_again(p, q), 2, p),
+        "lenience": (chain(1, p, q, accepted=lambda chance, ids, node, edge: chance.below(min(ONE, edge * 2))), 2, p),
+        "row-after-rejected": (row_after_rejected(p, q), 2, p),
+        "greedy-bonus": (chain(1, p, q, bonus=certain), 2, p),
+        "first-unverified": (chain(2, p, q, accepted=lambda chance, ids, node, edge: not node or chance.below(edge)), 3, p),
+        "one-uniform": (chain(2, p, q, accepted=one_number_of_a_round(acceptance_probabilities(p, q, 3))), 3, p),
+        "draft-settings": (chain(1, p, q, lambda ids: squared(q(ids))), 2, p),
     }

@@ -184,6 +184,14 @@ def _address_by_position(purpose: Purpose, start: int, node: int) -> Address:
     return purpose, start + node, 0
 
 
+def _reject_again(purpose: Purpose, start: int, node: int) -> Address:
+    return (Purpose.ACCEPT if purpose is Purpose.RESIDUAL else purpose), start, node
+
+
+def _share_address_of_round(purpose: Purpose, start: int, node: int) -> Address:
+    return (purpose, start, 0) if purpose is Purpose.ACCEPT else (purpose, start, node)
+
+
 reuse_draft_numbers = partial(
     ReaddressedRandomness, _draft_again
 )  # the number that drew the rejected draft token also draws its replacement
@@ -191,3 +199,5 @@ reuse_acceptance_numbers = partial(
     ReaddressedRandomness, _share_accept_address
 )  # the generator is seeded again before each comparison
 address_by_position = partial(ReaddressedRandomness, _address_by_position)  # of chains: the start of the round is left out
+reuse_rejecting_numbers = partial(ReaddressedRandomness, _reject_again)  # the number that rejected a token draws its replacement
+share_acceptance_number = partial(ReaddressedRandomness, _share_address_of_round)  # one for all draft tokens of a round

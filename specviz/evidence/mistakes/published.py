@@ -32,6 +32,7 @@ class PublishedMistake:
     settings: Settings = field(default_factory=lambda: Settings(**ONE_DRAFT_TOKEN))
     tier: str = "sampled"
     on_shared_distributions: bool = True
+    is_offered: bool = True
 
     def apply_settings(self, settings: Settings) -> Settings:
         """A run's settings with the warper, gamma and length that this mistake needs."""
@@ -73,6 +74,8 @@ def _build_mistake(name: str, table: dict[str, Any]) -> PublishedMistake:
 
 
 PUBLISHED_MISTAKES = {name: _build_mistake(name, table) for name, table in _TABLES["mistakes"].items()}
+# What Break it and its games offer, with recorded samples. The others are proved, and named by an audit, all the same.
+OFFERED_MISTAKES = {name: one for name, one in PUBLISHED_MISTAKES.items() if one.is_offered}
 UNSAMPLED_TIERS: dict[str, dict[str, str]] = _TABLES[
     "tiers"
 ]  # by tier: the verdict of a page, and what shows these mistakes instead

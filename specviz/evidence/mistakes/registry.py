@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import cast
 
+from torch import Tensor
+
 from specviz.evidence.enumeration import Components, Text, Wrapper, compute_text_tv, enumerate_output, enumerate_target
 from specviz.evidence.mistakes import components, rules
 from specviz.evidence.mistakes.components import (
@@ -38,6 +40,7 @@ TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  #
 SIBLINGS = 3
 DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is proposed
 COLDER = 0.5  # the temperature of a verifying pass over the requested one
+LENIENCE = 2.0  # factor of p / q with which a lenient rule accepts
 LEAST = 0.2  # R8: a drawn token whose own q is below this is discarded
 
 Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a LoadedPair's ``open`` is one
@@ -162,6 +165,10 @@ def _report(make: Callable[[LanguageModel, Open, Settings], tuple[LanguageModel,
     return with_proposer(lambda draft, open_pair, s: MisreportingProposer(*make(draft, open_pair, s), s.gamma))
 
 
+def _halve_temperature(probs: Tensor) -> Tensor:
+    return components.change_temperature(probs, COLDER)
+
+
 THIRD = 1 / 3
 TURNING = make_turning_table(0.6, 0.3, 0.1), make_turning_table(0.2, 0.5, 0.3)
 
@@ -204,6 +211,16 @@ _ROWS = (
     _build_mistake("pass-temperature", with_rule(rules.OtherTemperatureRule(COLDER))),
     _build_mistake("kept-rest", with_rule(rules.KeepAfterRejectionRule()), toy=TURNING),
     _build_mistake("no-bonus", with_rule(rules.NoBonusRule())),
+    _build_mistake("one-hot-residual", with_rule(rules.OneHotResidualRule())),
+    _build_mistake("rejecting-number", with_rule(randomness=components.reuse_rejecting_numbers)),
+    _build_mistake("lenience", with_rule(rules.LenientRule(LENIENCE))),
+    _build_mistake("row-after-rejected", with_rule(rules.RowAfterRejectedRule()), toy=TURNING),
+    _build_mistake("greedy-bonus", with_rule(rules.GreedyBonusRule())),
+    _build_mistake("first-unverified", with_rule(rules.FirstUnverifiedRule())),
+    _build_mistake("one-uniform", with_rule(randomness=components.share_acceptance_number)),
+    _build_mistake(
+        "draft-settings", _report(lambda draft, open_pair, s: (draft, ChangedModel(open_pair(s)[1], _halve_temperature)))
+    ),
 )
 
 MISTAKES: dict[str, Mistake] = {mistake.id: mistake for mistake in _ROWS}

@@ -12,9 +12,9 @@ from specviz.evidence.mistakes.components import change_temperature, concentrate
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.comparison_log import report_comparison
-from specviz.verification.draft_tree import DraftTree
+from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.draw import draw_tokens
-from specviz.verification.token import EmptyResidualError, Number, TokenRule
+from specviz.verification.token import Check, EmptyResidualError, Number, TokenRule, TreeWalk
 
 
 class TargetReplacementRule(TokenRule):
@@ -112,6 +112,86 @@ class OtherTemperatureRule(TokenRule):
     def _change_temperature(self, p: Number) -> Number:
         assert self.scale is not None, "condition_on() gives the distribution"
         return self.scale * p ** (1.0 / self.factor)
+
+
+class OneHotResidualRule(TokenRule):
+    """The residual takes the rejected token alone out of p, as it would for a one-hot q."""
+
+    name, exact = "residual of a one-hot draft", False
+
+    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
+        return _OneHotResidualWalk(self, tree, index, row, p, randomness)
+
+
+class _OneHotResidualWalk(TreeWalk):
+    def find_accepted(self, parent: int, siblings: list[int]) -> int:
+        node = super().find_accepted(parent, siblings)
+        if node == ROOT and self.rejected is not None:
+            others = self.p[parent + 1].clone()
+            others[self.tokens[self.rejected]] = 0.0
+            if not bool(others.sum() > 0.0):  # nothing else is possible
+                return self.accept(self.rejected)
+            self.probs = others / others.sum()
+        return node
+
+
+class RowAfterRejectedRule(TokenRule):
+    """The replacement is drawn from the target's row after the rejected token, one row too late."""
+
+    name, exact = "replacement from the row after", False
+
+    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
+        return _RowAfterRejectedWalk(self, tree, index, row, p, randomness)
+
+
+class _RowAfterRejectedWalk(TreeWalk):
+    def find_accepted(self, parent: int, siblings: list[int]) -> int:
+        node = super().find_accepted(parent, siblings)
+        if node == ROOT and self.rejected is not None:
+            self.probs = self.p[self.rejected + 1]
+        return node
+
+
+class FirstUnverifiedRule(TokenRule):
+    """The first draft token of a round is accepted without a test."""
+
+    name, exact = "first draft token unverified", False
+
+    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
+        return _FirstUnverifiedWalk(self, tree, index, row, p, randomness)
+
+
+class _FirstUnverifiedWalk(TreeWalk):
+    def find_accepted(self, parent: int, siblings: list[int]) -> int:
+        if parent != ROOT:
+            return super().find_accepted(parent, siblings)
+        node = siblings[0]
+        self.checked[node] = Check(self.p_token[node], self.take_uniform(node), 1.0, True)
+        return self.accept(node)
+
+
+class LenientRule(TokenRule):
+    """A draft token is accepted with probability min(1, factor * p / q), factor above 1; its replacement is that of the token rule."""
+
+    name, exact = "lenient", False
+
+    def __init__(self, factor: float):
+        self.factor = factor
+
+    def threshold(self, p: float, q: float) -> float:
+        return min(1.0, self.factor * p / q)
+
+    def accepts(self, u: Number, p: Number, q: Number) -> Number:
+        return super().accepts(u, self.factor * p, q)
+
+
+class GreedyBonusRule(TokenRule):
+    """The token after a fully accepted draft is the target's most likely one."""
+
+    name, exact = "greedy bonus", False
+
+    def bonus(self, p: Tensor) -> Tensor:
+        return concentrate_on_argmax(p)
 
 
 class NoBonusRule(TokenRule):

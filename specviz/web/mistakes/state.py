@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
 from specviz.evidence.mistakes.comparison import RULES, MistakeResult
-from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
+from specviz.evidence.mistakes.published import OFFERED_MISTAKES, PublishedMistake
 from specviz.evidence.recordings.samples import MistakeSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
 from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
@@ -27,7 +27,7 @@ GAME = {
 }  # of a hidden mistake; they tell nothing about it
 HIDEABLE = tuple(
     mistake.id
-    for mistake in PUBLISHED_MISTAKES.values()
+    for mistake in OFFERED_MISTAKES.values()
     if mistake.can_be_sampled
     and mistake.on_shared_distributions
     and mistake.settings.temperature == 1.0
@@ -43,10 +43,10 @@ class MistakeQuestion:
     mistake_id: str = HIDDEN
 
     def __post_init__(self) -> None:
-        if self.mistake_id != HIDDEN and self.mistake_id not in PUBLISHED_MISTAKES:
-            raise SettingsError("mistake", self.mistake_id[:60], f"{HIDDEN} or one of {', '.join(PUBLISHED_MISTAKES)}")
+        if self.mistake_id != HIDDEN and self.mistake_id not in OFFERED_MISTAKES:
+            raise SettingsError("mistake", self.mistake_id[:60], f"{HIDDEN} or one of {', '.join(OFFERED_MISTAKES)}")
         settings = replace(self.settings, uniforms={})
-        settings = replace(settings, **GAME) if self.is_hidden else PUBLISHED_MISTAKES[self.mistake_id].apply_settings(settings)
+        settings = replace(settings, **GAME) if self.is_hidden else OFFERED_MISTAKES[self.mistake_id].apply_settings(settings)
         object.__setattr__(self, "settings", settings)
 
     @property
@@ -75,7 +75,7 @@ class MistakeQuestion:
 
     @property
     def mistake(self) -> PublishedMistake | None:
-        return PUBLISHED_MISTAKES.get(self.wrong_decoder[0] or "")
+        return OFFERED_MISTAKES.get(self.wrong_decoder[0] or "")
 
     @property
     def on_shared_distributions(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from specviz.evidence.mistakes.comparison import DistanceCurve, TextPair, compare_acceptance_rates
-from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, UNSAMPLED_TIERS, PublishedMistake
+from specviz.evidence.mistakes.published import OFFERED_MISTAKES, UNSAMPLED_TIERS, PublishedMistake
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
 from specviz.records import load_toml
 from specviz.statistics.finding import format_p_for_table
@@ -34,16 +34,16 @@ TEXTS = load_toml("texts/mistakes")
 def order_mistakes() -> list[str]:
     """All mistakes: those reported in real projects first, and last those that sampling cannot show."""
     return sorted(
-        PUBLISHED_MISTAKES,
-        key=lambda name: (not (mistake := PUBLISHED_MISTAKES[name]).can_be_sampled, mistake.thread == "derived"),
+        OFFERED_MISTAKES,
+        key=lambda name: (not (mistake := OFFERED_MISTAKES[name]).can_be_sampled, mistake.thread == "derived"),
     )
 
 
 def title_mistake(name: str) -> str:
     """An entry of the list: the mistake, and where it was made."""
-    if name not in PUBLISHED_MISTAKES:
+    if name not in OFFERED_MISTAKES:
         return "Hidden: which decoder is wrong?"
-    mistake = PUBLISHED_MISTAKES[name]
+    mistake = OFFERED_MISTAKES[name]
     projects = " and ".join(mistake.projects[: 2 if mistake.can_be_sampled else 1])
     parts = (
         _name_mistake(mistake),

@@ -16,7 +16,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.mistakes import comparison
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts, MistakeResult
-from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, TIERS, UNSAMPLED_TIERS
+from specviz.evidence.mistakes.published import OFFERED_MISTAKES, PUBLISHED_MISTAKES, TIERS, UNSAMPLED_TIERS
 from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares
@@ -84,7 +84,7 @@ def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():
 
 def test_every_tier_that_sampling_cannot_see_has_a_sentence():
     assert set(UNSAMPLED_TIERS) == set(TIERS) - {"sampled"}
-    for name, one in PUBLISHED_MISTAKES.items():
+    for name, one in OFFERED_MISTAKES.items():
         said = words.describe_question(MistakeQuestion(BASE, name))
         assert words.describe_mistake(one) in said and one.can_be_sampled is (one.tier == "sampled")
         if not one.can_be_sampled:
@@ -205,10 +205,10 @@ def test_what_can_hide_inside_a_cell_is_said():
 def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_cannot_show():
     names = words.order_mistakes()
     titles = {name: words.title_mistake(name) for name in names}
-    assert sorted(names) == sorted(PUBLISHED_MISTAKES) and len(set(titles.values())) == len(names)
+    assert sorted(names) == sorted(OFFERED_MISTAKES) and len(set(titles.values())) == len(names)
     assert not any(re.search(r"\bR\d|\(", one) for one in titles.values())
     assert titles["R6"].endswith("in vLLM") and titles["R10"].endswith("in SGLang · not shown by sampling")
-    shown = [PUBLISHED_MISTAKES[name].can_be_sampled for name in names]
+    shown = [OFFERED_MISTAKES[name].can_be_sampled for name in names]
     assert shown == sorted(shown, reverse=True) and not shown[-1]
 
 

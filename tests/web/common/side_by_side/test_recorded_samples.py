@@ -8,7 +8,7 @@ import pytest
 
 from specviz.errors import TraceError
 from specviz.evidence.mistakes.comparison import TEXTS
-from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+from specviz.evidence.mistakes.published import OFFERED_MISTAKES
 from specviz.evidence.recordings import sample_drawing
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord, RecordedSamples, has_same_samples
 from specviz.evidence.results import SIZES
@@ -113,8 +113,8 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypat
 def test_every_mistake_and_the_opening_game_are_recorded_and_stay_small():
     """Whether a mistake is found is what its tier says: samples show it, or nothing but an injected number or a count does."""
     found = load_recorded_samples()
-    assert [one.mistake for one in found.mistakes] == [*PUBLISHED_MISTAKES, HIDDEN]
-    for name, mistake in PUBLISHED_MISTAKES.items():
+    assert [one.mistake for one in found.mistakes] == [*OFFERED_MISTAKES, HIDDEN]
+    for name, mistake in OFFERED_MISTAKES.items():
         state = build_mistake_state(mistake_id=name)
         assert not state.has_own_result and state.shown_result.alike[1] == TEXTS
         rejected = state.find_rejection(state.shown_result)
