@@ -33,6 +33,13 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {  # values that change nothing
     "min_new_tokens": (0,), "ignore_eos": (False,), "typical_p": (1,), "typ_p": (1,), "do_sample": (True,), "num_beams": (1,),
     "logit_bias": ({}, []), "stop": ([], ""), "dry_multiplier": (0,), "xtc_probability": (0,), "mirostat": (0,), "dynatemp_range": (0,),
 }  # fmt: skip
+COMPUTED_FIELDS = (
+    "logit_bias",
+    "min_tokens",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)  # a reference has them
 NESTED = ("sampling_params", "generation_config", "extra_body")  # objects that hold such fields, or strings of JSON
 
 
@@ -61,13 +68,13 @@ def refuse_request_fields(body: Mapping[str, Any], option: str, taken: Collectio
 
 
 def refuse_distribution_fields(body: Mapping[str, Any], option: str) -> None:
-    """Raise SettingsError for a field that the distribution of local weights would not have.
+    """Raise SettingsError for a field that the distribution of local weights would not have; those that can be computed may stay.
 
     Args:
         body: The object of an option.
         option: Its name, for the sentence.
     """
-    for name in find_distribution_fields(body):
+    for name in find_distribution_fields({name: value for name, value in body.items() if name not in COMPUTED_FIELDS}):
         if name in OPTION_FIELDS:
             raise SettingsError(
                 option, name, f"without fields that have an option of their own: use {OPTION_FIELDS[name]}, which both sides get"

@@ -246,6 +246,8 @@ def _check_penalties(probe: ServerProbe) -> PreflightCheck:
         except EndpointError:  # the server refuses the fields, so it has none of them
             return usual
 
+    if set(PENALTIES) & cold.extra.keys():
+        return _build_check("penalties", "unknown", "requested")
     usual = write_text(probe.profile)
     if usual != write_text(probe.profile):
         return _build_check("penalties", "unknown", "unstable")
@@ -364,7 +366,7 @@ def _check_log_probabilities(probe: ServerProbe) -> PreflightCheck:
         sampling = replace(probe.hot_sampling, temperature=temperature, extra=dict(probe.sampling.extra) | fields)
         try:
             body = plain.build_body(sampling, probe.seeds)
-            values, top = _parse_log_probabilities(probe.endpoint.request_json(plain.select_path(sampling), body, 1))
+            values, top = parse_log_probabilities(probe.endpoint.request_json(plain.select_path(sampling), body, 1))
         except EndpointError:
             values, top = [], None
         found += values
@@ -380,7 +382,7 @@ def _check_log_probabilities(probe: ServerProbe) -> PreflightCheck:
     return _build_check("log_probabilities", *outcome)
 
 
-def _parse_log_probabilities(answer: Any) -> tuple[list[float], float | None]:
+def parse_log_probabilities(answer: Any) -> tuple[list[float], float | None]:
     """The log probabilities of an answer's tokens, and that of the likeliest first token, in OpenAI's older form or its newer one."""
     try:
         logprobs = answer["choices"][0]["logprobs"]

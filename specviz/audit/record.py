@@ -114,6 +114,7 @@ class AuditFindings(TypedDict):
     Attributes:
         command: The command line that asks the same.
         speculation: Whether the server drafted.
+        fields: Which fields of the requests the reference has; empty for none.
         precision: How far another precision of the same weights lies from the reference; null where it was not computed.
         texts: How texts without token ids were compared; null for token ids.
         whole_texts: What the tests of whole texts found, or why there were none; null where requests were not longer than the tested tokens.
@@ -123,11 +124,13 @@ class AuditFindings(TypedDict):
         confirmation: What that experiment showed when it was run; null where it was not.
         window: What a round longer than the samples leaves untested; empty where nothing is.
         beside: Other traffic while the samples were collected; absent where there was none.
+        log_probabilities: How far the server's own log probabilities lie from the model's; absent where they were not requested.
         servers: The server, or both.
     """
 
     command: str
     speculation: SpeculationRecord
+    fields: NotRequired[str]
     precision: dict[str, Any] | None
     texts: dict[str, Any] | None
     whole_texts: NotRequired[str | None]
@@ -137,6 +140,7 @@ class AuditFindings(TypedDict):
     confirmation: NotRequired[dict[str, Any] | None]
     window: NotRequired[str]
     beside: NotRequired[dict[str, Any]]
+    log_probabilities: NotRequired[dict[str, Any]]
     servers: NotRequired[list[ServerRecord]]
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from specviz.audit.collect import CollectionRecord
     from specviz.audit.record import AuditRecord
     from specviz.audit.target import AuditTarget
+    from specviz.models.pairs.generation_rules import GenerationRules
     from specviz.models.pairs.pair import LoadedPair
 
 RECORD, REPORT = "report.json", "report.txt"  # files of an audit's folder, beside the samples
@@ -290,6 +291,16 @@ class _Audit:
         )
         self.pair = self._load_models() if request.has_weights else None
         self.targets = build_targets(request, self.samples, self.pair)
+        self.rules = self._read_rules()
+
+    def _read_rules(self) -> GenerationRules | None:
+        """What the body changes in the reference; None without weights."""
+        if self.pair is None:
+            return None
+        from specviz.audit.body_rules import read_body_rules
+
+        prompt = self.pair.encode(self.targets[0].sampling.line)
+        return read_body_rules(self.request.body, len(prompt), self.pair.vocabulary, self.pair.eos_token_ids)
 
     def __enter__(self) -> _Audit:
         return self
@@ -367,6 +378,20 @@ class _Audit:
         sampling = replace(target.sampling, max_tokens=max(target.sampling.max_tokens, BESIDE_TOKENS), stream=False)
         return BesideTraffic(endpoint, profile, sampling, request.beside, count, seed)
 
+    def _compare_log_probabilities(self) -> dict[str, Any] | None:
+        """None without weights or token ids, where all samples were there already, and where the body changes the reference."""
+        ready = self.targets[0].preparation
+        if self.pair is None or not ready.has_ids or ready.forecast is None or (self.rules and self.rules.applied):
+            return None
+        from specviz.audit.log_probabilities import compare_log_probabilities
+        from specviz.audit.verdict import convert_precision
+
+        try:
+            return compare_log_probabilities(self.targets[0], self.pair, convert_precision(self.pair), self.settings).to_record()
+        except EndpointError as error:
+            self.show_line(f"{error} Log probabilities were not compared.")
+            return None
+
     def judge(self, records: Sequence[CollectionRecord]) -> AuditRecord:
         """The sealed record; the reproduction of a server that was rejected against weights is run."""
         from specviz.audit import verdict
@@ -390,6 +415,7 @@ class _Audit:
             max_tokens=request.max_tokens,
             gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
             accepted_share=records[0].counts.accepted_share,
+            **({"rules": self.rules} if self.rules else {}),
         )
         runs = None
         if self.pair is not None and (again := report["audit"]["reproduction"]):
@@ -400,7 +426,8 @@ class _Audit:
                 runs = confirmation_to_record(confirmed, again["exact"])
             except EndpointError as error:
                 self.show_line(f"{error} The reproduction was not run.")
-        return add_server_records(report, records, runs, self.beside_record)  # type: ignore[return-value]
+        more = {"beside": self.beside_record, "log_probabilities": self._compare_log_probabilities()}
+        return add_server_records(report, records, runs, more)  # type: ignore[return-value]
 
 
 def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) -> list[AuditTarget]:

@@ -264,17 +264,19 @@ def add_server_records(
     report: Mapping[str, Any],
     records: Sequence[CollectionRecord],
     runs: Mapping[str, Any] | None = None,
-    beside: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The sealed report with what is known of the servers in its field ``audit``.
 
     That is their records, what their rounds leave untested, and what the reproduction showed when it was run (``runs``), and what
-    other traffic there was (``beside``).
+    else is known (``more``; fields that are None are left out).
     """
     servers = [to_json_fields(record) for record in records]
     length = max(one["plan"].get("max_tokens") or report["settings"]["max_new_tokens"] for one in report["answers"])
     window = describe_window(length, [record.counts.draft_length for record in records])
-    known = {"servers": servers, "window": window, "confirmation": runs} | ({"beside": beside} if beside else {})
+    known = {"servers": servers, "window": window, "confirmation": runs} | {
+        name: one for name, one in (more or {}).items() if one
+    }
     return seal(dict(report) | {"audit": dict(report["audit"]) | known})
 
 

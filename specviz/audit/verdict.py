@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from specviz.audit.body_rules import describe_body_rules
 from specviz.audit.diagnosis import Diagnosis, diagnose, format_power_of_ten
 from specviz.audit.first_difference import find_first_difference_of_two, find_text_difference
 from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, write_model_script
@@ -31,6 +32,7 @@ from specviz.evidence.serving_setups.targets import round_to_bfloat16
 from specviz.evidence.whole_texts import explain_no_test, run_whole_text_tests
 from specviz.models.pairs.catalog import OVERHEAD
 from specviz.models.pairs.families import find_free_memory
+from specviz.models.pairs.generation_rules import NO_RULES, GenerationRules
 from specviz.models.pairs.names import parse_pair_name
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
@@ -70,6 +72,7 @@ def build_verdict(
     max_tokens: int | None = None,
     gamma: int | None = None,
     accepted_share: float | None = None,
+    rules: GenerationRules = NO_RULES,
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
@@ -91,6 +94,7 @@ def build_verdict(
         max_tokens: Tokens that each request asked for; None: ``settings.max_new_tokens``.
         gamma: Draft tokens of a round; None: not known.
         accepted_share: Of the draft tokens; None: not known.
+        rules: What the requests' bodies change in the reference; its own generation_config is never applied.
 
     Raises:
         EvidenceError: Where nothing can be tested.
@@ -99,7 +103,7 @@ def build_verdict(
     settings = replace(settings, prompt=file.prompt, seed=seed)
     texts = precision = diagnosis = reproduction = where = difference = None
     sizes: Sequence[int] = ()
-    pair = pair and pair.without_rules()
+    pair = pair and replace(pair, rules=rules)
     is_longer = pair is not None and (max_tokens or 0) > settings.max_new_tokens
     if pair is not None:
         plan = partial(TestPlan.for_distance, tv=tv, alpha=alpha / 2 if is_longer else alpha)
@@ -149,6 +153,7 @@ def build_verdict(
     audit = {
         "command": shlex.join(map(str, command)),
         "speculation": describe_speculation(drafted),
+        "fields": describe_body_rules(rules),
         "precision": precision,
         "texts": texts,
         "whole_texts": whole_texts,
@@ -201,7 +206,7 @@ class PrecisionDistance:
     tv: float
 
 
-def _convert_precision(pair: LoadedPair) -> LoadedPair | None:
+def convert_precision(pair: LoadedPair) -> LoadedPair | None:
     """The pair with its target in bfloat16, or in float32 where it is in 16 bits; None where memory does not hold both."""
     target = pair.target
     other = torch.bfloat16 if target.dtype in (torch.float32, torch.float64) else torch.float32
@@ -231,7 +236,7 @@ def compare_precisions(
     on_progress: ProgressCallback,
 ) -> dict[str, Any] | None:
     """How far another precision of the same weights lies from the reference, and whether rejected samples follow that one; None: no memory."""
-    other = _convert_precision(pair)
+    other = convert_precision(pair)
     if other is None:
         return None
     ids, answer = pair.encode(settings.prompt), read_test_report(report["answers"][0])
@@ -303,6 +308,8 @@ def format_verdict(report: Mapping[str, Any]) -> str:
     """The verdicts of an audit for a terminal: the samples', that on speculation, and how a rejection looks."""
     audit = report["audit"]
     lines = [report["sentence"], audit["speculation"]["sentence"], *list_server_remarks(audit)]
+    lines += [audit["fields"]] if audit.get("fields") else []
+    lines += [audit["log_probabilities"]["sentence"]] if audit.get("log_probabilities") else []
     lines += [audit["beside"]["sentence"]] if audit.get("beside") else []
     lines += [audit["window"]] if audit.get("window") else []
     if (whole := audit.get("whole_texts")) and whole != report["sentence"]:

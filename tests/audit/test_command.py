@@ -11,14 +11,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 
 from specviz.__main__ import main
 from specviz.audit import preflight
 from specviz.audit.body_fields import find_distribution_fields
+from specviz.audit.body_rules import read_body_rules
 from specviz.audit.collection_size import compute_first_seed
 from specviz.audit.target import count_needed_samples
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
+from specviz.models.pairs.generation_rules import NO_RULES
 from tests.audit.of_pair import answer_from_pair
 from tests.audit.server import run_server
 
@@ -58,6 +61,8 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
         dialect, "transformers serve"
     )
     assert report["audit"]["speculation"]["drafted"] is (None if dialect == "transformers" else True)
+    logs = report["audit"].get("log_probabilities")
+    assert logs is None if dialect == "transformers" else (logs["texts"], logs["different"]) == (20, 0) and logs["largest"] < 1e-3
     assert sorted(path.name for path in out.iterdir()) == ["report.json", "report.txt", "samples.json", "samples.jsonl"]
     assert json.loads((out / "report.json").read_text()) == report
     assert "samples per second" in said.err and "detect a total variation of" in said.err
@@ -97,6 +102,8 @@ def test_a_plan_says_how_many_samples_and_how_long_and_collects_none(pair, local
     ("body", "sentence"),
     (
         ('{"temperature": 0.7}', "use --temperature, which both sides get, got 'temperature'"),
+        ('{"frequency_penalty": 5}', "frequency_penalty must be a number from -2 to 2, got 5"),
+        ('{"logit_bias": {"99999": 1}}', "logit_bias must be an object of token ids below"),
         ('{"sampling_params": {"logit_bias": {"5": 3}}}', "Compare the server with speculation on and off instead"),
         ('{"generation_config": "{\\"repetition_penalty\\": 1.2}"}', "got 'repetition_penalty'"),
         ('{"stop": ["."]}', "got 'stop'"),
@@ -106,6 +113,37 @@ def test_a_field_that_changes_the_distribution_is_refused_against_weights(body, 
     """An exact server was rejected because of such a field: the reference did not have it."""
     code = main(["audit", "http://127.0.0.1:9/v1", *ASKED, *local_pair, "--body", body, "--out", str(tmp_path / "a")])
     assert code == 2 and sentence in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_fields_that_the_reference_can_compute_are_part_of_the_tested_setting(pair, local_pair, capsys, tmp_path):
+    """A server that adds 3 to one token's logit, as it was asked to, is consistent; and the sentence names the field."""
+    switches = answer_from_pair(pair)
+
+    def add_bias(ids):
+        probs = switches["probs"](ids).copy()
+        probs[5] *= np.exp(3.0)
+        return probs / probs.sum()
+
+    with run_server(drafts=True, **switches | {"probs": add_bias}) as server:
+        words = ["--max-tokens", "3", "--body", '{"logit_bias": {"5": 3}}', "--out", str(tmp_path / "a")]
+        assert main(["audit", server.url, *ASKED, *local_pair, *words]) == 0
+    assert "The reference is computed with the requests' logit_bias" in capsys.readouterr().out
+
+
+def test_penalties_and_a_least_length_by_hand():
+    """Prompt of two tokens; the text after it is 3, 3, 1. Presence 0.5, frequency 0.25, at least four tokens, end token 0."""
+    body = {"presence_penalty": 0.5, "frequency_penalty": 0.25, "min_tokens": 4}
+    rules = read_body_rules(body, 2, 5, frozenset({0}))
+    logits = torch.zeros(1, 5)
+    for processor in rules.processors:
+        logits = processor(torch.tensor([[3, 1, 3, 3, 1]]), logits)
+    assert logits.tolist() == [[-torch.inf, -0.75, 0.0, -1.0, 0.0]] and list(rules.applied) == [
+        "min_tokens",
+        "presence_penalty",
+        "frequency_penalty",
+    ]
+    assert read_body_rules({"presence_penalty": 0, "logit_bias": {}}, 2, 5, frozenset({0})) is NO_RULES
 
 
 def test_fields_that_change_nothing_may_stay():
@@ -124,7 +162,7 @@ def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
     out = capsys.readouterr().out
     assert code == 1 and "Rejected" in out
     assert "Run again, where the model says" in out and "One request at a time: " in out and "8 at a time: " in out
-    assert "It shows again." in out
+    assert "It shows again." in out and "differ from the model's by more than" in out
 
 
 def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys, tmp_path):
