@@ -22,6 +22,7 @@ from specviz.audit.target import count_needed_samples
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
 from specviz.models.pairs.generation_rules import NO_RULES
+from specviz.statistics.finding import ALPHA
 from tests.audit.of_pair import answer_from_pair
 from tests.audit.server import run_server
 
@@ -93,7 +94,7 @@ def test_a_plan_says_how_many_samples_and_how_long_and_collects_none(pair, local
             str(tmp_path / "a"),
         ]
         code = main(["audit", server.url, *local_pair, *words])
-    needed = f"{count_needed_samples(0.05, 2, False):,} samples detect a total variation of 0.05 with power 99%"
+    needed = f"{count_needed_samples(0.05, 2, False, ALPHA / 2):,} samples detect a total variation of 0.05 with power 99%"
     out = capsys.readouterr().out
     assert code == 0 and needed in out and "samples per second: about" in out and not list(tmp_path.iterdir())
 
