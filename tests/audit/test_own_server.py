@@ -61,7 +61,24 @@ def run_audit(url: str, out: Path, pair_folders, samples: int, tv: float) -> int
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("mistake", "samples"),
-    (("R18", 300), *(pytest.param(name, 1500, marks=pytest.mark.slow) for name in ("R1", "R5", "gate", "pass-temperature"))),
+    (
+        ("R18", 300),
+        *(
+            pytest.param(name, 1500, marks=pytest.mark.slow)
+            for name in (
+                "R1",
+                "R5",
+                "gate",
+                "pass-temperature",
+                "one-hot-residual",
+                "lenience",
+                "greedy-bonus",
+                "first-unverified",
+                "draft-settings",
+            )
+        ),
+        pytest.param("rejecting-number", 6000, marks=pytest.mark.slow),
+    ),
 )
 def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
     mistake, samples, start_server, pair, pair_folders, monkeypatch, capsys, tmp_path
