@@ -38,6 +38,7 @@ RECORD, REPORT = "report.json", "report.txt"  # files of an audit's folder, besi
 DEFAULT_MIN_TV = 0.02
 DEFAULT_SAMPLE_TOKENS = int(SAMPLE_TOKENS.high)
 BESIDE_TOKENS = 32  # least tokens of the other traffic: longer than most rounds, so that requests meet in all their places
+BESIDE_CONCURRENCY = 4
 RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
 VERDICT_CODES = {"consistent": 0, "rejected": 1, "too few samples": 3}
 NO_DRAFT_CODE = 5  # exit code: consistent, and the server counted no draft token
@@ -108,7 +109,7 @@ class AuditRequest:
     api_key_variable: str = ""
     ignore_checks: bool = False
     beside: Sequence[Mapping[str, Any]] = ()
-    beside_concurrency: int = 4
+    beside_concurrency: int = BESIDE_CONCURRENCY
     seed: int = DEFAULTS.seed
 
     def __post_init__(self) -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 from specviz.audit.collection_size import CollectionSize, RequestLimits
 from specviz.audit.junit import list_audit_cases, write_junit
 from specviz.audit.many_prompts import DEFAULT, PromptReports, plan_prompts, read_audit_prompts, run_prompts
-from specviz.audit.run import DEFAULT_MIN_TV, DEFAULT_SAMPLE_TOKENS, AuditReport, AuditRequest, plan_audit, run_audit
+from specviz.audit.run import (
+    BESIDE_CONCURRENCY,
+    DEFAULT_MIN_TV,
+    DEFAULT_SAMPLE_TOKENS,
+    AuditReport,
+    AuditRequest,
+    plan_audit,
+    run_audit,
+)
 from specviz.audit.sampling_request import MAX_TOKENS
 from specviz.cli.common.command_options import add_count, add_declared, add_sampling_options, add_seed_option, add_setting
 from specviz.cli.common.output import add_figures_option, add_format_option, add_junit_option, print_record, read_json_object
@@ -52,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--body", default="", metavar="JSON", help="further fields of every request, which win over all others")
     beside_help = "send other requests while samples are collected: a JSON object of fields, a list of them, or 'default'"
     add("--beside", metavar="JSON", help=beside_help)
-    add_count(add, "beside-concurrency", 1, 64, "other requests at a time", default=AuditRequest.beside_concurrency)
+    add_count(add, "beside-concurrency", 1, 64, "other requests at a time", default=BESIDE_CONCURRENCY)
     add_declared(add, CollectionSize, "concurrency", "choices")
     add_declared(add, RequestLimits, "rate", "timeout")
     key_help = "environment variable that holds the server's key; the key is never stored or shown"
