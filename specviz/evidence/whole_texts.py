@@ -86,13 +86,16 @@ def name_places_in_page(offset: int, place: np.ndarray) -> dict[str, np.ndarray]
     return {f"position {k} modulo {PAGE}": (where == k).astype(np.float64) for k in range(PAGE)}
 
 
-def read_told_rounds(rounds: Sequence[Sequence[int]], lengths: Sequence[int]) -> RoundPlaces:
+def read_told_rounds(rounds: Sequence[Sequence[int]], lengths: Sequence[int], known_gamma: int | None = None) -> RoundPlaces:
     """Places from the numbers of tokens that each target pass wrote.
 
     A pass that writes as many tokens as the longest one is taken to be fully accepted. Where a token stands depends on earlier tokens
-    alone: a pass ends with its own last token. Where every text begins with a pass of one token, that is the prompt's.
+    alone: a pass ends with its own last token. Where every text begins with a pass of one token, that is the prompt's. A busy server may
+    send two passes in one event: tokens beyond a round of ``known_gamma`` draft tokens are at no place.
     """
     gamma = max(1, min(GAMMA_MAX, max((size for text in rounds for size in text), default=1) - 1))
+    if known_gamma and gamma > known_gamma + 1:  # by one more, the mean of the counters was rounded down
+        gamma = known_gamma
     has_prompt_pass = all(text[0] == 1 for text in rounds if text)
     total = sum(lengths)
     weights, after_all, after_rejection = np.zeros((total, gamma + 1)), np.zeros(total), np.zeros(total)
@@ -101,8 +104,8 @@ def read_told_rounds(rounds: Sequence[Sequence[int]], lengths: Sequence[int]) ->
         at = begin
         for number, size in enumerate(text):
             for k in range(min(size, begin + length - at)):
-                if number or not has_prompt_pass:
-                    weights[at, min(k, gamma)] = 1.0
+                if k <= gamma and (number or not has_prompt_pass):
+                    weights[at, k] = 1.0
                 if k == 0 and number > has_prompt_pass:
                     (after_all if text[number - 1] == gamma + 1 else after_rejection)[at] = 1.0
                 at += 1
@@ -329,7 +332,7 @@ def run_whole_text_tests(
     told = file.rounds[: len(samples)]
     rounds = None
     if told:
-        rounds = read_told_rounds(told, scored.lengths.tolist())
+        rounds = read_told_rounds(told, scored.lengths.tolist(), gamma)
     elif gamma and scored.acceptance is not None and scored.greedy is not None:
         rounds = infer_rounds(scored.acceptance, scored.greedy, scored.lengths.tolist(), gamma, accepted_share)
     places = (rounds.list_places() if rounds else {}) | name_places_in_page(len(prompt), scored.place)

@@ -187,6 +187,12 @@ def test_places_of_told_rounds():
     ]
 
 
+def test_two_passes_in_one_event_are_no_longer_round():
+    """gamma 2 by the server's counters, and an event of six tokens: the last three are at no place."""
+    found = read_told_rounds([(6, 1)], [7], known_gamma=2)
+    assert found.gamma == 2 and found.weights.sum(1).tolist() == [1, 1, 1, 0, 0, 0, 1]
+
+
 def test_the_share_of_accepted_tokens_tells_a_greedy_draft_from_one_that_draws():
     share, greedy = np.full(6, 0.9), np.zeros(6, dtype=bool)
     drawn, likeliest, both = (infer_rounds(share, greedy, [6], 1, said).weights for said in (0.85, 0.05, None))
