@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import RepetitionPenaltyLogitsProcessor
 
 from specviz.audit.body_fields import COMPUTED_FIELDS, NEUTRAL
 from specviz.errors import SettingsError
-from specviz.models.pairs.generation_rules import NO_RULES, GenerationRules
+from specviz.models.pairs.generation_rules import NO_RULES, PROCESSORS, GenerationRules
 from specviz.models.processors import Processor
 
 MAX_BIAS = 100.0  # of a token, in either direction
@@ -48,7 +47,7 @@ def read_body_rules(
         ends = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
         found.append(partial(_delay_end, prompt_tokens=prompt_tokens, least=least, ends=ends))
     if "repetition_penalty" in asked:
-        found.append(RepetitionPenaltyLogitsProcessor(_read_number(asked, "repetition_penalty", 1e-3, 100.0)))
+        found.append(PROCESSORS["repetition_penalty"](_read_number(asked, "repetition_penalty", 1e-3, 100.0), None))
     if {"presence_penalty", "frequency_penalty"} & asked.keys():
         presence, frequency = (_read_number(asked, name, -2.0, 2.0) for name in ("presence_penalty", "frequency_penalty"))
         found.append(partial(_penalize, prompt_tokens=prompt_tokens, presence=presence, frequency=frequency))

@@ -250,7 +250,7 @@ class Endpoint:
                     raise EndpointError(
                         f"{self._format_address(path)} {retry}, {max_tries} times in a row.", retry.status
                     ) from retry
-                if self.stopped.wait(min(max(FIRST_BACKOFF * 2.0**number, retry.wait), MAX_RETRY_AFTER)):
+                if self.stopped.wait(min(max(min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF), retry.wait), MAX_RETRY_AFTER)):
                     raise RequestCancelledError("The work was stopped.") from None
 
     def _stream_once(self, path: str, body: Mapping[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:

@@ -115,7 +115,7 @@ def compute_weighted_transform_test(
     """Kolmogorov-Smirnov test that transformed tokens are uniform, with weights. A token of probability 0 rejects outright.
 
     The statistic is sup |sum w (1[U <= u] - u)| / sqrt(sum w^2). With weights 0 and 1 the chosen values are independent and uniform,
-    and the p-value is exact (Marsaglia et al. 2003 in SciPy). With other weights the process tends to a Brownian bridge by the
+    and the p-value is exact (Simard and L'Ecuyer 2011). With other weights the process tends to a Brownian bridge by the
     martingale limit theorem, as its conditional covariance is min(u, v) - u v whatever the prefix, and the p-value is that of
     Kolmogorov's distribution.
 

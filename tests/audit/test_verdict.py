@@ -238,7 +238,7 @@ def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatc
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
     samples = build_sample_file(draw_mistaken_samples("target", other, 1500))
-    monkeypatch.setattr(verdict, "_convert_precision", lambda pair: other)
+    monkeypatch.setattr(verdict, "convert_precision", lambda pair: other)
     monkeypatch.setattr(verdict, "_measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
     report = verdict.build_verdict(
         samples, settings=build_settings(pair), pair=pair, tv=0.3, seed=3, drafted=[None], command=COMMAND
