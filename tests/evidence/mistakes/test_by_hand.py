@@ -18,6 +18,7 @@ from tests.mutated import list_distributions, matches_print, read_stated, sum_fi
 from tests.oracle import token_rule
 from tests.oracle.mistakes import best_drawn, block_by_position, chain, distribution_of, one_accept_number, programs, run, share
 
+QUICK_OR_SLOW = [pytest.param(name, marks=pytest.mark.slow) if name == "one-uniform" else name for name in MISTAKES]
 PROMPT = (0,)
 THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))
 THRESHOLDS = F(1, 4), F(1, 2), F(1)  # of block verification on them: 1/2 and 1 of one draft token, times these of a second
@@ -44,7 +45,7 @@ def compute_by_hand(name: str) -> tuple[dict, dict]:
     return distribution_of(run(round_, length)), compute_target_distribution(target, length)
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", QUICK_OR_SLOW)
 def test_fractions_and_the_enumerated_step_give_one_distribution(name):
     written, _ = list_distributions(MISTAKES[name])
     expected, _ = compute_by_hand(name)
@@ -52,7 +53,7 @@ def test_fractions_and_the_enumerated_step_give_one_distribution(name):
     assert compute_text_tv(sum_first_tokens(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", QUICK_OR_SLOW)
 def test_the_documented_distances_are_those_of_fractions(name):
     written, exact = compute_by_hand(name)
     assert matches_print(read_stated()[name].text, float(token_rule.total_variation(written, exact)))
