@@ -15,11 +15,12 @@ from specviz.verification.draw import draw_tokens
 from specviz.web.classroom import worksheet_pdf as paper
 
 SHEET_SEEDS = (*range(30), SEEDS - 1)
+make_sheet = cache(make_worksheet)
 
 
 @pytest.fixture
 def sheet(request):
-    return make_worksheet(request.param)
+    return make_sheet(request.param)
 
 
 def solve_by_hand(sheet):
@@ -61,7 +62,7 @@ def test_every_sheet_has_a_tested_guess_that_is_accepted_and_a_later_one_that_is
 
 def test_the_same_seed_gives_the_same_sheet_and_other_seeds_give_others():
     assert make_worksheet(7) == make_worksheet(7)
-    sheets = list(map(make_worksheet, SHEET_SEEDS))
+    sheets = list(map(make_sheet, SHEET_SEEDS))
     assert len({(one.p, one.q, one.draft_digits) for one in sheets}) == len(sheets)
 
 
