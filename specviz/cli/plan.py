@@ -228,13 +228,15 @@ def _format_row(row: PlanRow) -> str:
 
 def _format_costs(costs: RoundCostCurve) -> str:
     rounds = " ".join(f"{1e3 * median(column):.2f}" for column in zip(*costs.rounds, strict=True))
-    said = f"ms: a token of target-only sampling {1e3 * median(costs.alone):.2f}; a round with 0, 1, .. draft tokens {rounds}"
-    return said if len(costs.alone) == 1 else f"{said}; middle half of a probe at most {costs.spread:.0%} wide"
+    said = (
+        f"ms: a token of target-only sampling {1e3 * median(costs.target_only):.2f}; a round with 0, 1, .. draft tokens {rounds}"
+    )
+    return said if len(costs.target_only) == 1 else f"{said}; middle half of a probe at most {costs.spread:.0%} wide"
 
 
 def _format_check(plan: SpeedPlan) -> list[str]:
     head = f"{'gamma':>5}  {'tokens per pass':<24}{'accepted draft tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
-    head += f"   {'times target-only':<23}{'predicted':>10}{'by noise':>9}" if plan.alone else ""
+    head += f"   {'times target-only':<23}{'predicted':>10}{'by noise':>9}" if plan.target_only_rates else ""
     lines = ["", "Measured, under other seeds, and how far each prediction was above it:", head]
     rows = {row.gamma: row for row in plan.rows}
     for one in plan.checked:
@@ -246,7 +248,7 @@ def _format_check(plan: SpeedPlan) -> list[str]:
             line += f"   {one.factor.format('.3f'):<23}{rows[one.gamma].speedup.value / one.factor.value - 1.0:>+10.1%}"
             line += f"{one.noise:>+9.1%}" if one.noise is not None else ""
         lines.append(line)
-    if plan.alone:
+    if plan.target_only_rates:
         lines.append("By noise: how many more rounds the timed texts took than predicted, a part of the error of the speed.")
     if not plan.is_conclusive:
         lines.append(f"No verdict on these speeds: {plan.inconclusive_reason}")

@@ -226,7 +226,7 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
     prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, settings.max_new_tokens, options.texts)]
     found = measure_cost_model(pair, settings, prompts, 3 * options.runs, progress)
     return RecordedText(
-        found.to_json(), f"{found.title}: a token {found.alone:.2f} ms, a draft step {found.find_draft().step:.2f} ms"
+        found.to_json(), f"{found.title}: a token {found.target_only:.2f} ms, a draft step {found.find_draft().step:.2f} ms"
     )
 
 

@@ -46,7 +46,7 @@ def measure_cost_model(
         date=format_today(),
         conditions=f"{machine['dtype']}, target of {layers} layers, draft of {depth}, temperature {settings.temperature:g}",
         layers=layers,
-        alone=round(1e3 * median(curve.alone), 4),
+        target_only=round(1e3 * median(curve.target_only), 4),
         passes=curve.list_passes() | trees,
         drafts=(copied.fit_draft(0), curve.fit_draft(depth)),
     )

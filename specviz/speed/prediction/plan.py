@@ -123,7 +123,7 @@ class PlanForecast:
 
     def estimate_factors(self, curve: RoundCostCurve) -> tuple[dict[int, Estimate], Estimate]:
         """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' runs."""
-        table = np.column_stack([curve.alone, np.array(curve.rounds), np.array(curve.first)])
+        table = np.column_stack([curve.target_only, np.array(curve.rounds), np.array(curve.first)])
         table /= np.exp(np.log(table).mean(1, keepdims=True))  # what slows down a whole run slows down all of its probes
         runs = self.rng.integers(0, len(table), (RESAMPLES, len(table)))
         costs, resampled = np.median(table, axis=0), np.median(table[runs], axis=1)
@@ -152,7 +152,11 @@ class PlanForecast:
 
     def compute_formulas(self, gamma: int, curve: RoundCostCurve) -> tuple[float, float]:
         """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""
-        costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
+        costs, alone, alpha = (
+            np.median(np.array(curve.rounds), axis=0),
+            float(np.median(curve.target_only)),
+            self.rounds[gamma].alpha,
+        )
         linear = LinearCost.fit({n: float(seconds) for n, seconds in enumerate(costs) if n})
         tokens = compute_hazard_tokens(self.rounds[self.gammas[-1]].hazards, gamma)
         return compute_wall_clock_factor(alpha, gamma, curve.c), compute_speed_factor(
@@ -456,7 +460,7 @@ def _measure_plan(
         )
         for row in found
     ]
-    return replace(plan, checked=tuple(found), alone=tuple(slower * rate for rate in list_rates(0)))
+    return replace(plan, checked=tuple(found), target_only_rates=tuple(slower * rate for rate in list_rates(0)))
 
 
 def split_into_runs(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:

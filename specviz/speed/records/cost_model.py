@@ -7,14 +7,14 @@ the speed that the pair would have there. The shipped ones are in assets/costs/.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, Schema, build, read_file_or, read_text, to_json_value
+from specviz.records import ASSETS, Schema, build, read_file_or, read_text, record_key, to_json_value
 from specviz.settings import check_number, check_whole
 
 SCHEMA = Schema("costs", 1, "The cost model")
@@ -57,7 +57,7 @@ class CostModel:
         date: Of the measurement.
         conditions: How it was measured: number type, engine, weights.
         layers: Of the target.
-        alone: One token of target-only sampling, by the fastest way that was measured.
+        target_only: One token of target-only sampling, by the fastest way that was measured.
         passes: T(n), the target's pass, by the number n of its tokens; 1 is among them.
         drafts: By depth, the shallowest first; at least one with a model.
     """
@@ -67,7 +67,7 @@ class CostModel:
     date: str
     conditions: str
     layers: int
-    alone: float
+    target_only: float = field(metadata=record_key("alone"))
     passes: Mapping[int, float]
     drafts: tuple[DraftCosts, ...]
 
@@ -77,7 +77,7 @@ class CostModel:
             if not 0 < len(text) <= MOST_LETTERS or not text.isprintable():
                 raise SettingsError(name, text[:60], f"one line of 1 to {MOST_LETTERS} characters")
         check_whole("layers", self.layers, 1, MOST_LAYERS)
-        check_number("alone", self.alone, 0.0, MOST_MS, TIME, above=True)
+        check_number("alone", self.target_only, 0.0, MOST_MS, TIME, above=True)
         for tokens, ms in self.passes.items():
             check_whole("tokens of a pass", tokens, 1, MOST_TOKENS)
             check_number(f"passes of {tokens} tokens", ms, 0.0, MOST_MS, TIME, above=True)

@@ -111,7 +111,7 @@ class GpuCosts:
             date=f"{datetime.fromisoformat(self.date):%-d %B %Y}",
             conditions=f"bfloat16, random weights of the published shape, CUDA graphs{COMPILED if is_compiled else ''}, time of the device",
             layers=layers,
-            alone=passes[1],
+            target_only=passes[1],
             passes=passes,
             drafts=tuple(sorted(costs, key=lambda draft: draft.layers)),
         )

@@ -216,7 +216,7 @@ def _compute_ms(row: MethodRow, model: CostModel, draft: DraftCosts) -> Estimate
     if row.per_pass is None or not entry.drafting:
         return None
     if row.key == "target":
-        ms = model.alone
+        ms = model.target_only
     else:
         steps = {"steps": levels, "heads": 1.0, "passes": levels, "copies": 0.0}[entry.drafting]
         costs = {"copies": model.find_draft(0), "passes": DraftCosts(model.layers, model.compute_pass(1), draft.rest)}

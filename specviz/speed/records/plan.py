@@ -14,7 +14,7 @@ from typing import Any
 
 from specviz.errors import Described, SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.records import ASSETS, Schema, build, build_fields, read_text, to_json_fields, to_json_value
+from specviz.records import ASSETS, Schema, build, build_fields, read_text, record_key, to_json_fields, to_json_value
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
@@ -40,7 +40,7 @@ class RoundCostCurve:
     """Seconds of the probes, run by run, in one process; or a single run, computed from a cost model.
 
     Attributes:
-        alone: One token by the target alone, a whole round of the loop.
+        target_only: One token by the target alone, a whole round of the loop.
         rounds: Per run, a whole round with 0, 1, .. G draft tokens, whether they are accepted or not.
         first: Per run, the first round of a text, which opens the models and reads the prompt: the target alone, then with 0, 1,
             .. G draft tokens.
@@ -48,7 +48,7 @@ class RoundCostCurve:
             the round.
     """
 
-    alone: tuple[float, ...]
+    target_only: tuple[float, ...] = field(metadata=record_key("alone"))
     rounds: tuple[tuple[float, ...], ...]
     first: tuple[tuple[float, ...], ...]
     parts: Mapping[str, tuple[float, ...]]
@@ -64,7 +64,7 @@ class RoundCostCurve:
             "rule": (1e-3 * draft.rest,) * len(sizes),
             "rest": (0.0,) * len(sizes),
         }
-        alone = 1e-3 * model.alone
+        alone = 1e-3 * model.target_only
         return cls((alone,), (rounds,), ((alone, *rounds),), parts)
 
     def with_baseline(self, baseline: Baseline | None) -> RoundCostCurve:
@@ -72,7 +72,7 @@ class RoundCostCurve:
         if baseline is None:
             return self
         first = tuple((run[0] / baseline.factor, *run[1:]) for run in self.first)
-        return replace(self, alone=tuple(seconds / baseline.factor for seconds in self.alone), first=first)
+        return replace(self, target_only=tuple(seconds / baseline.factor for seconds in self.target_only), first=first)
 
     def fit_draft(self, layers: int) -> DraftCosts:
         """Costs of this curve's draft for a cost model: the line through its drafting, whose fixed part counts as rest."""
@@ -89,20 +89,20 @@ class RoundCostCurve:
     @property
     def c(self) -> float:
         """Draft step over target pass: drafting in the median round at the largest gamma, for each draft token, over one token alone."""
-        return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.alone)
+        return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.target_only)
 
     def compute_cost(self, gamma: int) -> float | None:
         """A round with so many draft tokens over one token of the target alone, medians; None where none was timed."""
-        return median(run[gamma] for run in self.rounds) / median(self.alone) if gamma < len(self.rounds[0]) else None
+        return median(run[gamma] for run in self.rounds) / median(self.target_only) if gamma < len(self.rounds[0]) else None
 
     def compute_part(self, name: str, gamma: int) -> float:
         """The same of one of ``parts``; they add up to the round."""
-        return self.parts[name][gamma] / median(self.alone)
+        return self.parts[name][gamma] / median(self.target_only)
 
     @property
     def spread(self) -> float:
         """As ``measure_spread``, over the target alone and all rounds."""
-        return measure_spread([self.alone, *zip(*self.rounds, strict=True)])
+        return measure_spread([self.target_only, *zip(*self.rounds, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +188,9 @@ class SpeedPlan:
         best: Gamma of the largest predicted factor, 0 for the target alone, with the middle 95% over resamples; None without
             costs.
         checked: Measured rows, empty if nothing was measured.
-        alone: Tokens per second of the target alone in that measurement, by run.
+        target_only_rates: Tokens per second of the target alone in that measurement, by run.
         cost_model: Of another machine, from which ``costs`` and all speeds are computed; None: they are measured.
-        baseline: What ``costs.alone`` and ``alone`` are times of; None: of this project's target-only loop, the fastest one measured.
+        baseline: What ``costs.target_only`` and ``target_only_rates`` are times of; None: of this project's target-only loop, the fastest one measured.
     """
 
     settings: Settings
@@ -202,7 +202,7 @@ class SpeedPlan:
     costs: RoundCostCurve | None = None
     best: Estimate | None = None
     checked: tuple[MeasuredRow, ...] = ()
-    alone: tuple[float, ...] | None = None
+    target_only_rates: tuple[float, ...] | None = field(default=None, metadata=record_key("alone"))
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
@@ -217,7 +217,7 @@ class SpeedPlan:
         """
         draft = draft or model.find_draft(self._count_draft_layers())
         costs = RoundCostCurve.from_cost_model(model, self.rows[-1].gamma, draft)
-        rounds, alone = costs.rounds[0], costs.alone[0]
+        rounds, alone = costs.rounds[0], costs.target_only[0]
         linear = LinearCost.fit(dict(enumerate(rounds[1:], 1)))
         rows = tuple(
             replace(
@@ -231,7 +231,9 @@ class SpeedPlan:
         best = float(find_best_gamma({row.gamma: row.speedup.value for row in rows}))
         checked = tuple(replace(one, factor=None, rate=None, noise=None) for one in self.checked)
         found = Estimate(best, best, best, self.openings)
-        return replace(self, rows=rows, costs=costs, best=found, checked=checked, alone=None, cost_model=model, baseline=None)
+        return replace(
+            self, rows=rows, costs=costs, best=found, checked=checked, target_only_rates=None, cost_model=model, baseline=None
+        )
 
     def _count_draft_layers(self) -> int | None:
         """Layers of what drafts: 0 where no model does, None where it is not known."""
@@ -249,7 +251,7 @@ class SpeedPlan:
         for draft in model.drafts:
             if draft.layers and draft != model.find_draft(layers):
                 rows = self.with_cost_model(model, draft).rows
-                most = max((n + 1) * model.alone / model.compute_round(n, n, draft) for n in range(1, GAMMA_MAX + 1))
+                most = max((n + 1) * model.target_only / model.compute_round(n, n, draft) for n in range(1, GAMMA_MAX + 1))
                 found[draft] = max(rows, key=lambda row: row.speedup.value), most
         return found
 
@@ -322,7 +324,7 @@ class SpeedPlan:
         for draft, (row, most) in self.compare_drafts().items():
             assert model is not None, "drafts are those of a cost model"
             found.append(
-                f"A draft of {draft.layers} layers beside this target of {model.layers} would cost {draft.step / model.alone:.2f} target passes a step: "
+                f"A draft of {draft.layers} layers beside this target of {model.layers} would cost {draft.step / model.target_only:.2f} target passes a step: "
                 f"at best {row.speedup.value:.2f} times the speed of target-only sampling (gamma {row.gamma}), and at most {most:.2f} if every draft "
                 "token were accepted."
             )
@@ -346,13 +348,13 @@ class SpeedPlan:
         The median over runs; below 0 the chosen gamma was faster. In each run it is compared with the gamma that was fastest in the
         other runs, because the fastest of several noisy measurements looks better than it is.
         """
-        if self.best is None or self.alone is None or len(self.alone) < 2:
+        if self.best is None or self.target_only_rates is None or len(self.target_only_rates) < 2:
             return None
-        rates = {0: self.alone} | {row.gamma: row.rate for row in self.checked if row.rate is not None}
+        rates = {0: self.target_only_rates} | {row.gamma: row.rate for row in self.checked if row.rate is not None}
         if (chosen := int(self.best.value)) not in rates:
             return None
         ratios = []
-        for run in range(len(self.alone)):
+        for run in range(len(self.target_only_rates)):
             others = {gamma: median(rate[:run] + rate[run + 1 :]) for gamma, rate in rates.items()}
             fastest = max(others, key=lambda gamma: others[gamma])
             ratios.append(rates[chosen][run] / rates[fastest][run])

@@ -81,7 +81,7 @@ def test_on_cuda_the_compiled_static_cache_takes_part_only_where_compiling_was_a
 
 def test_a_plans_speeds_are_over_the_faster_way():
     plain, faster = curve(0.5), curve(0.5).with_baseline(TWICE)
-    assert faster.alone == tuple(seconds / 2 for seconds in plain.alone) and faster.rounds == plain.rounds
+    assert faster.target_only == tuple(seconds / 2 for seconds in plain.target_only) and faster.rounds == plain.rounds
     assert [run[1:] for run in faster.first] == [run[1:] for run in plain.first] and faster.first[0][0] == plain.first[0][0] / 2
     assert plain.with_baseline(None) is plain
     told = replace(build_plan(0.5), baseline=TWICE)
@@ -98,7 +98,7 @@ def test_a_plan_that_is_made_takes_the_faster_way(pair, monkeypatch):
     assert (
         plan.baseline == baseline == TWICE
         and plan.costs == divide(measured, TWICE)
-        and plan.costs.alone[0] == measured.alone[0] / 2
+        and plan.costs.target_only[0] == measured.target_only[0] / 2
     )
 
 

@@ -67,7 +67,7 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
     probes.run_until(8)
     per = 1 + costs.WARM_ROUNDS + costs.TIMED_ROUNDS
     stretches = [seen[first : first + per] for first in range(0, len(seen), per)]
-    assert len(stretches) == 10 * 5 and len(probes.build_curve().alone) == len(probes.build_curve().first) == 8
+    assert len(stretches) == 10 * 5 and len(probes.build_curve().target_only) == len(probes.build_curve().first) == 8
     places = {n: [] for n in range(4)}
     for (first, _, _), *rounds in stretches:
         assert first.ids == prompt and first.remaining == len(tokens)

@@ -45,7 +45,7 @@ def test_the_shipped_models_of_the_gpu_follow_from_its_record():
     for name, model in list_gpu_costs()["h200"].build_cost_models(layers).items():
         shipped = load_cost_models()[f"h200-{name.lower()}"]
         assert shipped == model
-        assert [draft.layers for draft in model.drafts] == [2, 28] and model.alone == model.passes[1] == min(
+        assert [draft.layers for draft in model.drafts] == [2, 28] and model.target_only == model.passes[1] == min(
             model.passes.values()
         )
 
@@ -53,8 +53,8 @@ def test_the_shipped_models_of_the_gpu_follow_from_its_record():
 def test_the_shipped_model_of_two_cores_follows_from_the_recorded_plans(plans):
     model, drafted, copied = load_cost_models()["two-cpu-cores"], plans["storybook 1"].costs, plans["ngram 1"].costs
     assert drafted.list_passes().items() <= model.passes.items()
-    assert model.drafts == (copied.fit_draft(0), drafted.fit_draft(1)) and model.alone == pytest.approx(
-        1e3 * median(drafted.alone), abs=1e-4
+    assert model.drafts == (copied.fit_draft(0), drafted.fit_draft(1)) and model.target_only == pytest.approx(
+        1e3 * median(drafted.target_only), abs=1e-4
     )
 
 
@@ -71,9 +71,9 @@ def test_a_computed_speed_is_the_tokens_of_the_pair_over_the_costs_of_the_machin
     plan = replace(plans["storybook 1"], rows=tuple(replace(row, round_sizes=()) for row in plans["storybook 1"].rows))
     computed = plan.with_cost_model(MODEL)
     for before, row in zip(plan.rows, computed.rows, strict=True):
-        cost = MODEL.compute_round(row.gamma, row.gamma, MODEL.drafts[0]) / MODEL.alone
+        cost = MODEL.compute_round(row.gamma, row.gamma, MODEL.drafts[0]) / MODEL.target_only
         assert row.tokens == before.tokens and row.speedup.value == pytest.approx(row.tokens.value / cost)
-    assert computed.alone is None and computed.lost is None and all(one.factor is None for one in computed.checked)
+    assert computed.target_only_rates is None and computed.lost is None and all(one.factor is None for one in computed.checked)
     assert "Computed from both: tokens per target pass of this pair, costs of a machine." in computed.in_words
     assert computed.costs.c == pytest.approx(0.5 / 4.0) and computed.row(int(computed.best.value)).speedup.value > 1.0
 
@@ -100,7 +100,7 @@ def test_a_draft_as_deep_as_its_target_loses_on_the_gpu_and_hardly_pays_if_every
 def test_the_draft_is_the_one_as_deep_as_the_pairs_own_where_that_is_known(plans):
     plan = replace(plans["storybook 1"], models={"draft": {"layers": 28}})
     model = load_cost_models()["h200-8b"]
-    assert plan.with_cost_model(model).costs.c == pytest.approx(model.drafts[1].step / model.alone)
+    assert plan.with_cost_model(model).costs.c == pytest.approx(model.drafts[1].step / model.target_only)
 
 
 def test_a_plan_with_other_costs_is_read_back_and_a_measured_one_has_no_word_of_them(plans):

@@ -85,7 +85,7 @@ def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
     slow = [1.0 + run % 2 for run in range(5)]
     torn = replace(
         calm,
-        alone=tuple(s * x for s, x in zip(slow, calm.alone, strict=True)),
+        target_only=tuple(s * x for s, x in zip(slow, calm.target_only, strict=True)),
         rounds=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.rounds, strict=True)),
         first=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.first, strict=True)),
     )
@@ -104,14 +104,16 @@ def test_a_machine_that_wobbles_gets_no_verdict_and_a_reason():
 def test_the_chosen_gamma_is_compared_with_the_one_that_was_fastest_in_the_other_runs():
     point = Estimate(1.0, 1.0, 1.0, 6)
     rows = tuple(MeasuredRow(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
-    plan = replace(build_plan(0.1), best=Estimate(4.0, 4.0, 4.0, 20), checked=rows, alone=(5.0,) * 5)
+    plan = replace(build_plan(0.1), best=Estimate(4.0, 4.0, 4.0, 20), checked=rows, target_only_rates=(5.0,) * 5)
     assert plan.lost == 0.0, "one fast run of gamma 3 is no evidence against gamma 4"
     assert replace(plan, best=Estimate(3.0, 3.0, 3.0, 20)).lost == pytest.approx(0.1)
 
 
 def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed():
     point = Estimate(1.3, 1.2, 1.4, 6, "times")
-    calm = replace(build_plan(0.1), machine={}, checked=(MeasuredRow(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
+    calm = replace(
+        build_plan(0.1), machine={}, checked=(MeasuredRow(2, point, {}, point, (9.0, 9.0)),), target_only_rates=(7.0, 7.0)
+    )
     assert calm.is_conclusive and build_plan(0.1).is_conclusive
     torn = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, low=0.5)),))
     assert not torn.is_conclusive and "spans 69% of it" in torn.inconclusive_reason
@@ -131,8 +133,10 @@ def test_the_command_predicts_measures_and_its_record_comes_back(command_options
         assert measured.gaps["accepted draft tokens"].value == pytest.approx(row.tokens.value / measured.tokens.value - 1.0)
         if temperature == 0.0:
             assert measured.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12)
-    assert len(plan.alone) == 2 and plan.costs.parts.keys() == {"draft", "target", "rule", "rest"}
-    assert len(plan.costs.alone) == PROBES and all(abs(one.noise) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked)
+    assert len(plan.target_only_rates) == 2 and plan.costs.parts.keys() == {"draft", "target", "rule", "rest"}
+    assert len(plan.costs.target_only) == PROBES and all(
+        abs(one.noise) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked
+    )
 
 
 def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(command_options, capsys):
@@ -151,7 +155,7 @@ def test_another_machines_costs_take_the_place_of_probes(command_options, capsys
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert plan.cost_model.title == "two CPU cores" and plan.models["draft"]["layers"] >= 1
     for row in plan.rows:
-        cost = row.compute_mean_round(plan.costs.rounds[0]) / plan.costs.alone[0]
+        cost = row.compute_mean_round(plan.costs.rounds[0]) / plan.costs.target_only[0]
         assert row.speedup.value == pytest.approx(row.tokens.value / cost) and sum(row.round_sizes) == pytest.approx(
             1.0, abs=1e-5
         )

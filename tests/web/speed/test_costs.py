@@ -119,7 +119,7 @@ def test_a_computed_time_is_drafting_pass_and_rest_over_the_tokens_of_a_pass():
     assert tree.ms.value * tree.per_pass == pytest.approx(3 * step + model.compute_pass(1 + tree.nodes) + rest)
     assert heads.ms.value * heads.per_pass == pytest.approx(step + model.compute_pass(1 + heads.nodes) + rest)
     assert oracle.ms.value * oracle.per_pass > oracle.nodes * model.passes[1]
-    assert computed.row("target").ms.value == model.alone and computed.row("early-exit").ms is None
+    assert computed.row("target").ms.value == model.target_only and computed.row("early-exit").ms is None
 
 
 def test_on_the_machine_of_the_record_speeds_are_those_that_were_measured():
