@@ -52,7 +52,7 @@ SHARES = {EXACT: 0.35, PAYS: 0.4, METHODS: 0.25}  # of the seconds
 class AssessmentEffort:
     """How long an assessment takes, about; loading the models comes before it."""
 
-    seconds: int = declare_count(100, 20, 3600, "seconds that it may take after the models are loaded, about")
+    seconds: int = declare_count(80, 20, 3600, "seconds that it may take after the models are loaded, about")
 
     def __post_init__(self) -> None:
         check_declared(self)
