@@ -47,7 +47,8 @@ SHOWS_SCRIPT = """([selector, text]) => {
     ];
     return found(document).some((one) => one.checkVisibility() && one.textContent.includes(text));
 }"""
-DRAWN = ".stage:not(.waiting) .sentence"
+PAINTED = ".scene-race .inside"  # of the front page
+DRAWN = ".stage:not(.waiting) .sentence"  # of One round
 AT_REST = ".stApp[data-test-script-state=notRunning]"
 SO_FAR = ".st-key-exactness-conditions"
 STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
@@ -93,21 +94,21 @@ def wait_for_text(page: Page, selector: str, text: str = "") -> None:
 
 
 def time_first_paint(walk: Walk, goal: WalkGoal, browser: Browser, address: str) -> None:
-    """A visitor who was never here opens the first page; painted is the round's first sentence."""
+    """A visitor who was never here opens the front page; painted is its race."""
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()
     with walk.time_action(goal):
         page.goto(address, wait_until="commit")
-        wait_for_text(page, DRAWN)
+        wait_for_text(page, PAINTED)
     page.close()
     context.close()
 
 
 def open_page(browser: Browser, address: str) -> Page:
-    """Open the first page and wait until it stands."""
+    """Open *One round* and wait until it stands."""
     page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
     page.set_default_timeout(TIMEOUT)
-    page.goto(address)
+    page.goto(f"{address}/one_round")
     page.locator(DRAWN).wait_for()
     page.locator(AT_REST).wait_for(state="attached")
     return page
@@ -121,7 +122,7 @@ def time_keys_and_rounds(walk: Walk, page: Page, address: str, times: int) -> No
     choice = page.locator("select[aria-label=round]")
     for n in range(times):
         if n % ROUNDS == 0:
-            page.goto(f"{address}/?prompt=Once+upon+a+time&seed={n}")
+            page.goto(f"{address}/one_round?prompt=Once+upon+a+time&seed={n}")
             page.locator(".status.isLive").wait_for()
             page.locator(AT_REST).wait_for(state="attached")
         before = choice.locator("option").count()
@@ -155,7 +156,7 @@ def time_texts(walk: Walk, page: Page, address: str, times: int) -> None:
 
 def time_page_changes(walk: Walk, page: Page, address: str, times: int) -> None:
     """From the click in the navigation until all of the other page stands and no script runs."""
-    page.goto(address)
+    page.goto(f"{address}/one_round")
     page.locator(DRAWN).wait_for()
     names = list(GROUP)
     for n in range(times + len(names)):
@@ -243,9 +244,11 @@ def measure_bytes(walk: Walk, browser: Browser, address: str) -> None:
     client.on("Network.responseReceived", lambda event: urls.__setitem__(event["requestId"], event["response"]["url"]))
     client.on("Network.loadingFinished", lambda event: sizes.__setitem__(event["requestId"], int(event["encodedDataLength"])))
     page.goto(relay.address)
-    wait_until_idle(page)
+    wait_until_idle(page, PAINTED)
     framework = sum(size for number, size in sizes.items() if any(folder in urls.get(number, "") for folder in STREAMLIT))
     walk.bytes[LOAD] = relay.received - framework
+    page.goto(f"{relay.address}/one_round")
+    wait_until_idle(page)
     page.get_by_role("button", name="Go live").click()
     page.locator(".status.isLive").wait_for()
     wait_until_idle(page)
@@ -259,9 +262,9 @@ def measure_bytes(walk: Walk, browser: Browser, address: str) -> None:
     relay.listening.close()
 
 
-def wait_until_idle(page: Page) -> None:
+def wait_until_idle(page: Page, drawn: str = DRAWN) -> None:
     """Drawn, and nothing more comes."""
-    page.locator(DRAWN).wait_for()
+    wait_for_text(page, drawn)
     page.locator(AT_REST).wait_for(state="attached")
     page.wait_for_timeout(2000)
 
