@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from specviz.decoding.samples import NONE
+from specviz.errors import EvidenceError
 from specviz.evidence.mistakes.registry import open_tables
-from specviz.evidence.sample_files.reader import SampleFile
+from specviz.evidence.sample_files.reader import SampleFile, parse_samples
 from specviz.evidence.whole_texts import (
     PAGE,
     build_whole_text_answer,
@@ -205,6 +206,15 @@ def test_what_cannot_be_tested_is_said():
     assert "a cut such as top-p" in explain_no_test(file, Settings(top_p=0.9))
     assert "no token ids" in explain_no_test(SampleFile("t", "a", ("text",), (4,), ("stop",), (1,), {}, ""), SETTINGS)
     assert "2,000 whole texts of 24 tokens detect a gap of 0.0" in describe_text_power(2000, 24, 1.0)
+
+
+@pytest.mark.parametrize("rounds", ("[1, 1]", "[3, 0]", "3", "[1.5, 1.5]", "[-1, 4]"))
+def test_rounds_of_a_file_that_do_not_add_up_are_a_sentence(rounds):
+    line = f'{{"prompt": "a", "tokens": [4, 5, 6], "rounds": {rounds}}}'
+    with pytest.raises(EvidenceError, match='line 1: "rounds" must be'):
+        parse_samples(line.encode(), "x")
+    good = parse_samples(b'{"prompt": "a", "tokens": [4, 5, 6], "rounds": [1, 2]}', "x")
+    assert good.rounds == ((1, 2),) and parse_samples(b'{"prompt": "a", "tokens": [4]}', "x").rounds == ()
 
 
 def test_an_answer_is_built_again_from_its_findings():
