@@ -453,7 +453,7 @@ def has_token_count(answer: ServerAnswer, sampling: SamplingRequest) -> bool:
 
 def _format_line(sampling: SamplingRequest, sample: SampledText, seed: int) -> bytes:
     """A sample as the file has it."""
-    content = {"text": sample.text} if sample.tokens is None else {"tokens": sample.tokens}
+    content: dict[str, Any] = {"text": sample.text} if sample.tokens is None else {"tokens": sample.tokens}
     content |= {"rounds": sample.rounds} if sample.rounds else {}
     record = {"prompt": sampling.line} | content | {"stop": sample.stop, "settings": sampling.build_settings(seed)}
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

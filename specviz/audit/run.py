@@ -283,7 +283,8 @@ class _Audit:
         from specviz.audit.target import choose_sample_count
 
         self.request, self.folder, self.make_progress, self.show_line = request, folder, make_progress, show_line
-        self.alpha, self.beside_record = alpha, None
+        self.alpha = alpha
+        self.beside_record: dict[str, Any] | None = None
         # The tests of whole texts have as much as those of the first tokens.
         self.first_alpha = alpha / 2 if request.tests_whole_texts else alpha
         self.settings = request.settings
@@ -356,7 +357,7 @@ class _Audit:
         try:
             with self._open_beside() as beside:
                 records = collect_samples(jobs, self.make_progress("samples"))
-            self.beside_record = beside and beside.to_record()
+            self.beside_record = None if beside is None else beside.to_record()
             return records
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(RESUMABLE.format(self.folder)) from stop

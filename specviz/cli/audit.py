@@ -121,14 +121,14 @@ def _run(
         from specviz.export.folder import check_writable
 
         check_writable(folder / FIGURES if folder.is_dir() else folder)
-    found = (
+    found: AuditReport | PromptReports = (
         run_prompts(request, prompts, folder, Progress, log_line) if prompts else run_audit(request, folder, Progress, log_line)
     )
     if options.figures:
         from specviz.export.report import write_certificate
 
-        several = isinstance(found, PromptReports)
-        for name, report in zip(found.folders, found.reports, strict=True) if several else (("", found),):
+        reports = zip(found.folders, found.reports, strict=True) if isinstance(found, PromptReports) else [("", found)]
+        for name, report in reports:
             if sentence := write_certificate(folder / name / FIGURES, dict(report.record)):
                 log_line(sentence)
     return found

@@ -207,7 +207,8 @@ def score_texts(
         class_masses,
     )
     place = np.concatenate([np.arange(length) for length in lengths])
-    return TextScores(scores, place, *((None, None) if draft is None else (found["share"], found["greedy"] > 0.0)), lengths)
+    acceptance, greedy = (None, None) if draft is None else (found["share"], found["greedy"] > 0.0)
+    return TextScores(scores, place, acceptance, greedy, lengths)
 
 
 @dataclass(frozen=True, slots=True)
