@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from specviz.figures.numbers import format_probability
 from specviz.web.one_round.payload import TEXTS, build_round_payload, select_texts
 from specviz.web.questions.questions import load_recorded_runs
 from tests import traces
@@ -80,7 +81,9 @@ def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_s
     page = open_tour()
     for _ in range(2):
         page.get_by_role("button", name="Next →").click()
-    expect(page.locator(".tourStop.now p")).to_contain_text("0.13 × 0.30 makes 0.039")
+    rejected = next(one for one in load_recorded_runs().opening.rounds[0].proposals if one.accepted is False)
+    q, share, p = (format_probability(one) for one in (rejected.q, rejected.threshold, rejected.p))
+    expect(page.locator(".tourStop.now p")).to_contain_text(f"{q} × {share} makes {p}")
     expect(page.locator(".tour")).not_to_contain_text("{")
 
 
