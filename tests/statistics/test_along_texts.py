@@ -119,6 +119,20 @@ def test_a_place_is_rejected_where_the_whole_is_not():
     assert found["bonus: transform"].n == int(weights.sum()) and len(found) == count_tests(2, True)
 
 
+def test_weights_that_are_all_equal_change_no_statistic():
+    """Half of each token: sums and their standard errors shrink alike. Only the p-value of the transform is another approximation."""
+    scores, ones = draw_tokens(2000, 5), np.ones(2000)
+    for test in (
+        lambda w: compute_class_test(scores.member, scores.class_masses, w),
+        lambda w: compute_score_test(scores.log_probability, w),
+    ):
+        assert test(ones / 2.0).statistic == pytest.approx(test(ones).statistic) and test(ones / 2.0).n == 500
+    whole, half = (compute_weighted_transform_test(scores.values, w) for w in (ones, ones / 2.0))
+    assert half.statistic == pytest.approx(whole.statistic * np.sqrt(2000)) and half.p_value == pytest.approx(
+        whole.p_value, rel=0.1
+    )
+
+
 def test_a_token_of_probability_0_rejects_and_few_tokens_are_not_tested():
     values, impossible = np.linspace(0.0, 1.0, 100), np.zeros(100, dtype=bool)
     impossible[40] = True
