@@ -219,8 +219,13 @@ def test_what_the_servers_records_say_stands_in_the_verdict(exact_report):
         "stops": True,
     }
     servers = [
-        {"traps": [trap, trap | {"stops": False, "sentence": "harmless"}], "seen": {"stripped": 2}},
-        {"traps": [], "seen": {"stripped": 0, "uncounted": 0, "alone": 0}},
+        {
+            "traps": [trap, trap | {"stops": False, "sentence": "harmless"}],
+            "seen": {"stripped": 2},
+            "samples": 9,
+            "manner": {"max_tokens": 2},
+        },
+        {"traps": [], "seen": {"stripped": 0, "uncounted": 0, "alone": 0}, "samples": 9, "manner": {"max_tokens": 2}},
     ]
     said = verdict.format_verdict(exact_report | {"audit": exact_report["audit"] | {"servers": servers}})
     assert "First server: The filters are on: 6 tokens are reachable." in said and "harmless" not in said
