@@ -19,6 +19,7 @@ from specviz.audit.body_fields import find_distribution_fields
 from specviz.audit.body_rules import read_body_rules
 from specviz.audit.collection_size import compute_first_seed
 from specviz.audit.target import count_needed_samples
+from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
 from specviz.models.pairs.generation_rules import NO_RULES
@@ -164,6 +165,35 @@ def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
     assert code == 1 and "Rejected" in out
     assert "Run again, where the model says" in out and "One request at a time: " in out and "8 at a time: " in out
     assert "It shows again." in out and "differ from the model's by more than" in out
+
+
+@pytest.mark.parametrize("is_wrong", (pytest.param(False, marks=pytest.mark.slow), True))
+def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens(is_wrong, pair, local_pair, capsys, tmp_path):
+    """A server that is exact for the tested tokens, and flattens every later distribution: 150 texts of 8 tokens, streamed.
+
+    About 890 tokens are flattened; the transform over all tokens rejects that with certainty.
+    """
+    switches, prompt = answer_from_pair(pair, deepest=99), len(pair.encode("Once upon"))
+
+    def flatten_later(ids):
+        probs = switches["probs"](ids)
+        return probs**0.3 / (probs**0.3).sum() if is_wrong and len(ids) >= prompt + 2 else probs
+
+    out = tmp_path / "a"
+    with run_server(drafts=True, **switches | {"probs": flatten_later}) as server:
+        words = ["--max-tokens", "8", "--samples", "150", "--min-tv", "0.9", "--out", str(out), "--format", "json"]
+        code = main(["audit", server.url, *ASKED, *local_pair, *words])
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    first, whole = report["answers"]
+    assert code == int(is_wrong) and report["verdict"] == ("rejected" if is_wrong else "consistent") and not find_changes(report)
+    assert not [result for result in check_certificate(report) if result.state == ALTERED]
+    assert first["verdict"] == "consistent" and whole["mode"] == "whole texts" and whole["plan"]["rounds"] == "told"
+    assert report["audit"]["whole_texts"] == whole["sentence"] and first["plan"]["alpha"] == whole["plan"]["alpha"] == 0.0005
+    assert "whole texts of 8 tokens detect a gap" in said.err
+    assert "Whole texts, the 6 smallest" in (out / "report.txt").read_text()
+    lines = [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
+    assert all(sum(one["rounds"]) == len(one["tokens"]) for one in lines)
 
 
 def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys, tmp_path):
