@@ -47,6 +47,12 @@ def test_the_codes_of_the_page_are_the_commands():
             assert issubclass(kind, AssertionError) or kind.exit_code == code, name
 
 
+def test_the_help_of_a_command_lists_its_codes():
+    for name, command in COMMANDS.items():
+        shown = re.findall(r"^  (\d+) +(.+)$", build_parser(name).format_help().partition("\nexit codes:\n")[2], re.M)
+        assert dict(shown) == command.get("exit_codes", {}), name
+
+
 @pytest.mark.parametrize("tv", (0.1, 0.05, 0.02))
 def test_the_numbers_of_samples_are_computed(tv):
     assert f"| {tv:g} | {count_needed_samples(tv, 4, False):,} | {count_needed_samples(tv, 4, True):,} |" in PAGE
