@@ -251,13 +251,12 @@ def run_audit(
         TrapError: A check found that samples would show nothing.
         EvidenceError: Nothing can be tested.
     """
-    _check_folder(folder)
+    check_folder(folder)
     with _Audit(request, folder, make_progress, show_line, alpha) as audit:
         audit.prepare()
         records = audit.collect()
         report = AuditReport(audit.judge(records))
-    write(folder / RECORD, json.dumps(report.record, indent=1, allow_nan=False) + "\n", over=True)
-    write(folder / REPORT, f"{report}\n", over=True)
+    save_report(folder, report)
     return report
 
 
@@ -463,7 +462,13 @@ def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) 
     return targets
 
 
-def _check_folder(folder: Path) -> None:
+def save_report(folder: Path, report: AuditReport) -> None:
+    """Write the record and the report to a folder. Raises SettingsError where that is not possible."""
+    write(folder / RECORD, json.dumps(report.record, indent=1, allow_nan=False) + "\n", over=True)
+    write(folder / REPORT, f"{report}\n", over=True)
+
+
+def check_folder(folder: Path) -> None:
     """Check before hours of sampling that the record can be written. Raises SettingsError."""
     from specviz.evidence.report import SCHEMA
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -31,7 +32,11 @@ FIGURES = "figures"  # folder of tables and figures in the audit's folder
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("url", metavar="URL", help="address of an OpenAI-compatible server, such as http://HOST:PORT/v1")
+    add("url", metavar="URL", nargs="?", default="", help="address of an OpenAI-compatible server, such as http://HOST:PORT/v1")
+    log_help = (
+        "test logged samples in place of a server: JSON lines with prompt, tokens, stop and settings; needs --target or --pair"
+    )
+    add("--log", type=Path, metavar="FILE", help=log_help)
     add("--model", default="", metavar="NAME", help="the model's name on the server (default: not named)")
     add_setting(add, "prompt", help="text to continue; with --chat the message of the user", shown="empty")
     prompts_help = (
@@ -75,6 +80,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if bool(options.url) == bool(options.log):
+        raise SettingsError("URL", options.url, "given, or --log FILE in its place")
+    where = options.url or str(options.log)
+    try:
+        report = _audit_log(options) if options.log else _audit_server(options)
+    except SpecvizError as error:
+        if options.junit:
+            write_junit(options.junit, "specviz audit", where, list_audit_cases(error))
+        raise
+    if report is None:
+        return 0
+    if options.junit:
+        write_junit(options.junit, "specviz audit", where, list_audit_cases(report))
+    record = report.to_record() if isinstance(report, PromptReports) else dict(report.record)
+    print_record(record, options, lambda _: str(report))
+    return report.exit_code
+
+
+def _read_request(options: argparse.Namespace, prompts: Sequence[str]) -> AuditRequest:
     names = {one.name for one in fields(AuditRequest)}
     given = {name: value for name, value in vars(options).items() if name in names}
     given["prompt"] = options.prompt.removeprefix("\ufeff")  # a byte order mark, from "$(cat FILE)"
@@ -86,10 +110,15 @@ def run(options: argparse.Namespace) -> int:
         from specviz.audit.beside import read_beside
 
         given["beside"] = read_beside(options.beside)
+    return AuditRequest(**given | ({"prompt": prompts[0]} if prompts else {}))
+
+
+def _audit_server(options: argparse.Namespace) -> AuditReport | PromptReports | None:
+    """The audit; with ``--plan`` what it takes is printed, and nothing returned."""
     prompts = () if options.prompts is None else read_audit_prompts(options.prompts)
     if prompts and options.prompt:
         raise SettingsError("prompts", options.prompts, "left out when --prompt is given")
-    request = AuditRequest(**given | ({"prompt": prompts[0]} if prompts else {}))
+    request = _read_request(options, prompts)
     folder = options.out or Path(request.build_folder_name())
     if options.plan:
         found = (
@@ -98,19 +127,34 @@ def run(options: argparse.Namespace) -> int:
             else plan_audit(request, folder, Progress, log_line)
         )
         print("\n".join(found))
-        return 0
-    try:
-        report = _run(request, prompts, options, folder)
-    except SpecvizError as error:
-        if options.junit:
-            write_junit(options.junit, "specviz audit", request.url, list_audit_cases(error))
-        raise
-    if options.junit:
-        write_junit(options.junit, "specviz audit", request.url, list_audit_cases(report))
-    record = report.to_record() if isinstance(report, PromptReports) else dict(report.record)
-    print_record(record, options, lambda _: str(report))
+        return None
+    report = _run(request, prompts, options, folder)
     log_line(f"samples, record and report: {folder}")
-    return report.exit_code
+    return report
+
+
+def _audit_log(options: argparse.Namespace) -> AuditReport:
+    """Test the samples of ``--log``."""
+    from specviz.audit.logged_samples import audit_log
+
+    request = _read_request(options, ())
+    if not request.has_weights:
+        allowed = "given with --target or --pair: logged samples are tested against local weights"
+        raise SettingsError("log", str(options.log), allowed)
+    folder = options.out or Path(f"audit-{options.log.stem}")
+    report = audit_log(
+        options.log,
+        request.settings,
+        folder,
+        min_tv=request.min_tv,
+        has_draft=request.pair is not None or request.draft is not None,
+        gamma=request.gamma,
+        command=["specviz", "audit", "--log", str(options.log), *request.command[3:]],
+        on_progress=Progress("testing"),
+        show_line=log_line,
+    )
+    log_line(f"record and report: {folder}")
+    return report
 
 
 def _run(

@@ -21,6 +21,7 @@ from specviz.decoding.samples import Coverage
 from specviz.errors import EvidenceError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.decoder import ENGINE, SHARED, TARGET, build_decoder, list_sampling_modes, resolve_name
 from specviz.evidence.hypothesis_tests import TestPlan, TestReport, is_sample_test, run_joint_tests
+from specviz.evidence.logged_texts import LOGGED, build_log_answer
 from specviz.evidence.partition import EMPTY, Beginning, Partition
 from specviz.evidence.report import (
     SCHEMA,
@@ -200,7 +201,7 @@ def _explain_borderline(one: dict[str, Any]) -> str:
 
 
 def read_test_report(one: dict[str, Any], decoder: str = "") -> TestReport | None:
-    """The TestReport of a stored answer; None for a comparison of two files and for whole texts, which have no cells.
+    """The TestReport of a stored answer; None for a comparison of two files, for whole texts and for a log, which have no cells.
 
     Raises:
         KeyError, TypeError, ValueError: If the answer does not hold one.
@@ -208,8 +209,8 @@ def read_test_report(one: dict[str, Any], decoder: str = "") -> TestReport | Non
     _ = [one[name] for name in FIELDS], [float(test["adjusted_p"]) for test in one["tests"]]
     tests, near = _read_findings(one), one["redraw_tolerance"]
     if not one["cells"]:
-        numbers = ("texts", "tokens", "alpha", "level") if one["mode"] == WHOLE_TEXTS else ("n", "m", "tv", "alpha", "level")
-        _ = [float(one["plan"][key]) for key in numbers]
+        numbers = {WHOLE_TEXTS: ("texts", "tokens"), LOGGED: ("n", "prompts", "tokens", "tv")}.get(one["mode"], ("n", "m", "tv"))
+        _ = [float(one["plan"][key]) for key in (*numbers, "alpha", "level")]
         return None
     cells = one["cells"]
     masses, counts = (np.array([cell[key] for cell in cells]) for key in ("mass", "count"))
@@ -233,7 +234,7 @@ def recompute(one: dict[str, Any], decoder: str = "") -> dict[str, Any]:
     """The answer recomputed from the stored counts, masses and plan, and from the stored results of tests that need more."""
     stored = read_test_report(one, decoder)
     if stored is None:
-        build = build_whole_text_answer if one["mode"] == WHOLE_TEXTS else build_comparison
+        build = {WHOLE_TEXTS: build_whole_text_answer, LOGGED: build_log_answer}.get(one["mode"], build_comparison)
         return build(_read_findings(one), one["plan"])
     extra = [test.name for test in stored.tests if is_extra_statistic(test.name)]
     n, plan = int(stored.counts.sum()), stored.plan

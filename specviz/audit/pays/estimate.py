@@ -23,6 +23,7 @@ MIN_GAP = 1e-6  # seconds; pieces that arrive in one read have no gap at all
 BURST_RATIO = 4.0  # times by which gaps between bursts exceed those inside, at least (medians)
 BURST_SHARE = 0.02  # share of all gaps that lie inside bursts, at least
 PLAIN_SHARE = 0.5  # share of the extra tokens of bursts that the other arm may show too
+MERGED_SHARE = 0.004  # share of bursts that may be two rounds which a busy client has read as one
 SEVERAL_TOKENS = 1.15  # tokens per piece from which pieces are rounds rather than tokens
 MAX_EXTRA_GAMMA = 2  # predicted draft lengths reach so many times the server's own
 
@@ -210,7 +211,8 @@ def _estimate_by_arrivals(answers: Sequence[StreamedAnswer], users: int) -> Roun
         seconds.append((bursts[-1][0] - bursts[1][0]) / len(inner))
     if not tokens:
         return None
-    positions = tuple(float(np.mean([size > place + 1 for size in sizes])) for place in range(max(sizes) - 1))
+    shares = [float(np.mean([size > place + 1 for size in sizes])) for place in range(max(sizes) - 1)]
+    positions = tuple(share for share in shares if share >= MERGED_SHARE)
     return RoundEstimate(users, "bursts", Estimate.from_mean(tokens), Estimate.from_mean(seconds, "s"), positions)
 
 

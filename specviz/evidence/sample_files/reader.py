@@ -89,7 +89,7 @@ def parse_samples(content: bytes, name: str, on_progress: ProgressCallback = ign
             on_progress(number / len(lines))
         if not line.strip():
             continue
-        sample = _parse_line(line, f"'{name}', line {number}")
+        sample = parse_sample_line(line, f"'{name}', line {number}")
         first = first or sample
         _check_same_kind(first, sample, f"'{name}', line {number}")
         found.append((number, sample))
@@ -102,7 +102,8 @@ def parse_samples(content: bytes, name: str, on_progress: ProgressCallback = ign
     return SampleFile(name, first["prompt"], samples, lengths, stops, numbers, first["settings"] or {}, digest, rounds)
 
 
-def _parse_line(line: bytes, where: str) -> dict[str, Any]:
+def parse_sample_line(line: bytes, where: str) -> dict[str, Any]:
+    """Prompt, sample, length, stop reason, settings without the seed, and the seed of a line. Raises EvidenceError; where: for its sentence."""
     if len(line) > LINE:
         raise EvidenceError(f"{where} is too long: {len(line):,} bytes, at most {LINE:,} are read.")
     try:
@@ -138,6 +139,7 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
         "stop": stop or "",
         "settings": plain,
         "rounds": rounds,
+        "seed": (settings or {}).get("seed"),
     }
 
 

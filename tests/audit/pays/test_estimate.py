@@ -58,6 +58,17 @@ def test_a_rate_is_that_of_all_users_from_request_to_last_piece():
     assert block.compute_rate(in_tokens=False) == pytest.approx(40.0)
 
 
+def test_two_rounds_that_are_read_as_one_make_no_longer_draft():
+    """400 rounds of one token or two, of which the client has read two without a gap between them."""
+    moments, now = [0.0], 0.0
+    for number in range(400):
+        now += 1e-5 if number == 200 else 0.010
+        moments += [now + 1e-5 * place for place in range(1 + number % 2)]
+    block = Block(ON, 1, 0, 0.0, (StreamedAnswer(0.0, tuple(moments), 4 * len(moments), len(moments)),))
+    (found,) = estimate_rounds([block])
+    assert found.accepted_by_position == pytest.approx((0.5,), abs=0.01)
+
+
 def test_characters_take_the_place_of_tokens_that_are_not_counted():
     counted, uncounted = (estimate_levels(SimulatedServer(counts_tokens=counts).simulate(PLAN, 3)) for counts in (True, False))
     assert (counted[0].on_rate.unit, uncounted[0].on_rate.unit) == ("tokens/s", "characters/s")
