@@ -204,7 +204,7 @@ def report_log(
     scored, places = [], list[dict[str, np.ndarray]]()
     for number, ((prompt, heat), texts) in enumerate(log.groups.items()):
         ids = pair.encode(prompt)
-        tokens = _arrange(texts, pair, len(ids))
+        tokens = arrange_texts(texts, pair, len(ids))
         target, draft = pair.open(replace(settings, prompt=prompt, temperature=heat))
         part = scale_progress(on_progress, number / len(log.groups), (number + 1) / len(log.groups))
         one = score_texts(target, draft if has_draft else None, ids, tokens, pair.eos_token_ids, settings.seed + number, part)
@@ -218,8 +218,11 @@ def report_log(
     return _build_report(log, tests, settings, pair, min_tv, tokens_read, command)
 
 
-def _arrange(texts: Sequence[LoggedText], pair: LoadedPair, prompt_tokens: int) -> np.ndarray:
-    """(N, L) ids of the texts, NONE after their end, as long as the target's context allows. A missing end token is added."""
+def arrange_texts(texts: Sequence[LoggedText], pair: LoadedPair, prompt_tokens: int) -> np.ndarray:
+    """(N, L) ids of the texts, NONE after their end, as long as the target's context allows. A missing end token is added.
+
+    Raises EvidenceError where it is missing and the model has several.
+    """
     context = find_context(pair.target.config)
     room = None if context is None else max(1, context - prompt_tokens)
     rows = []

@@ -7,11 +7,15 @@ are fixed by their seed.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from specviz.__main__ import main
+from specviz.audit.logged_samples import LoggedText, arrange_texts
+from specviz.decoding.samples import NONE
+from specviz.errors import EvidenceError
 from specviz.models.pairs import loading
 
 PROMPTS = ("Once upon", "the river", "the old woman ran by the house of the river and the", "a", "no, no, no")
@@ -90,6 +94,14 @@ def test_a_log_of_an_exact_server_is_consistent_and_lines_that_cannot_be_tested_
     record = json.loads((tmp_path / "a" / "report.json").read_text())
     assert main(["check", str(tmp_path / "a" / "report.json"), "--no-redraw"]) == 4 and record["n"] == len(exact_lines)
     assert 'failures="0"' in (tmp_path / "junit.xml").read_text()
+
+
+def test_the_token_that_ended_a_text_is_added_where_it_is_known(pair):
+    (end,) = pair.eos_token_ids
+    texts = [LoggedText(1, (5, 6), "stop"), LoggedText(2, (5, 6), "length"), LoggedText(3, (5, end), "stop")]
+    assert arrange_texts(texts, pair, 3).tolist() == [[5, 6, end], [5, 6, NONE], [5, end, NONE]]
+    with pytest.raises(EvidenceError, match="Line 1 ended by itself, and its last token is missing: this model has 2 tokens"):
+        arrange_texts(texts, replace(pair, eos_token_ids=frozenset({end, 1})), 3)
 
 
 def test_a_fault_that_begins_late_is_rejected(pair, local_pair, tmp_path, capsys):
