@@ -70,9 +70,7 @@ def show_page() -> None:
     state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
     show_page_head("speed", TEXTS["lede"])
     with open_screen("speed", "sliders"):
-        if state.pair == headline.PAIR:
-            answer = f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n{headline.describe_headline_origin()} {headline.describe_headline_intervals()}"
-            st.container(key="speed-verdict").markdown(answer)
+        answer = st.container(key="speed-verdict")
         top = st.container(key="speed-sandbox")
     pass_cost = st.container(key="speed-pass-cost")
     gain = open_screen("speed", "gain", st.container(key="speed-second"))
@@ -88,6 +86,8 @@ def show_page() -> None:
     run = "Predict for this text", work.make_plan_of_text, TEXTS["about"], fold
     measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
     plan, kind = state.shown_plan, session.get_theme()
+    if said := describe_answer(state, plan):
+        answer.markdown(said)
     with top:
         gamma, spot = show_sliders(question, plan, kind, state.turn, pass_cost)
     if plan is None:
@@ -192,6 +192,19 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     if state.question.has_own_pair:
         more = f" {describe_recorded_pair(plan.settings.pair, state.pair)} Press the button to predict yours."
     return f"Recorded: {under}; {size}{more}"
+
+
+def describe_answer(state: SpeedState, plan: SpeedPlan | None) -> str:
+    """The page's answer, a heading and a line: what ``bench`` measured for the shipped pair, or what follows with other costs."""
+    if plan is not None and plan.cost_model is not None and plan.best is not None and (row := plan.row(int(plan.best.value))):
+        speed = f"{row.speedup.value:.2f} times as fast at temperature {plan.settings.temperature:g}"
+        return f"## With the costs of {plan.cost_model.title}: {speed}\n{plan.in_words} The sliders stand at these costs."
+    if state.pair != headline.PAIR:
+        return ""
+    return (
+        f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n"
+        f"{headline.describe_headline_origin()} {headline.describe_headline_intervals()}"
+    )
 
 
 def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:

@@ -88,6 +88,7 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     assert any("link's cost of a draft step was left out" in one for one in seen["text"])
     said = "\n".join([*seen["said"], *seen["text"]])
     assert "Computed from both: tokens per target pass of this pair, costs of H200, target of 1.7B." in said
+    assert "## With the costs of H200, target of 1.7B: 1." in said and "1.42 times as fast" not in said, "one answer"
     assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said
 
 
