@@ -146,8 +146,8 @@ def test_help_names_every_proposer_policy_rule_and_kind_of_sibling(command, caps
 
 def verify(folders, *more: str) -> int:
     """1,000 samples on shared distributions, 200 through the engine however long they take: enough to detect any distance of 0.9."""
-    count = "1000" if "shared-distributions" in more else "200"
-    plain = ["--prompt", "Once upon", "--max-new-tokens", "2", "--min-tv", "0.9", "--seconds", "1000", "--samples", count]
+    effort = ["--samples", "1000"] if "shared-distributions" in more else ["--samples", "200", "--seconds", "1000"]
+    plain = ["--prompt", "Once upon", "--max-new-tokens", "2", "--min-tv", "0.9", *effort]
     return main(["verify", *folders, *plain, *more])
 
 

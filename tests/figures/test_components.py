@@ -115,7 +115,7 @@ def test_style_sheets_use_the_tokens(name):
     written = re.findall(r"(?:gap|padding|margin)[\w-]*: ([^;}]+)", sheet)
     assert len(spaces) == 5 and not spaces & set(re.findall(r"(?<![-\w.(])\d+px", " ".join(written)))
     own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + read_styles("components")))
-    set_by_scripts = {"--nth", "--bars", "--lanes", "--size", "--scale", "--at", "--bar", "--stays", "--row"}
+    set_by_scripts = {"--nth", "--bars", "--lanes", "--size", "--scale", "--at", "--bar", "--stays", "--row", "--room"}
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 
 
@@ -125,8 +125,9 @@ def test_the_table_that_the_javascript_is_held_to_is_what_python_writes():
     assert len(stored["numbers"]) > 600 and len(stored["shares"]) > 40
 
 
-def test_style_sheets_reach_pages_through_one_function_alone():
+def test_style_sheets_reach_pages_in_three_places_alone():
+    """The wall, what a page adds to its frame, and the document, where styles of all pages are before the first element."""
     root = COMPONENTS.parents[1]
     files = [*root.glob("specviz/web/**/*.py"), *root.glob("pages/*.py"), root / "app.py"]
     found = sorted(path.relative_to(root).as_posix() for path in files if "<style" in path.read_text(encoding="utf-8"))
-    assert found == [f"specviz/web/{name}.py" for name in ("classroom/view", "common/frame")]
+    assert found == [f"specviz/web/{name}.py" for name in ("classroom/view", "common/frame", "hosting/page_html")]
