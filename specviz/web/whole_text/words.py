@@ -39,7 +39,7 @@ def explain_speed(passage: Passage) -> list[dict[str, str]]:
     Each has its value, its name and its reasons; no value before both ways have ended a round.
     """
     alone, drafted = passage.target, passage.speculative
-    names = ("tokens per target pass", "passes is the time of a round", "times as fast, in this text")
+    names = ("tokens per target pass", "one-token passes: the time of a round", "times as fast, in this text")
     if not (alone.seconds and drafted.seconds):
         return [{"value": "…", "name": name, "said": ""} for name in names]
     values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
