@@ -103,7 +103,8 @@ export class Race {
     this.node.classList.toggle("finished", done);
     this.node.classList.toggle("stepped", this.held);
     const { gain } = this.data;
-    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), ` ${this.texts.faster}`] : [fill(this.texts.slower, { gain: gain.toFixed(2) })];
+    const compared = gain === null ? this.texts.short : fill(this.texts.slower, { gain: gain.toFixed(2) });
+    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), ` ${this.texts.faster}`] : [compared];
     if (done && this.gain.dataset.id !== this.data.id) {
       this.gain.dataset.id = this.data.id;
       this.gain.replaceChildren(...parts);
@@ -111,7 +112,7 @@ export class Race {
     if (done && !this.heard) {
       this.heard = true;
       const [alone, drafted] = this.data.lanes.map(({ rounds }) => rounds.length);
-      this.view.say(0, fill(this.texts.heard, { alone, drafted, gain: gain.toFixed(2) }));
+      this.view.say(0, fill(this.texts.heard, { alone, drafted, gained: gain === null ? compared : fill(this.texts.gained, { gain: gain.toFixed(2) }) }));
     }
   }
 

@@ -12,6 +12,7 @@ from specviz.trace import Round
 from specviz.web.front.words import describe_origin
 
 TOKENS = 64  # of each text
+TOKENS_MIN = 16  # of each text, from which on their speeds are compared
 LASTS = 9.5  # seconds that the slower text takes on the page
 
 
@@ -25,9 +26,11 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
     Returns:
         ``lanes``: per way its rounds, each with begin and end in measured seconds, its draft tokens (``t``: text, ``is``: accepted,
         rejected or unchecked) and the tokens that it wrote (``t``, ``is``: their origin); ``factor``: how many times slower than
-        measured the clocks run; ``gain``: seconds of the target alone over seconds with a draft, for these tokens.
+        measured the clocks run; ``gain``: tokens a second with a draft over those of the target alone;
+        None where a text ended before ``TOKENS_MIN`` tokens.
     """
     lanes = {key: _build_lane(getattr(passage, key), key) for key in LANES}
+    counts = {key: sum(len(one["tokens"]) for one in lanes[key]["rounds"]) for key in LANES}
     alone, drafted = (lanes[key]["seconds"] for key in LANES)
     longest = max(alone, drafted)
     return {
@@ -35,9 +38,16 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
         "prompt": passage.settings.prompt,
         "lanes": list(lanes.values()),
         "factor": LASTS / longest if longest else 1.0,
-        "gain": alone / drafted if drafted else 1.0,
+        "gain": _compare_speeds(*((counts[key], lanes[key]["seconds"]) for key in LANES)),
         "origin": describe_origin(passage, recorded),
     }
+
+
+def _compare_speeds(alone: tuple[int, float], drafted: tuple[int, float]) -> float | None:
+    """The second way's tokens a second over the first's; each way by its tokens and seconds."""
+    if min(alone[0], drafted[0]) < TOKENS_MIN or not alone[1] or not drafted[1]:
+        return None
+    return (drafted[0] / drafted[1]) / (alone[0] / alone[1])
 
 
 def _build_lane(lane: Lane, key: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -36,7 +37,21 @@ def test_both_lanes_have_the_recorded_tokens_rounds_and_times():
 def test_one_factor_slows_down_both_clocks_and_the_gain_is_the_quotient_of_measured_times():
     alone, drafted = (lane["seconds"] for lane in RACE["lanes"])
     assert RACE["factor"] * max(alone, drafted) == pytest.approx(LASTS)
-    assert RACE["gain"] == alone / drafted
+    assert RACE["gain"] == pytest.approx(alone / drafted)
+
+
+@pytest.mark.parametrize(("rounds", "compared"), [(1, False), (12, True)])
+def test_a_text_that_ends_early_is_compared_by_its_rate_or_not_at_all(rounds: int, compared: bool):
+    """Seconds of 64 tokens over seconds of 4 are no speed-up."""
+    lane = PASSAGE.speculative
+    ended = replace(lane, trace=replace(lane.trace, rounds=lane.trace.rounds[:rounds]), clock=lane.clock[:rounds])
+    race = build_front_payload(replace(PASSAGE, speculative=ended), recorded=False)["race"]
+    if not compared:
+        assert race["gain"] is None
+        return
+    tokens = sum(len(one["tokens"]) for one in race["lanes"][1]["rounds"])
+    assert race["gain"] == pytest.approx((tokens / lane.clock[rounds - 1]) / (TOKENS / PASSAGE.target.clock[TOKENS - 1]))
+    assert 0.5 < race["gain"] < 5.0
 
 
 def test_a_round_keeps_its_accepted_draft_tokens_and_replaces_the_rejected_one():
