@@ -69,7 +69,7 @@ def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(p
         assert page.locator(f".scene-{name}").get_attribute("aria-labelledby") == f"front-{name}"
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")  # from the beginning, a moment at a time
-    assert page.locator(".race .side .count").all_text_contents() == ["0", "0"]
+    expect(page.locator(".race .side .count")).to_have_text(["0", "0"])
     assert page.locator(".speculative .draft").count() == 1
     for _ in range(8):
         page.keyboard.press("ArrowRight")
