@@ -176,6 +176,19 @@ def test_compilations_take_turns_in_one_thread_and_a_long_queue_is_refused() -> 
     assert (first.take_program().name, first.take_program()) == (0, None)
 
 
+def test_compilations_that_nobody_claims_are_bounded_and_none_is_started_twice() -> None:
+    store, started = capture.ProgramStore(), []
+
+    def start() -> Compilation:
+        started.append(Compilation(lambda: None))
+        return started[-1]
+
+    for key in (*range(capture.MAX_KEPT + 3), capture.MAX_KEPT + 2):
+        store.start_compilation(key, start)
+    assert len(started) == capture.MAX_KEPT + 3
+    assert [*store.compilations] == [*range(3, capture.MAX_KEPT + 3)]
+
+
 def test_after_the_end_has_begun_no_part_is_compiled(monkeypatch) -> None:
     monkeypatch.setattr(compilation, "_stopping", threading.Event())
     compilation._stopping.set()
