@@ -16,10 +16,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from specviz.audit.body_fields import find_distribution_fields
+from specviz.audit.findings.verdict import describe_speculation
+from specviz.audit.protocol.body_fields import find_distribution_fields
 from specviz.audit.record import AuditRecord
 from specviz.audit.run import AuditReport, check_folder, save_report
-from specviz.audit.verdict import describe_speculation
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.logged_texts import build_log_answer

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from specviz.audit.body_fields import refuse_distribution_fields, refuse_request_fields
-from specviz.audit.collection_size import CollectionSize, RequestLimits
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.collection.size import CollectionSize, RequestLimits
+from specviz.audit.protocol.body_fields import refuse_distribution_fields, refuse_request_fields
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, EvidenceError, SettingsError, TraceError, TrapError
 from specviz.evidence.sampling.effort import SAMPLE_TOKENS
 from specviz.models.pairs.names import PairPlaces, check_place
@@ -27,10 +27,10 @@ from specviz.settings import DEFAULTS, SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.statistics.finding import ALPHA
 
 if TYPE_CHECKING:
-    from specviz.audit.beside import BesideTraffic
-    from specviz.audit.collect import CollectionRecord
+    from specviz.audit.collection.audited_server import AuditTarget
+    from specviz.audit.collection.collect import CollectionRecord
+    from specviz.audit.collection.other_traffic import BesideTraffic
     from specviz.audit.record import AuditRecord
-    from specviz.audit.target import AuditTarget
     from specviz.models.pairs.generation_rules import GenerationRules
     from specviz.models.pairs.pair import LoadedPair
 
@@ -210,7 +210,7 @@ class AuditReport:
         return NO_DRAFT_CODE if code == 0 and self.has_drafted is False else code
 
     def __str__(self) -> str:
-        from specviz.audit.verdict import format_verdict
+        from specviz.audit.findings.verdict import format_verdict
 
         return format_verdict(self.record)
 
@@ -279,7 +279,7 @@ class _Audit:
     def __init__(
         self, request: AuditRequest, folder: Path, make_progress: MakeProgress, show_line: Callable[[str], None], alpha: float
     ):
-        from specviz.audit.target import choose_sample_count
+        from specviz.audit.collection.audited_server import choose_sample_count
 
         self.request, self.folder, self.make_progress, self.show_line = request, folder, make_progress, show_line
         self.alpha = alpha
@@ -298,7 +298,7 @@ class _Audit:
         """What the body changes in the reference; None without weights."""
         if self.pair is None:
             return None
-        from specviz.audit.body_rules import read_body_rules
+        from specviz.audit.protocol.body_rules import read_body_rules
 
         prompt = self.pair.encode(self.targets[0].sampling.line)
         return read_body_rules(self.request.body, len(prompt), self.pair.vocabulary, self.pair.eos_token_ids)
@@ -320,7 +320,7 @@ class _Audit:
 
     def prepare(self, is_plan: bool = False) -> None:
         """Check every server, and show what to expect. Raises TrapError where samples would show nothing."""
-        from specviz.audit.target import describe_needed_samples
+        from specviz.audit.collection.audited_server import describe_needed_samples
 
         request, ready = self.request, []
         two_files, alpha = not request.has_weights, self.first_alpha
@@ -350,7 +350,7 @@ class _Audit:
 
     def collect(self) -> list[CollectionRecord]:
         """Fill the sample files. Returns the records beside them."""
-        from specviz.audit.collect import collect_samples
+        from specviz.audit.collection.collect import collect_samples
 
         jobs = [target.build_job(self.folder) for target in self.targets]
         try:
@@ -366,9 +366,9 @@ class _Audit:
 
     def _open_beside(self) -> AbstractContextManager[BesideTraffic | None]:
         """The other traffic, on connections of its own; nothing where none is wanted."""
-        from specviz.audit.beside import BesideTraffic
-        from specviz.audit.collection_size import CONFIRMATION_REGION, compute_first_seed
-        from specviz.audit.endpoint import Endpoint, read_key
+        from specviz.audit.collection.other_traffic import BesideTraffic
+        from specviz.audit.collection.size import CONFIRMATION_REGION, compute_first_seed
+        from specviz.audit.protocol.endpoint import Endpoint, read_key
 
         request, target = self.request, self.targets[0]
         if not request.beside:
@@ -384,8 +384,8 @@ class _Audit:
         ready = self.targets[0].preparation
         if self.pair is None or not ready.has_ids or ready.forecast is None or (self.rules and self.rules.applied):
             return None
-        from specviz.audit.log_probabilities import compare_log_probabilities
-        from specviz.audit.verdict import convert_precision
+        from specviz.audit.collection.log_probabilities import compare_log_probabilities
+        from specviz.audit.findings.verdict import convert_precision
 
         try:
             return compare_log_probabilities(self.targets[0], self.pair, convert_precision(self.pair), self.settings).to_record()
@@ -395,8 +395,8 @@ class _Audit:
 
     def judge(self, records: Sequence[CollectionRecord]) -> AuditRecord:
         """The sealed record; the reproduction of a server that was rejected against weights is run."""
-        from specviz.audit import verdict
-        from specviz.audit.target import add_server_records
+        from specviz.audit.collection.audited_server import add_server_records
+        from specviz.audit.findings import verdict
         from specviz.evidence.sample_files.reader import read_samples
 
         request, settings = self.request, self.settings
@@ -420,7 +420,7 @@ class _Audit:
         )
         runs = None
         if self.pair is not None and (again := report["audit"]["reproduction"]):
-            from specviz.audit.confirmation import confirm_reproduction, confirmation_to_record
+            from specviz.audit.findings.confirmation import confirm_reproduction, confirmation_to_record
 
             try:
                 confirmed = confirm_reproduction(self.targets[0], again, settings.seed, self.make_progress("again"))
@@ -433,8 +433,8 @@ class _Audit:
 
 def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) -> list[AuditTarget]:
     """The servers of an audit, one or two. Raises SettingsError before the first request."""
-    from specviz.audit.endpoint import Endpoint, normalize_url, read_key
-    from specviz.audit.target import AuditTarget
+    from specviz.audit.collection.audited_server import AuditTarget
+    from specviz.audit.protocol.endpoint import Endpoint, normalize_url, read_key
 
     written = ""
     if request.chat and pair is not None:

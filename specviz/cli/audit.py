@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from specviz.audit.collection_size import CollectionSize, RequestLimits
+from specviz.audit.collection.size import CollectionSize, RequestLimits
 from specviz.audit.junit import list_audit_cases, write_junit
 from specviz.audit.many_prompts import DEFAULT, PromptReports, plan_prompts, read_audit_prompts, run_prompts
+from specviz.audit.protocol.sampling_request import MAX_TOKENS
 from specviz.audit.run import (
     BESIDE_CONCURRENCY,
     DEFAULT_MIN_TV,
@@ -19,7 +20,6 @@ from specviz.audit.run import (
     plan_audit,
     run_audit,
 )
-from specviz.audit.sampling_request import MAX_TOKENS
 from specviz.cli.common.command_options import add_count, add_declared, add_sampling_options, add_seed_option, add_setting
 from specviz.cli.common.output import add_figures_option, add_format_option, add_junit_option, print_record, read_json_object
 from specviz.cli.common.progress import Progress, log_line
@@ -107,7 +107,7 @@ def _read_request(options: argparse.Namespace, prompts: Sequence[str]) -> AuditR
         given["against_body"] = read_json_object(options.against_body, "against-body")
     given["beside"] = ()
     if options.beside is not None:
-        from specviz.audit.beside import read_beside
+        from specviz.audit.collection.other_traffic import read_beside
 
         given["beside"] = read_beside(options.beside)
     return AuditRequest(**given | ({"prompt": prompts[0]} if prompts else {}))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from specviz.audit.body_fields import refuse_request_fields
-from specviz.audit.collection_size import RequestLimits
+from specviz.audit.collection.size import RequestLimits
 from specviz.audit.junit import JUnitCase, write_junit
+from specviz.audit.protocol.body_fields import refuse_request_fields
 from specviz.audit.run import RECORD, REPORT, name_folder
 from specviz.cli.common.command_options import add_declared, load_models, read_pair_name
 from specviz.cli.common.output import (
@@ -217,10 +217,10 @@ def _read_prompts(options: argparse.Namespace) -> tuple[list[Prompt], str]:
 
 def _build_arms(options: argparse.Namespace, plan: LoadPlan) -> list[Arm]:
     """The arms, the one that speculates first. Raises SettingsError before the first request."""
-    from specviz.audit.endpoint import Endpoint, normalize_url, read_key
     from specviz.audit.pays.load import OFF, ON, Arm
     from specviz.audit.pays.streams import StreamRequest
     from specviz.audit.profiles.base import ServerProfile
+    from specviz.audit.protocol.endpoint import Endpoint, normalize_url, read_key
 
     if options.temperature is not None:
         check_number("temperature", options.temperature, 0.0, 2.0, "a number from 0 (greedy) to 2")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.audit import preflight, target, text_samples
+from specviz.audit.collection import audited_server, preflight
+from specviz.audit.findings import text_samples
 from specviz.evidence import hypothesis_tests as evidence_tests
 
 
@@ -14,7 +15,7 @@ def small_audits(monkeypatch):
 
     The two-sample test is one of nine; the mistakes here are rejected by the chi-square test of all samples.
     """
-    monkeypatch.setattr(target, "MIN_PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(audited_server, "MIN_PROBE_SECONDS", 0.02)
     monkeypatch.setattr(evidence_tests, "MOST", 400)
     monkeypatch.setattr(text_samples, "MOST", 400)
 

@@ -11,10 +11,10 @@ import json
 import pytest
 
 from specviz.__main__ import main
-from specviz.audit import endpoint
 from specviz.audit.pays.load import OFF, ON, Block
 from specviz.audit.pays.report import list_remarks
 from specviz.audit.pays.streams import StreamedAnswer
+from specviz.audit.protocol import endpoint
 from tests.audit.pays.stream_server import ROUND, run_stream_server
 from tests.audit.server import run_server
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from specviz.__main__ import main
-from specviz.audit import preflight
-from specviz.audit.body_fields import find_distribution_fields
-from specviz.audit.body_rules import read_body_rules
-from specviz.audit.collection_size import compute_first_seed
-from specviz.audit.target import count_needed_samples
+from specviz.audit.collection import preflight
+from specviz.audit.collection.audited_server import count_needed_samples
+from specviz.audit.collection.size import compute_first_seed
+from specviz.audit.protocol.body_fields import find_distribution_fields
+from specviz.audit.protocol.body_rules import read_body_rules
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
@@ -245,7 +245,7 @@ def test_a_check_stops_the_audit_before_the_first_sample_and_nothing_is_written(
 
 
 def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, local_pair, capsys, tmp_path, monkeypatch):
-    from specviz.audit import endpoint
+    from specviz.audit.protocol import endpoint
 
     monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
     first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 60)  # the seeds of the samples: the probes have others
@@ -303,7 +303,7 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
 
 def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local_pair, capsys, tmp_path, monkeypatch):
     """Each request fails with probability 1/2, at most 8 times with one body, and the first six do not: so none can fail 20 times."""
-    from specviz.audit import endpoint
+    from specviz.audit.protocol import endpoint
 
     monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)
     dice, failures = random.Random(5), Counter()

@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from specviz.__main__ import main
-from specviz.audit.beside import DEFAULT_REQUESTS, read_beside
+from specviz.audit.collection.other_traffic import DEFAULT_REQUESTS, read_beside
 from specviz.audit.many_prompts import read_audit_prompts
 from specviz.errors import SettingsError
 from specviz.models.pairs import loading

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from specviz.__main__ import main as command
-from specviz.audit import confirmation
+from specviz.audit.findings import confirmation
 from specviz.decoding.samples import NONE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.models.pairs import loading

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from specviz.audit.endpoint import Endpoint, HttpReply
 from specviz.audit.profiles.answers import merge_objects
 from specviz.audit.profiles.base import PROFILES, DraftCounters, ServerProfile
 from specviz.audit.profiles.llama_cpp import LlamaCppProfile
@@ -15,7 +14,8 @@ from specviz.audit.profiles.recognition import recognize_server
 from specviz.audit.profiles.sglang import SglangProfile
 from specviz.audit.profiles.transformers_serve import TransformersProfile
 from specviz.audit.profiles.vllm import VllmProfile
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import Endpoint, HttpReply
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from tests.audit.server import run_server
 

@@ -12,9 +12,9 @@ import yaml
 import specviz.audit
 import specviz.errors
 from specviz.__main__ import COMMANDS, build_parser
+from specviz.audit.collection.audited_server import count_needed_samples
 from specviz.audit.pytest_plugin import FOLDER_OPTION, REFERENCE_OPTIONS, URL_OPTION
 from specviz.audit.run import VERDICT_CODES
-from specviz.audit.target import count_needed_samples
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 PAGE = (FOLDER / "audit-in-ci.md").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from specviz.audit.text_samples import TokenBytes  # noqa: E402
+from specviz.audit.findings.text_samples import TokenBytes  # noqa: E402
 from specviz.decoding.samples import NONE, Coverage  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
 from specviz.evidence.decoder import ENGINE, SHARED, SPECULATIVE, Decoder, build_decoder  # noqa: E402

@@ -14,9 +14,9 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.audit.endpoint import Endpoint
 from specviz.audit.pays.streams import Prompt, StreamedAnswer, StreamRequest, stream_answer
 from specviz.audit.profiles.base import DraftCounters, ServerProfile
+from specviz.audit.protocol.endpoint import Endpoint
 from specviz.errors import EndpointError, SettingsError
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress

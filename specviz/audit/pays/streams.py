@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.audit.endpoint import Endpoint, RequestCancelledError
 from specviz.audit.profiles.answers import parse_count
 from specviz.audit.profiles.base import ServerProfile
+from specviz.audit.protocol.endpoint import Endpoint, RequestCancelledError
 from specviz.errors import MAX_SHOWN, EndpointError
 
 Prompt = str | tuple[Mapping[str, str], ...]  # a text to continue, or the messages of a chat

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from specviz.audit.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
 from specviz.audit.profiles.answers import are_token_ids, format_value, get_field, merge_objects, parse_count
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import MAX_SHOWN, EndpointError
 from specviz.registry import Registry
 

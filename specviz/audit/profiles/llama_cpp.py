@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.audit.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.profiles.answers import are_token_ids, bound_value, format_value, get_field, parse_count, pick_fields
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
-from specviz.audit.sampling_request import MAX_TEMPERATURE, SamplingRequest
+from specviz.audit.protocol.endpoint import FEW_TRIES, Endpoint
+from specviz.audit.protocol.sampling_request import MAX_TEMPERATURE, SamplingRequest
 from specviz.errors import MAX_SHOWN, EndpointError
 from specviz.settings import CUT_FIELDS
 

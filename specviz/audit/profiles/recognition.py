@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.audit.endpoint import Endpoint
 from specviz.audit.profiles.answers import bound_value, pick_fields
 from specviz.audit.profiles.base import PROFILES, ServerFacts, ServerProfile, fetch_optional
+from specviz.audit.protocol.endpoint import Endpoint
 from specviz.errors import MAX_SHOWN
 
 MAX_MODELS = 20  # of those that a server lists

@@ -15,7 +15,7 @@ from specviz.audit.profiles.answers import (
     sum_counts,
 )
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerFacts, ServerProfile, register_server_profile
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import MAX_SHOWN, EndpointError
 
 FACTS = ("version", "model_path", "tokenizer_path", "dtype", "quantization", "kv_cache_dtype", "sampling_backend", "attention_backend",

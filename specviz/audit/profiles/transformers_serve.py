@@ -7,7 +7,7 @@ from typing import Any
 
 from specviz.audit.profiles.answers import format_value, merge_objects
 from specviz.audit.profiles.base import ServerFacts, ServerProfile, register_server_profile
-from specviz.audit.sampling_request import MAX_TEMPERATURE, SamplingRequest
+from specviz.audit.protocol.sampling_request import MAX_TEMPERATURE, SamplingRequest
 from specviz.errors import EndpointError
 
 

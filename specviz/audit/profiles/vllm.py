@@ -7,9 +7,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from specviz.audit.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.profiles.base import OPTIONAL_TIMEOUT, DraftCounters, ServerFacts, ServerProfile, register_server_profile
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import FEW_TRIES, Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError
 
 DRAFT_COUNTERS = "vllm:spec_decode_num_"

@@ -183,7 +183,7 @@ def list_audit_sentences(report: Mapping[str, Any]) -> list[str]:
     """What an audit of a server says besides its verdict; nothing for a report on files."""
     if not (audit := report.get("audit")):
         return []
-    from specviz.audit.verdict import list_server_remarks
+    from specviz.audit.findings.verdict import list_server_remarks
 
     servers = list_server_remarks(audit)
     said = [
@@ -195,7 +195,7 @@ def list_audit_sentences(report: Mapping[str, Any]) -> list[str]:
 
 def build_audit_tables(report: Mapping[str, Any]) -> list[tuple[str, list[dict[str, str]]]]:
     """Where a server's samples part, and the known mistakes that were compared; nothing where none were."""
-    from specviz.audit.diagnosis import format_power_of_ten
+    from specviz.audit.findings.diagnosis import format_power_of_ten
 
     found = (report.get("audit") or {}).get("diagnosis") or {}
     parting, matches = found.get("parting"), found.get("matches")

@@ -145,11 +145,11 @@ def audit_server(state: ExactnessState, ticket: Ticket, request: ServerRequest) 
     """Run the preflight checks, collect, and test. Samples stay while the question does, so that work that was stopped goes on."""
     assert SERVER in list_sources(), "only a local server asks others"
     model_loading.wait_for_libraries(ticket)
-    from specviz.audit import verdict
-    from specviz.audit.collection_size import CollectionSize
-    from specviz.audit.endpoint import Endpoint
-    from specviz.audit.sampling_request import SamplingRequest
-    from specviz.audit.target import AuditTarget, add_server_records
+    from specviz.audit.collection.audited_server import AuditTarget, add_server_records
+    from specviz.audit.collection.size import CollectionSize
+    from specviz.audit.findings import verdict
+    from specviz.audit.protocol.endpoint import Endpoint
+    from specviz.audit.protocol.sampling_request import SamplingRequest
     from specviz.evidence.sample_files.reader import read_samples
 
     settings = state.question.settings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.audit.endpoint import Endpoint
 from specviz.audit.pays.load import ON, Arm, run_block
 from specviz.audit.pays.streams import StreamRequest, stream_answer
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.profiles.llama_cpp import LlamaCppProfile
+from specviz.audit.protocol.endpoint import Endpoint
 from specviz.errors import EndpointError
 from tests.audit.pays.stream_server import ROUND, run_stream_server
 
@@ -57,7 +57,7 @@ def test_a_chat_streams_its_thoughts_too():
     ),
 )
 def test_each_fault_is_a_sentence(switches, sentence, monkeypatch):
-    monkeypatch.setattr("specviz.audit.endpoint.FIRST_BACKOFF", 0.001)
+    monkeypatch.setattr("specviz.audit.protocol.endpoint.FIRST_BACKOFF", 0.001)
     with run_stream_server(**switches) as server, pytest.raises(EndpointError, match=sentence):
         read_one(server)
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specviz.audit.body_fields import COMPUTED_FIELDS, NEUTRAL
+from specviz.audit.protocol.body_fields import COMPUTED_FIELDS, NEUTRAL
 from specviz.errors import SettingsError
 from specviz.models.pairs.generation_rules import NO_RULES, PROCESSORS, GenerationRules
 from specviz.models.processors import Processor

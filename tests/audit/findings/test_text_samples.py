@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from specviz.audit.text_samples import (
+from specviz.audit.findings.text_samples import (
     MIN_EXPECTED,
     REPLACEMENT_CHARACTER,
     TokenBytes,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable
+from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable
 from specviz.errors import EvidenceError
 from specviz.evidence.sample_files.reader import Sample
 from specviz.evidence.scores import group_by_prefix

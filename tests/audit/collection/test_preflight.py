@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.audit.collection_size import PROBE_REGION, compute_first_seed
-from specviz.audit.endpoint import Endpoint
-from specviz.audit.preflight import CHECKS, OUTCOMES, PreflightResult, ServerProbe, run_preflight
+from specviz.audit.collection.preflight import CHECKS, OUTCOMES, PreflightResult, ServerProbe, run_preflight
+from specviz.audit.collection.size import PROBE_REGION, compute_first_seed
 from specviz.audit.profiles.recognition import recognize_server
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from tests.audit.server import encode_words, run_server
 
 CLEAN = ("vllm", "sglang", "llama.cpp", "transformers", "llama-cpp-python", "generic")

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specviz.audit import verdict
-from specviz.audit.endpoint import Endpoint
-from specviz.audit.first_difference import FirstDifference, FrequencyShift, find_first_difference_of_two, find_text_difference
-from specviz.audit.profiles.llama_cpp import LlamaCppProfile
-from specviz.audit.profiles.sglang import SglangProfile
-from specviz.audit.profiles.transformers_serve import TransformersProfile
-from specviz.audit.profiles.vllm import VllmProfile
-from specviz.audit.reproduction import (
+from specviz.audit.findings import verdict
+from specviz.audit.findings.first_difference import (
+    FirstDifference,
+    FrequencyShift,
+    find_first_difference_of_two,
+    find_text_difference,
+)
+from specviz.audit.findings.reproduction import (
     ReproducibleRequest,
     TokenCounts,
     count_needed,
@@ -28,8 +28,13 @@ from specviz.audit.reproduction import (
     plan_reproduction,
     write_model_script,
 )
-from specviz.audit.sampling_request import SamplingRequest
-from specviz.audit.verdict import PrecisionDistance
+from specviz.audit.findings.verdict import PrecisionDistance
+from specviz.audit.profiles.llama_cpp import LlamaCppProfile
+from specviz.audit.profiles.sglang import SglangProfile
+from specviz.audit.profiles.transformers_serve import TransformersProfile
+from specviz.audit.profiles.vllm import VllmProfile
+from specviz.audit.protocol.endpoint import Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.export.report import build_commands

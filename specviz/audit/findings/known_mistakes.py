@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.audit.prefix_table import PrefixTable
+from specviz.audit.findings.prefix_table import PrefixTable
 from specviz.evidence.mistakes.components import change_temperature, concentrate_on_argmax, round_probs_to_bfloat16
 from specviz.evidence.mistakes.registry import LEAST, SIBLINGS
 from specviz.evidence.mistakes.rules import ListResidualRule

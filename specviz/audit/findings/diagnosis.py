@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.audit.first_difference import FirstDifference, find_first_difference
-from specviz.audit.known_mistakes import (
+from specviz.audit.findings.first_difference import FirstDifference, find_first_difference
+from specviz.audit.findings.known_mistakes import (
     DRAFT_KINDS,
     SETTINGS,
     TEMPERATURE_FACTORS,
@@ -31,7 +31,7 @@ from specviz.audit.known_mistakes import (
     list_known_mistakes,
     list_schedules,
 )
-from specviz.audit.prefix_table import PrefixTable, build_prefix_table, compute_distributions
+from specviz.audit.findings.prefix_table import PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.mistakes.registry import drop_warpers

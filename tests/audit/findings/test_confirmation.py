@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.audit.confirmation import ConfirmationRun, describe_confirmation
+from specviz.audit.findings.confirmation import ConfirmationRun, describe_confirmation
 
 ALONE = ConfirmationRun(1, 400, 200, 40, 0.9)
 BATCHED = ConfirmationRun(8, 400, 200, 90, 1e-12)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.audit.diagnosis import (
+from specviz.audit.findings.diagnosis import (
     MIXED,
     build_diagnosis,
     compute_explained_share,
@@ -21,7 +21,7 @@ from specviz.audit.diagnosis import (
     format_share,
     score_mistakes,
 )
-from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
+from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.components import change_temperature

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from specviz.audit.collection_size import CONFIRMATION_REGION, SEED_REGION, compute_first_seed
-from specviz.audit.preflight import parse_log_probabilities
+from specviz.audit.collection.audited_server import AuditTarget
+from specviz.audit.collection.preflight import parse_log_probabilities
+from specviz.audit.collection.size import CONFIRMATION_REGION, SEED_REGION, compute_first_seed
 from specviz.audit.profiles.base import ServerProfile
-from specviz.audit.target import AuditTarget
 from specviz.decoding.samples import NONE
 from specviz.errors import EndpointError
 from specviz.evidence.whole_texts import LOG_FLOOR, score_texts

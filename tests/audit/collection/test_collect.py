@@ -11,15 +11,15 @@ from itertools import groupby
 
 import pytest
 
-from specviz.audit import collect as collecting
-from specviz.audit import endpoint as waiting
-from specviz.audit.collect import ROUNDS_PER_TURN, CollectionJob, collect_samples, read_record, record_path
-from specviz.audit.collection_size import PROBE_REGION, SEED_REGION, CollectionSize, compute_first_seed
-from specviz.audit.endpoint import Endpoint
+from specviz.audit.collection import collect as collecting
+from specviz.audit.collection.collect import ROUNDS_PER_TURN, CollectionJob, collect_samples, read_record, record_path
+from specviz.audit.collection.size import PROBE_REGION, SEED_REGION, CollectionSize, compute_first_seed
 from specviz.audit.profiles.answers import bound_value
 from specviz.audit.profiles.base import SampledText, ServerAnswer
 from specviz.audit.profiles.recognition import format_changes, list_changes, recognize_server
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol import endpoint as waiting
+from specviz.audit.protocol.endpoint import Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files.reader import read_samples
 from tests.audit.server import run_server

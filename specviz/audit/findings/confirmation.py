@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from specviz.audit.collection_size import CONFIRMATION_REGION, compute_first_seed
-from specviz.audit.target import AuditTarget
+from specviz.audit.collection.audited_server import AuditTarget
+from specviz.audit.collection.size import CONFIRMATION_REGION, compute_first_seed
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.statistics.finding import ALPHA, format_p_value

@@ -13,10 +13,10 @@ from functools import partial
 from operator import eq
 from typing import Any
 
-from specviz.audit.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
 from specviz.audit.profiles.answers import sum_counts
 from specviz.audit.profiles.base import SampledText, ServerAnswer, ServerProfile
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import FEW_TRIES, MAX_TRIES, Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from specviz.audit.endpoint import MAX_ANSWER_BYTES, Endpoint, normalize_url, read_key
+from specviz.audit.protocol.endpoint import MAX_ANSWER_BYTES, Endpoint, normalize_url, read_key
 from specviz.errors import EndpointError, SettingsError
 from tests.audit.server import run_server
 

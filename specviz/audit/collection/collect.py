@@ -23,8 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from specviz.audit.collection_size import PROBE_REGION, SEED_REGION, CollectionSize, compute_first_seed
-from specviz.audit.endpoint import Endpoint
+from specviz.audit.collection.size import PROBE_REGION, SEED_REGION, CollectionSize, compute_first_seed
 from specviz.audit.profiles.answers import sum_counts
 from specviz.audit.profiles.base import SampledText, ServerAnswer
 from specviz.audit.profiles.recognition import (
@@ -35,7 +34,8 @@ from specviz.audit.profiles.recognition import (
     list_models,
     recognize_server,
 )
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError, SpecvizError, TraceError
 from specviz.evidence.sample_files.reader import ENDED, LARGEST, LINE
 from specviz.jobs.daemon_threads import DaemonThreadPool

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from specviz.audit.collect import CollectionJob, CollectionRecord, collect_samples, count_kept_lines, read_record
-from specviz.audit.collection_size import MOST_SAMPLES, PROBE_REGION, CollectionSize, compute_first_seed
-from specviz.audit.endpoint import FEW_TRIES, Endpoint
-from specviz.audit.preflight import PreflightCheck, ServerProbe, run_preflight
+from specviz.audit.collection.collect import CollectionJob, CollectionRecord, collect_samples, count_kept_lines, read_record
+from specviz.audit.collection.preflight import PreflightCheck, ServerProbe, run_preflight
+from specviz.audit.collection.size import MOST_SAMPLES, PROBE_REGION, CollectionSize, compute_first_seed
+from specviz.audit.findings.reproduction import ReproducibleRequest
 from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
-from specviz.audit.reproduction import ReproducibleRequest
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import FEW_TRIES, Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.hypothesis_tests import CELLS, MARGIN, TestPlan
 from specviz.evidence.report import seal

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from specviz.audit.endpoint import Endpoint
 from specviz.audit.profiles.answers import merge_objects
 from specviz.audit.profiles.base import ServerProfile
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.endpoint import Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 
 DEFAULT = "default"  # in place of JSON: the set below

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.audit.known_mistakes import (
+from specviz.audit.findings.known_mistakes import (
     DRAFT_KINDS,
     SETTINGS,
     SHARED_UNIFORMS,
@@ -18,7 +18,7 @@ from specviz.audit.known_mistakes import (
     list_known_mistakes,
     list_schedules,
 )
-from specviz.audit.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable, build_prefix_table, compute_distributions
+from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, PrefixTable, build_prefix_table, compute_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.enumeration import compute_text_tv, enumerate_output
 from specviz.evidence.mistakes.components import ChangedModel, concentrate_on_argmax

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
 
-from specviz.audit.first_difference import FirstDifference, FrequencyShift
+from specviz.audit.findings.first_difference import FirstDifference, FrequencyShift
 from specviz.audit.profiles.base import ServerProfile
-from specviz.audit.sampling_request import SamplingRequest
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.records import load_toml, record_key
 from specviz.settings import CUT_FIELDS, Settings
 from specviz.statistics.finding import ALPHA, POWER

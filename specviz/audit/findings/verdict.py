@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.audit.body_rules import describe_body_rules
-from specviz.audit.diagnosis import Diagnosis, diagnose, format_power_of_ten
-from specviz.audit.first_difference import find_first_difference_of_two, find_text_difference
-from specviz.audit.reproduction import ReproducibleRequest, plan_reproduction, write_model_script
-from specviz.audit.text_samples import run_text_tests
+from specviz.audit.findings.diagnosis import Diagnosis, diagnose, format_power_of_ten
+from specviz.audit.findings.first_difference import find_first_difference_of_two, find_text_difference
+from specviz.audit.findings.reproduction import ReproducibleRequest, plan_reproduction, write_model_script
+from specviz.audit.findings.text_samples import run_text_tests
+from specviz.audit.protocol.body_rules import describe_body_rules
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import read_test_report, recompute_masses
 from specviz.evidence.hypothesis_tests import CELLS, TestPlan

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from specviz.audit.collection_size import RequestLimits
+from specviz.audit.collection.size import RequestLimits
 from specviz.errors import MAX_SHOWN, EndpointError, SettingsError
 
 API_PREFIX = "/v1"  # where OpenAI's paths begin

@@ -6,13 +6,7 @@ import time
 
 import pytest
 
-from specviz.audit.collect import CollectionCounts
-from specviz.audit.collection_size import PROBE_REGION, compute_first_seed
-from specviz.audit.endpoint import Endpoint
-from specviz.audit.preflight import ServerProbe
-from specviz.audit.profiles.recognition import recognize_server
-from specviz.audit.sampling_request import SamplingRequest
-from specviz.audit.target import (
+from specviz.audit.collection.audited_server import (
     CollectionForecast,
     choose_sample_count,
     count_needed_samples,
@@ -21,6 +15,12 @@ from specviz.audit.target import (
     format_duration,
     measure_rate,
 )
+from specviz.audit.collection.collect import CollectionCounts
+from specviz.audit.collection.preflight import ServerProbe
+from specviz.audit.collection.size import PROBE_REGION, compute_first_seed
+from specviz.audit.profiles.recognition import recognize_server
+from specviz.audit.protocol.endpoint import Endpoint
+from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import SettingsError
 from specviz.evidence.hypothesis_tests import TestPlan
 from tests.audit.server import run_server
