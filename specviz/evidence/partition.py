@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import compress
 from typing import Any
 
@@ -54,12 +55,8 @@ class Partition:
 
     def count_samples(self, samples: Samples) -> np.ndarray:
         """Number of samples in each cell, (C,) int64."""
-        texts, times = samples.count_distinct(self.length)
-        cell = np.full(len(texts), self.names.index(()))
-        for number, name in sorted(enumerate(self.names), key=lambda one: len(one[1])):  # a longer prefix after a shorter one
-            if len(name) <= texts.shape[1]:
-                cell[np.logical_and.reduce([texts[:, place] == token for place, token in enumerate(name)], initial=True)] = number
-        return np.bincount(cell, weights=times, minlength=len(self.names)).astype(np.int64)
+        cell = build_prefix_index(self.names).find_cells(samples.tokens[:, : self.length])
+        return np.bincount(cell, minlength=len(self.names)).astype(np.int64)
 
     def without_impossible(self) -> Partition:
         """Without cells that the target never writes. The first cell stays, for all other texts."""
@@ -78,6 +75,45 @@ class Partition:
     def from_record(cls, record: dict[str, Any]) -> Partition:
         names = tuple(tuple(name) for name in record["names"])
         return cls(names, np.array(record["masses"]), record["length"], np.array(record["whole"]))
+
+
+class PrefixIndex:
+    """The cells' names as a tree: a text follows it token by token, and lies in the cell of the last name on its way."""
+
+    def __init__(self, names: Sequence[Beginning]):
+        nodes: dict[Beginning, int] = {(): 0}
+        for name in names:
+            for length in range(1, len(name) + 1):
+                nodes.setdefault(name[:length], len(nodes))
+        cell_of = {name: number for number, name in enumerate(names)}
+        cells = [cell_of[()]] * len(nodes)
+        for node_name, node in sorted(nodes.items(), key=lambda one: len(one[0])):
+            cells[node] = cell_of.get(node_name, cells[nodes[node_name[:-1]]])
+        self.cells = np.array(cells)  # (nodes,) of each node, the cell of its longest name
+        self.depth = max(map(len, nodes))
+        self.width = 1 + max((token for name in names for token in name), default=0)  # an edge is its parent * width + its token
+        edges = sorted((nodes[name[:-1]] * self.width + name[-1], node) for name, node in nodes.items() if name)
+        self.edges = np.array([edge for edge, _ in edges], dtype=np.int64)
+        self.children = np.array([node for _, node in edges], dtype=np.int64)
+
+    def find_cells(self, texts: np.ndarray) -> np.ndarray:
+        """The cell of each text, (N, L) ids -> (N,) int64."""
+        node = np.zeros(len(texts), dtype=np.int64)
+        going = np.arange(len(texts))  # the texts that have not left the tree
+        for place in range(min(self.depth, texts.shape[1])):
+            token = texts[going, place].astype(np.int64)
+            edge = node[going] * self.width + token
+            at = np.minimum(np.searchsorted(self.edges, edge), len(self.edges) - 1)
+            follows = (self.edges[at] == edge) & (token >= 0) & (token < self.width)
+            going, at = going[follows], at[follows]
+            node[going] = self.children[at]
+        return self.cells[node]
+
+
+@lru_cache(maxsize=64)
+def build_prefix_index(names: tuple[Beginning, ...]) -> PrefixIndex:
+    """The index of a partition's names, made once."""
+    return PrefixIndex(names)
 
 
 def build_partition(
