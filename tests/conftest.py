@@ -14,6 +14,11 @@ os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"specviz-tes
 
 import pytest
 
+from tests.cpu_budgets import pytest_collection_finish as pytest_collection_finish
+from tests.cpu_budgets import pytest_runtest_makereport as pytest_runtest_makereport
+from tests.cpu_budgets import pytest_terminal_summary as pytest_terminal_summary
+from tests.cpu_budgets import pytest_testnodedown as pytest_testnodedown
+
 gc.set_threshold(50_000, 20, 100)  # cycles are collected after each file; by default a tenth of the tests' time goes into that
 
 # What takes longest is begun first: single files, then folders by the seconds that a file of theirs takes.

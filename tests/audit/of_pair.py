@@ -20,7 +20,7 @@ def compute_next_probs(model: torch.nn.Module, ids: tuple[int, ...]) -> np.ndarr
 
 
 def answer_from_pair(
-    pair: LoadedPair, bent: Callable[[np.ndarray], np.ndarray] = lambda probs: probs, deepest: int = 10
+    pair: LoadedPair, bent: Callable[[np.ndarray], np.ndarray] = lambda probs: probs, deepest: int = 9
 ) -> dict[str, Any]:
     """Switches for a server whose distribution is the target's, or what ``bent`` makes of it.
 

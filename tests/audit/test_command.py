@@ -42,9 +42,9 @@ def local_pair(pair, pair_folders, monkeypatch):
 
 
 def bend_probs(probs: np.ndarray) -> np.ndarray:
-    """Another distribution: the six likeliest tokens become a quarter as likely."""
-    order, changed = np.argsort(-probs), probs.copy()
-    changed[order[:6]] *= 0.25
+    """Another distribution: the likeliest token becomes ten times as likely, so few samples show it again."""
+    changed = probs.copy()
+    changed[probs.argmax()] *= 10.0
     return changed / changed.sum()
 
 
@@ -169,9 +169,9 @@ def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
 
 @pytest.mark.parametrize("is_wrong", (pytest.param(False, marks=pytest.mark.slow), True))
 def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens(is_wrong, pair, local_pair, capsys, tmp_path):
-    """A server that is exact for the tested tokens, and flattens every later distribution: 150 texts of 8 tokens, streamed.
+    """A server that is exact for the tested tokens, and flattens every later distribution: 100 texts of 6 tokens, streamed.
 
-    About 890 tokens are flattened; the transform over all tokens rejects that with certainty.
+    About 390 tokens are flattened; the transform over all tokens rejects that with certainty.
     """
     switches, prompt = answer_from_pair(pair, deepest=99), len(pair.encode("Once upon"))
 
@@ -181,7 +181,7 @@ def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens
 
     out = tmp_path / "a"
     with run_server(drafts=True, **switches | {"probs": flatten_later}) as server:
-        words = ["--max-tokens", "8", "--samples", "150", "--min-tv", "0.9", "--out", str(out), "--format", "json"]
+        words = ["--max-tokens", "6", "--samples", "100", "--min-tv", "0.9", "--out", str(out), "--format", "json"]
         code = main(["audit", server.url, *ASKED, *local_pair, *words])
     said = capsys.readouterr()
     report = json.loads(said.out)
@@ -190,7 +190,7 @@ def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens
     assert not [result for result in check_certificate(report) if result.state == ALTERED]
     assert first["verdict"] == "consistent" and whole["mode"] == "whole texts" and whole["plan"]["rounds"] == "told"
     assert report["audit"]["whole_texts"] == whole["sentence"] and first["plan"]["alpha"] == whole["plan"]["alpha"] == 0.0005
-    assert "whole texts of 8 tokens detect a gap" in said.err
+    assert "whole texts of 6 tokens detect a gap" in said.err
     assert "Whole texts, the 6 smallest" in (out / "report.txt").read_text()
     lines = [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
     assert all(sum(one["rounds"]) == len(one["tokens"]) for one in lines)
@@ -330,10 +330,11 @@ def test_a_chat_is_tested_after_the_text_of_the_tokenizers_own_template(pair, lo
         return list(pair.encode(chat.replace("TEMPLATE", f"{pair.tokenizer.bos_token}<user>") + "<assistant>"))
 
     options = ["--chat", *ASKED, *local_pair, "--samples", "100", "--max-tokens", "3"]
-    with run_server(template="TEMPLATE", drafts=True, **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
+    switches = answer_from_pair(pair, deepest=len(pair.encode(text)) + 2) | {"encode": encode}
+    with run_server(template="TEMPLATE", drafts=True, **switches) as server:
         assert main(["audit", server.url, *options, "--out", str(tmp_path / "a")]) == 0
     assert json.loads((tmp_path / "a" / "report.json").read_text())["settings"]["prompt"] == text
-    with run_server(template="another ", drafts=True, **answer_from_pair(pair, deepest=60) | {"encode": encode}) as server:
+    with run_server(template="another ", drafts=True, **switches) as server:
         assert main(["audit", server.url, *options, "--out", str(tmp_path / "b")]) == 7
     assert "another chat template" in capsys.readouterr().err
 

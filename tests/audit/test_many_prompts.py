@@ -31,7 +31,9 @@ def local_pair(pair, pair_folders, monkeypatch):
     return ("--target", str(pair_folders[0]), "--draft", str(pair_folders[1]))
 
 
-@pytest.mark.parametrize("is_wrong", (False, True))
+@pytest.mark.parametrize(
+    "is_wrong", (pytest.param(False, marks=pytest.mark.slow), True)
+)  # consistent: the first prompt, and test_command.py
 def test_one_wrong_prompt_of_two_rejects(is_wrong, pair, local_pair, capsys, tmp_path):
     """The second prompt's tokens are drawn at a low temperature in the wrong server. The parts share the false-alarm rate."""
     switches, second = answer_from_pair(pair), tuple(pair.encode("The end"))

@@ -87,7 +87,7 @@ def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
     mistake, samples, start_server, pair, pair_folders, monkeypatch, capsys, tmp_path
 ):
     monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
-    monkeypatch.setattr(confirmation, "MAX_SECONDS", 1.0)  # test_confirmation.py has whole runs of a reproduction
+    monkeypatch.setattr(confirmation, "MAX_SECONDS", 0.2)  # test_confirmation.py has whole runs of a reproduction
     url, api = start_server(mistake)
     assert run_audit(url, tmp_path / "a", pair_folders, samples, 0.9) == 1
     audit = json.loads(capsys.readouterr().out)["audit"]

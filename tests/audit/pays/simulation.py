@@ -80,13 +80,12 @@ class SimulatedServer:
     def _simulate_answer(
         self, arm: str, users: int, began: float, speed: float, tokens: int, dice: np.random.Generator
     ) -> StreamedAnswer:
-        now, arrivals = began + speed * self.prompt_seconds, []
-        while len(arrivals) < tokens:
-            size = 1
-            if arm == ON and arrivals:  # the first token comes with the prompt's pass
-                size += int(np.argmin(np.append(dice.random(self.gamma) < self.acceptance, False)))
-            seconds = self.round_seconds(users) if arm == ON and arrivals else self.plain_seconds(users)
-            now += speed * seconds * float(np.exp(self.noise * dice.standard_normal() - self.noise**2 / 2))
-            arrivals += [now + INSIDE * place for place in range(size)]
-        counted = min(len(arrivals), tokens)
-        return StreamedAnswer(began, tuple(arrivals[:tokens]), 4 * counted, counted if self.counts_tokens else None, "stop")
+        sizes, seconds = np.ones(tokens, dtype=int), np.full(tokens, self.plain_seconds(users))
+        if arm == ON:  # the first token comes with the prompt's pass
+            sizes[1:] += np.minimum(dice.geometric(1.0 - self.acceptance, tokens - 1) - 1, self.gamma)
+            seconds[1:] = self.round_seconds(users)
+        noise = np.exp(self.noise * dice.standard_normal(tokens) - self.noise**2 / 2)
+        ends = began + speed * (self.prompt_seconds + np.cumsum(seconds * noise))
+        places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        arrivals = (np.repeat(ends, sizes) + INSIDE * places)[:tokens].tolist()
+        return StreamedAnswer(began, tuple(arrivals), 4 * tokens, tokens if self.counts_tokens else None, "stop")
