@@ -360,6 +360,42 @@ def block_by_position(gamma: int, p: Distribution, q: Distribution, thresholds: 
     return round_
 
 
+def penalized_twice(gamma: int, weight: Fraction, p: Table, q: Table) -> Round:
+    """Each draft token of the round takes ``weight`` off itself wherever it could come again in that round."""
+
+    def judge(ids: tuple[int, ...], drafts: tuple[int, ...]) -> Distribution:
+        return norm(mass * weight ** drafts.count(x) for x, mass in enumerate(p(ids + drafts)))
+
+    def round_(chance: Chance, ids: tuple[int, ...], remaining: int) -> tuple[int, ...]:
+        drafts: tuple[int, ...] = ()
+        for _ in range(min(gamma, remaining - 1)):
+            drafts += (chance.pick(q(ids + drafts)),)
+        for node, x in enumerate(drafts):
+            probs, said = judge(ids, drafts[:node]), q(ids + drafts[:node])
+            if not chance.below(share(probs[x], said[x])) and (left := residual(probs, said)):
+                return (*drafts[:node], chance.pick(left))
+        return (*drafts, chance.pick(judge(ids, drafts)))
+
+    return round_
+
+
+def without_rollback(p: Table, q: Table) -> Round:
+    """One draft token, the likeliest. Where it was rejected, the next distribution is computed as if it stood before its replacement."""
+
+    def round_(chance: Chance, ids: tuple[int, ...], remaining: int) -> tuple[int, ...]:
+        kept = chance.numbers.get(("rejected", len(ids)))
+        probs = p(ids) if kept is None else p((*ids[:-1], kept, ids[-1]))
+        if remaining == 1:
+            return (chance.pick(probs),)
+        x = first_largest(q(ids))
+        if chance.below(probs[x]):
+            return x, chance.pick(p((*ids, x)))
+        chance.numbers["rejected", len(ids) + 1] = x
+        return (chance.pick(norm(ZERO if y == x else mass for y, mass in enumerate(probs))),)
+
+    return round_
+
+
 def programs(p: Table, q: Table) -> dict[str, tuple[Round, int, Table]]:
     """mistake -> (a round of it, length of the text, the target's own table), at the settings of docs/reference/mistakes.md."""
     sure = lambda ids: certain(q(ids))  # noqa: E731
@@ -396,4 +432,6 @@ def programs(p: Table, q: Table) -> dict[str, tuple[Round, int, Table]]:
         "first-unverified": (chain(2, p, q, accepted=lambda chance, ids, node, edge: not node or chance.below(edge)), 3, p),
         "one-uniform": (chain(2, p, q, accepted=one_number_of_a_round(acceptance_probabilities(p, q, 3))), 3, p),
         "draft-settings": (chain(1, p, q, lambda ids: squared(q(ids))), 2, p),
+        "penalty-twice": (penalized_twice(2, Fraction(1, 2), p, q), 3, p),
+        "no-rollback": (without_rollback(p, q), 2, p),
     }

@@ -23,15 +23,22 @@ from specviz.audit.findings.known_mistakes import (
     TEMPERATURE_FACTORS,
     DraftSchedule,
     EdgeProbabilities,
+    FurtherDistributions,
     KnownMistake,
     NextTokenSplit,
     build_pass_temperature,
+    build_state_mask,
     compute_edge_probabilities,
     compute_next_token,
     list_known_mistakes,
     list_schedules,
 )
-from specviz.audit.findings.prefix_table import PrefixTable, build_prefix_table, compute_distributions
+from specviz.audit.findings.prefix_table import (
+    PrefixTable,
+    build_prefix_table,
+    compute_after_drafted,
+    compute_distributions,
+)
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.mistakes.registry import drop_warpers
@@ -131,7 +138,13 @@ def diagnose(
         else table.q
     )
     on_progress(0.5)
-    found = score_mistakes(table, settings, soft, whole, total, drafting, scale_progress(on_progress, 0.5, 1.0))
+    further = FurtherDistributions(
+        soft,
+        whole,
+        *(compute_after_drafted(target, prompt, table) if drafting and settings.temperature > 0.0 else ()),
+        frequency_penalty=float(pair.rules.applied.get("frequency_penalty", 0.0)),
+    )
+    found = score_mistakes(table, settings, further, total, drafting, scale_progress(on_progress, 0.5, 1.0))
     diagnosis = build_diagnosis(table, found, pair.decode, drafting)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
 
@@ -139,14 +152,13 @@ def diagnose(
 def score_mistakes(
     table: PrefixTable,
     settings: Settings,
-    soft: tuple[Tensor, Tensor],
-    whole: Tensor,
+    further: FurtherDistributions,
     total: int,
     drafting: bool = True,
     on_progress: ProgressCallback = ignore_progress,
 ) -> list[_ScoredMistake]:
     """Every mistake under every schedule, as far as the samples tell; the temperatures of a verifying pass are fitted too."""
-    ways, plans = list_known_mistakes(table, settings, soft, whole), list_schedules(table.length, total)
+    ways, plans = list_known_mistakes(table, settings, further), list_schedules(table.length, total)
     ways = ways if drafting else [one for one in ways if one.id in DRAFT_INDEPENDENT]
     exact, found = table.gather(table.p), []
     heats: dict[bool, dict[KnownMistake, EdgeProbabilities]] = {False: {}, True: {}}
@@ -197,14 +209,16 @@ def _refine_temperature(found: Sequence[_ScoredMistake], table: PrefixTable, set
 def _fit_mixture(heats: dict[KnownMistake, EdgeProbabilities], table: PrefixTable, plan: DraftSchedule) -> _ScoredMistake:
     """Each verified token meets a temperature of its own: how often which at each place, by expectation maximization (Dempster et al. 1977)."""
     ways = list(heats)
-    accepted, last = (np.stack([getattr(heats[one], name)[0] for one in ways]) for name in ("accepted", "last"))
+    accepted, last = (np.stack([getattr(heats[one], name)[0, 0] for one in ways]) for name in ("accepted", "last"))
     exact, weights = table.gather(table.p), np.full((len(ways), table.length), 1.0 / len(ways))
     place = table.prefix_lengths[table.edge]
-    drafting, here = plan.build_drafting_mask(table.length)[place], place == np.arange(table.length)[:, None]
+    drafting, here = build_state_mask(plan, table.length)[place], place == np.arange(table.length)[:, None]
+    variants = np.zeros(table.length + 1, dtype=np.int64)
     written, judged = exact, np.zeros(table.length)
     for _ in range(EM_ROUNDS):
         mine = weights[:, place]
-        edges = EdgeProbabilities((mine * accepted).sum(0)[None], (mine * last).sum(0)[None], exact)
+        mixed = [(mine * part).sum(0)[None, None] for part in (accepted, last)]
+        edges = EdgeProbabilities(*mixed, exact[None, None], variants)
         written, states = compute_edge_probabilities(edges, table, plan)
         judging = (states[0][table.edge] * drafting).sum(-1)
         shares = table.count * judging / np.maximum(written, MIN_PROBABILITY)

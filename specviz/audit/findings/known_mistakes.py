@@ -4,22 +4,27 @@ A round judges draft tokens until one of them is rejected or there are none left
 each prefix: of a token that is drafted and accepted, of one that ends a round in which a draft token was judged, and of one that is
 drawn where nothing is drafted. With a schedule of rounds they give the exact distribution of its samples, token by token.
 
-Left out: R10 (no mass), no-bonus (exact), R35, kept-rest, best-drawn and row-after-rejected (what they write depends on draft tokens that
-no sample shows), and one-uniform (a number that the tokens of a round share).
+Left out: R10 (no mass), no-bonus (exact), R35, kept-rest and best-drawn (what they write depends on draft tokens that no sample shows).
+Of row-after-rejected and no-rollback only the variants with a greedy draft are compared: there the prefix determines the rejected token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import inf
+from math import exp, inf
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from specviz.audit.findings.prefix_table import PrefixTable
-from specviz.evidence.mistakes.components import change_temperature, concentrate_on_argmax, round_probs_to_bfloat16
+from specviz.evidence.mistakes.components import (
+    change_temperature,
+    concentrate_on_argmax,
+    penalize_again,
+    round_probs_to_bfloat16,
+)
 from specviz.evidence.mistakes.registry import LEAST, SIBLINGS
 from specviz.evidence.mistakes.rules import ListResidualRule
 from specviz.settings import Settings
@@ -57,16 +62,28 @@ class NextTokenSplit:
         accepted: (G, V) drafted here and accepted: the round goes on.
         last: (G, V) a draft token was judged here, and this one ends the round.
         bonus: (G, V) nothing is drafted here.
-        first: ``accepted`` and ``last`` of the first draft token of a round, where they differ; else None.
+        later: The same after one, two, ... accepted draft tokens of the round; the last one holds for all more. Empty: no difference.
+        after_rejection: The same where the round before ended with a judged token that was not accepted; None: no difference.
     """
 
     accepted: Tensor
     last: Tensor
     bonus: Tensor
-    first: tuple[Tensor, Tensor] | None = None
+    later: tuple[NextTokenSplit, ...] = ()
+    after_rejection: NextTokenSplit | None = None
+
+    @property
+    def variants(self) -> tuple[NextTokenSplit, ...]:
+        """This split, those of later places, and the one after a rejection."""
+        return (self, *self.later, *([] if self.after_rejection is None else [self.after_rejection]))
+
+    def list_variants_of_states(self, length: int) -> np.ndarray:
+        """(L + 1,) index into ``variants`` by the number of draft tokens accepted just before, and last for a round after a rejection."""
+        by_place = [min(count, len(self.later)) for count in range(length)]
+        return np.array([*by_place, 0 if self.after_rejection is None else len(self.later) + 1])
 
 
-# One split, or one for each value of a random number that a whole sample shares.
+# One split, or one for each value of a random number that a round or a whole sample shares.
 MistakeModel = Callable[[PrefixTable], Iterable[NextTokenSplit]]
 
 
@@ -79,6 +96,7 @@ class KnownMistake:
         greedy: Whether the draft takes its likeliest token.
         factor: Of pass-temperature: the temperature of the verifying pass over the one asked for; None for other mistakes.
         words: What else is particular, such as "temperature 0.5"; may be ''.
+        renews_number: Whether every round has a shared number of its own; else one number serves the whole sample.
     """
 
     id: str
@@ -86,6 +104,7 @@ class KnownMistake:
     model: MistakeModel
     factor: float | None = None
     words: str = ""
+    renews_number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +144,29 @@ def list_schedules(length: int, total: int) -> list[DraftSchedule]:
     return list(found.values())
 
 
-def list_known_mistakes(table: PrefixTable, settings: Settings, soft: tuple[Tensor, Tensor], uncut: Tensor) -> list[KnownMistake]:
-    """Every mistake that changes anything under these settings, each on a draft that draws and on one that takes its likeliest token.
+@dataclass(frozen=True, slots=True)
+class FurtherDistributions:
+    """What mistakes need beside the distributions of a table, (G, V) each.
 
-    soft: both distributions at temperature 1 without cuts, (G, V) each; uncut: the draft's with its temperature and without cuts,
-    (G, V).
+    Attributes:
+        soft: Of target and draft at temperature 1 without cuts.
+        uncut: The draft's with its temperature and without cuts.
+        after_rejected: The target's after each prefix and the draft's likeliest token there; None: not known.
+        kept_rejected: The target's after each prefix with the draft's likeliest token before its last one, as if a state had kept the token
+            that this one replaced; None: not known.
+        frequency_penalty: Of the requests.
     """
+
+    soft: tuple[Tensor, Tensor]
+    uncut: Tensor
+    after_rejected: Tensor | None = None
+    kept_rejected: Tensor | None = None
+    frequency_penalty: float = 0.0
+
+
+def list_known_mistakes(table: PrefixTable, settings: Settings, further: FurtherDistributions) -> list[KnownMistake]:
+    """Every mistake that changes anything under these settings, each on a draft that draws and on one that takes its likeliest token."""
+    soft, uncut = further.soft, further.uncut
     cuts = bool(settings.cuts)
     greedy = settings.temperature == 0.0
     warped = cuts or settings.temperature != 1.0
@@ -145,6 +181,7 @@ def list_known_mistakes(table: PrefixTable, settings: Settings, soft: tuple[Tens
             KnownMistake("R21", True, lambda table: [split_typical(table.p, table.q, settings.typical_epsilon)]),
         ]
         found.append(KnownMistake("one-hot-residual", False, lambda table: [split_one_hot_residual(table.p, table.q)]))
+        found += _list_shifted_rows(further)
         found += [build_draft_settings(factor) for factor in DRAFT_FACTORS]
         if cuts:
             found.append(KnownMistake("R2", False, lambda table: [apply_token_rule(table.p, table.q, uncut)]))
@@ -155,6 +192,18 @@ def list_known_mistakes(table: PrefixTable, settings: Settings, soft: tuple[Tens
         )
     for is_greedy, drawn in DRAFT_KINDS:
         found += _list_draft_mistakes(is_greedy, drawn, settings, soft, cuts, warped, greedy)
+        if further.frequency_penalty and not cuts and not greedy:
+            found.append(build_penalty_twice(is_greedy, further.frequency_penalty, settings.temperature))
+    return found
+
+
+def _list_shifted_rows(further: FurtherDistributions) -> list[KnownMistake]:
+    """The mistakes that read the target after a rejected token, with a greedy draft."""
+    found = []
+    if (after := further.after_rejected) is not None:
+        found.append(KnownMistake("row-after-rejected", True, lambda table: [split_row_after_rejected(table.p, table.q, after)]))
+    if (kept := further.kept_rejected) is not None:
+        found.append(KnownMistake("no-rollback", True, lambda table: [split_kept_rejected(table.p, table.q, kept)]))
     return found
 
 
@@ -181,7 +230,7 @@ def _list_draft_mistakes(
     def accept_always(table: PrefixTable) -> list[NextTokenSplit]:
         return [apply_token_rule(table.p, choose_draft(table.q), choose_draft(table.q), share=(table.p > 0.0).double())]
 
-    def share_uniform(table: PrefixTable) -> Iterator[NextTokenSplit]:
+    def share_number(table: PrefixTable) -> Iterator[NextTokenSplit]:
         q = choose_draft(table.q)
         share, replaced = _compute_acceptance(table.p, q), _compute_residual(table.p, q)
         for number in range(SHARED_UNIFORMS):
@@ -194,7 +243,8 @@ def _list_draft_mistakes(
     ]
     if greedy:
         return found
-    found += [KnownMistake("R5", is_greedy, replace_from_target), KnownMistake("R7", is_greedy, share_uniform)]
+    found += [KnownMistake("R5", is_greedy, replace_from_target), KnownMistake("R7", is_greedy, share_number)]
+    found.append(KnownMistake("one-uniform", is_greedy, share_number, renews_number=True))
     found += [
         KnownMistake("rejecting-number", is_greedy, lambda table: [split_rejecting_number(table.p, choose_draft(table.q))]),
         KnownMistake("greedy-bonus", is_greedy, lambda table: [split_greedy_bonus(table.p, choose_draft(table.q))]),
@@ -236,6 +286,26 @@ def build_lenience(is_greedy: bool, factor: float) -> KnownMistake:
         return [apply_token_rule(table.p, q, q, share=share)]
 
     return KnownMistake("lenience", is_greedy, split_tokens, words=f"factor {factor:.3g}")
+
+
+def build_penalty_twice(is_greedy: bool, frequency_penalty: float, temperature: float) -> KnownMistake:
+    """penalty-twice: after k accepted draft tokens of the round, each of them is penalized once more."""
+    drawn = dict(DRAFT_KINDS)[is_greedy]
+    weight = exp(-frequency_penalty / temperature)
+
+    def split_tokens(table: PrefixTable) -> list[NextTokenSplit]:
+        q = drawn(table.q)
+        later = []
+        for accepted in range(1, table.length):
+            counts = torch.zeros_like(table.p)
+            for row, prefix in enumerate(table.prefixes):
+                for token in prefix[-accepted:]:
+                    counts[row, token] += 1.0
+            p = penalize_again(table.p, counts, weight)
+            later.append(apply_token_rule(p, q, q))
+        return [replace(apply_token_rule(table.p, q, q), later=tuple(later))]
+
+    return KnownMistake("penalty-twice", is_greedy, split_tokens)
 
 
 def build_draft_settings(factor: float) -> KnownMistake:
@@ -350,7 +420,19 @@ def split_greedy_bonus(p: Tensor, q: Tensor) -> NextTokenSplit:
 
 def split_first_unverified(p: Tensor, q: Tensor) -> NextTokenSplit:
     """first-unverified: the first draft token of a round is accepted as it is."""
-    return replace(apply_token_rule(p, q, q), first=(q, torch.zeros_like(q)))
+    return NextTokenSplit(q, torch.zeros_like(q), p, later=(apply_token_rule(p, q, q),))
+
+
+def split_row_after_rejected(p: Tensor, q: Tensor, after: Tensor) -> NextTokenSplit:
+    """row-after-rejected with a greedy draft: the replacement comes from the target's row after the rejected token. after: (G, V)."""
+    likeliest = concentrate_on_argmax(q)
+    return apply_token_rule(p, likeliest, likeliest, after)
+
+
+def split_kept_rejected(p: Tensor, q: Tensor, kept: Tensor) -> NextTokenSplit:
+    """no-rollback with a greedy draft: the first token after a rejection follows another distribution. kept: (G, V)."""
+    likeliest = concentrate_on_argmax(q)
+    return replace(apply_token_rule(p, likeliest, likeliest), after_rejection=apply_token_rule(kept, likeliest, likeliest))
 
 
 def split_dropped_drafts(p: Tensor, q: Tensor, least: float) -> NextTokenSplit:
@@ -404,74 +486,81 @@ def _compute_residual(p: Tensor, q: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class EdgeProbabilities:
-    """What a decoder gives the tokens that were seen: accepted and last (U, E) for U values of a shared random number, bonus (E,).
+    """What a decoder gives the tokens that were seen, (U, K, E) each: for U values of a shared random number and K variants of the split.
 
-    first: accepted and last of the first draft token of a round; None: the same.
+    variants: (L + 1,) which variant holds in each state; renews_number: as of a KnownMistake.
     """
 
     accepted: np.ndarray
     last: np.ndarray
     bonus: np.ndarray
-    first: tuple[np.ndarray, np.ndarray] | None = None
+    variants: np.ndarray
+    renews_number: bool = False
 
     @classmethod
     def from_mistake(cls, one: KnownMistake, table: PrefixTable) -> EdgeProbabilities:
-        accepted, last, bonus = [], [], np.zeros(0)
-        first: tuple[list[np.ndarray], list[np.ndarray]] = [], []
-        for found in one.model(table):
-            if found.first is not None:
-                for rows, probs in zip(first, found.first, strict=True):
-                    rows.append(table.gather(probs))
-            accepted.append(table.gather(found.accepted))
-            last.append(table.gather(found.last))
-            bonus = table.gather(found.bonus)
-        return cls(np.stack(accepted), np.stack(last), bonus, (np.stack(first[0]), np.stack(first[1])) if first[0] else None)
+        splits = list(one.model(table))
+        parts = [
+            np.stack([[table.gather(getattr(variant, name)) for variant in split.variants] for split in splits])
+            for name in ("accepted", "last", "bonus")
+        ]
+        return cls(*parts, splits[0].list_variants_of_states(table.length), one.renews_number)
+
+
+def build_state_mask(schedule: DraftSchedule, length: int) -> np.ndarray:
+    """(L, L + 1) bool: as ``build_drafting_mask``; the last column is a round after a rejection."""
+    mask = schedule.build_drafting_mask(length)
+    return np.hstack((mask, mask[:, :1]))
 
 
 def compute_edge_probabilities(
     edges: EdgeProbabilities, table: PrefixTable, schedule: DraftSchedule
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of each edge's token after its prefix, (E,), and how likely each state is there, (U, G, L).
+    """The probability of each edge's token after its prefix, (E,), and how likely each state is there, (U, G, L + 1).
 
-    A state is the number of draft tokens just accepted; how likely, given the prefix. A prefix that the decoder cannot write keeps
-    the state of a fresh round.
+    A state is the number of draft tokens just accepted, and L for a fresh round after one that ended with a judged token; how likely, given
+    the prefix. A prefix that the decoder cannot write keeps the state of a fresh round.
     """
     length, place = table.length, table.prefix_lengths
-    drafting = schedule.build_drafting_mask(length)
-    states = np.zeros((len(edges.accepted), len(table.prefixes), length + 1))
-    states[:, :, 0] = 1.0 / len(edges.accepted)
+    drafting = build_state_mask(schedule, length)
+    numbers = len(edges.accepted)
+    states = np.zeros((numbers, len(table.prefixes), length + 1))
+    states[:, :, 0] = 1.0 / numbers
     found = np.zeros(len(table.edge))
     for here in range(length):
         mine = np.flatnonzero(place[table.edge] == here)
-        before = states[:, table.edge[mine], :length]
+        before = states[:, table.edge[mine]]
         judging = before * drafting[here]
-        idle = (before - judging).sum(-1)
-        ends = judging.sum(-1) * edges.last[:, mine] + idle * edges.bonus[mine]
-        goes_on = judging * edges.accepted[:, mine, None]
-        if edges.first is not None:
-            ends += judging[..., 0] * (edges.first[1][:, mine] - edges.last[:, mine])
-            goes_on[..., 0] = judging[..., 0] * edges.first[0][:, mine]
-        total = (ends + goes_on.sum(-1)).sum(0)
+        accepted, last, bonus = (part[:, edges.variants][:, :, mine] for part in (edges.accepted, edges.last, edges.bonus))
+        goes_on = judging * accepted.transpose(0, 2, 1)
+        judged_last = (judging * last.transpose(0, 2, 1)).sum(-1)
+        idle = ((before - judging) * bonus.transpose(0, 2, 1)).sum(-1)
+        if edges.renews_number:
+            judged_last, idle = (np.broadcast_to(one.mean(0), one.shape) for one in (judged_last, idle))
+        total = (judged_last + idle + goes_on.sum(-1)).sum(0)
         found[mine] = total
         where = np.full(len(table.edge), -1)
         where[mine] = np.arange(len(mine))
         child = np.flatnonzero(place == here + 1)
         at = where[table.after[child]]
         child, at = child[total[at] > 0.0], at[total[at] > 0.0]
-        states[:, child, 0] = ends[:, at] / total[at]
-        states[:, child, 1:] = goes_on[:, at] / total[at][:, None]
-    return found, states[:, :, :length]
+        after = np.zeros((numbers, len(child), length + 1))
+        after[..., 0], after[..., length] = idle[:, at], judged_last[:, at]
+        after[..., 1:length] = goes_on[:, at, : length - 1]
+        after[..., 1] += goes_on[:, at, length]
+        states[:, child] = after / total[at][:, None]
+    return found, states
 
 
 def compute_next_token(one: KnownMistake, table: PrefixTable, schedule: DraftSchedule, states: np.ndarray) -> Tensor:
-    """(G, V): the whole distribution of the next token after each prefix, from the states that ``probabilities`` found."""
-    drafting = schedule.build_drafting_mask(table.length)[table.prefix_lengths]
+    """(G, V): the whole distribution of the next token after each prefix, from the states that ``compute_edge_probabilities`` found."""
+    drafting = build_state_mask(schedule, table.length)[table.prefix_lengths]
     result = torch.zeros_like(table.p)
-    for weights, found in zip(states, one.model(table), strict=True):
-        judging = torch.from_numpy((weights * drafting).sum(-1))[:, None]
-        idle = torch.from_numpy((weights * ~drafting).sum(-1))[:, None]
-        result += judging * (found.accepted + found.last) + idle * found.bonus
-        if found.first is not None:
-            fresh = torch.from_numpy((weights * drafting)[:, 0])[:, None]
-            result += fresh * (found.first[0] + found.first[1] - found.accepted - found.last)
+    for weights, split in zip(states, one.model(table), strict=True):
+        variants = split.list_variants_of_states(table.length)
+        for number, found in enumerate(split.variants):
+            mine = weights[:, variants == number]
+            mask = drafting[:, variants == number]
+            judging, idle = (torch.from_numpy(part.sum(-1))[:, None] for part in (mine * mask, mine * ~mask))
+            result += judging * (found.accepted + found.last) + idle * found.bonus
     return result

@@ -127,6 +127,28 @@ def _list_edges(tokens: np.ndarray, number: dict[tuple[int, ...], int]) -> tuple
     return edge, token, count
 
 
+def compute_after_drafted(target: LanguageModel, prompt: Sequence[int], table: PrefixTable) -> tuple[Tensor, Tensor]:
+    """The target's distributions that mistakes with a greedy draft need, (G, V) each.
+
+    The first follows each prefix and the draft's likeliest token there. The second follows each prefix with the draft's likeliest token in
+    front of its last one; the empty prefix keeps its own.
+    """
+    likeliest = table.q.argmax(-1).tolist()
+    after = [(*prefix, token) for prefix, token in zip(table.prefixes, likeliest, strict=True)]
+    kept = [
+        (*prefix[:-1], likeliest[parent], prefix[-1]) if prefix else ()
+        for prefix, parent in zip(table.prefixes, table.parent.tolist(), strict=True)
+    ]
+    return _compute_at(target, prompt, after), _compute_at(target, prompt, kept)
+
+
+def _compute_at(model: LanguageModel, prompt: Sequence[int], texts: Sequence[tuple[int, ...]]) -> Tensor:
+    """(N, V) float64: a model's distributions after prompt and text, in any order and with repeats."""
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
+    place = {text: number for number, text in enumerate(distinct)}
+    return compute_distributions(model, prompt, distinct)[torch.tensor([place[text] for text in texts])]
+
+
 def compute_distributions(
     model: LanguageModel,
     prompt: Sequence[int],
@@ -137,6 +159,8 @@ def compute_distributions(
     found = []
     for place in range(len(prefixes[-1]) + 1):
         paths = [prefix for prefix in prefixes if len(prefix) == place]
+        if not paths:
+            continue
         for _, probs in iterate_distributions_after(model, prompt, np.array(paths, dtype=np.int64).reshape(len(paths), place)):
             found.append(probs / probs.sum(-1, keepdim=True))
             on_progress(sum(map(len, found)) / len(prefixes))

@@ -16,7 +16,7 @@ from specviz.models.base import LanguageModel
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.fixed import FixedTree
 from specviz.randomness import Prefix, Purpose, Randomness
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from specviz.verification.warp import build_one_hot, find_first_argmax
 
 
@@ -49,6 +49,62 @@ def change_temperature(probs: Tensor, factor: float) -> Tensor:
     makes all other tokens alike; a negative one makes the least likely of them the likeliest.
     """
     return torch.where(probs > 0.0, probs.log() / factor, -torch.inf).softmax(-1)
+
+
+def penalize_again(probs: Tensor, counts: Tensor, weight: float) -> Tensor:
+    """The distribution after each token lost the factor ``weight`` as often as ``counts`` says, rescaled. probs, counts: (..., V)."""
+    changed = probs * weight**counts
+    return changed / changed.sum(-1, keepdim=True)
+
+
+class PenaltyTwiceModel:
+    """Another source's distributions, with the draft tokens of the round penalized once more.
+
+    A frequency penalty f takes f off a token's logit for each time it was written, so counting it again multiplies its mass by
+    ``weight`` = exp(-f / temperature).
+    """
+
+    def __init__(self, source: LanguageModel, weight: float):
+        self.source, self.weight = source, weight
+        self.vocabulary, self.context = source.vocabulary, source.context
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        found = self.source.distributions(rows, tree)
+        counts = torch.zeros_like(found)
+        for index, (tokens, parents) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
+            for node, (token, parent) in enumerate(zip(tokens, parents, strict=True)):  # parents come before their children
+                counts[index, node + 1] = counts[index, parent + 1]
+                counts[index, node + 1, token] += 1.0
+        return penalize_again(found, counts, self.weight)
+
+
+class KeptStateModel:
+    """Another source's distributions, except the first one after a rejection: that one follows the text with the rejected token left in.
+
+    The rejected token stands before its replacement, as in the state of a convolution over two tokens that was not rolled back. ``draft``
+    takes its likeliest token, so the text and the earlier rounds of a row determine which token was rejected.
+    """
+
+    def __init__(self, source: LanguageModel, draft: LanguageModel):
+        self.source, self.draft = source, draft
+        self.vocabulary, self.context = source.vocabulary, source.context
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        found = self.source.distributions(rows, tree).clone()
+        nothing = build_empty_tree(1)
+        for index, row in enumerate(rows):
+            if row.past and row.past[-1][1] < row.past[-1][0]:
+                *before, last = row.ids
+                shorter = replace(row, ids=tuple(before))
+                rejected = int(self.draft.distributions([shorter], nothing)[0, 0].argmax())
+                found[index, 0] = self.source.distributions([replace(row, ids=(*before, rejected, last))], nothing)[0, 0]
+        return found
+
+
+class RememberingDraft(DraftModel):
+    """A draft whose rows keep how many tokens of each round were accepted, for a target that depends on it."""
+
+    remembers = True
 
 
 class RowBeforeModel:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
+from math import exp, log
 from typing import cast
 
 from torch import Tensor
@@ -18,7 +19,10 @@ from specviz.evidence.mistakes.components import (
     BestOfDrawnProposer,
     ChangedModel,
     DroppingProposer,
+    KeptStateModel,
     MisreportingProposer,
+    PenaltyTwiceModel,
+    RememberingDraft,
     RowBeforeModel,
     concentrate_on_argmax,
     round_probs_to_bfloat16,
@@ -41,6 +45,7 @@ SIBLINGS = 3
 DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is proposed
 COLDER = 0.5  # the temperature of a verifying pass over the requested one
 LENIENCE = 2.0  # factor of p / q with which a lenient rule accepts
+PENALTY = log(2.0)  # the frequency penalty that penalty-twice counts again: at temperature 1 it halves a token
 LEAST = 0.2  # R8: a drawn token whose own q is below this is discarded
 
 Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a LoadedPair's ``open`` is one
@@ -94,11 +99,11 @@ def _repeat(probs: Sequence[float], ids: Text) -> Sequence[float]:
     return probs
 
 
-def make_turning_table(*probs: float) -> Table:
-    """A table whose distribution is rotated by the last token, so that neighboring positions differ."""
+def make_turning_table(*probs: float, place: int = 1) -> Table:
+    """A table whose distribution is rotated by the last token, or another one (``place`` from the end), so that neighbors differ."""
 
     def table(ids: Text) -> Sequence[float]:
-        turn = ids[-1] if ids else 0
+        turn = ids[-place] if len(ids) >= place else 0
         return probs[turn:] + probs[:turn]
 
     return table
@@ -160,6 +165,18 @@ def propose_greedily(rule: Rule) -> Build:
     return with_proposer(lambda draft, open_pair, s: DraftModel(build_argmax_model(open_pair, s), s.gamma), rule)
 
 
+def count_penalty_twice(target: LanguageModel, open_pair: Open, settings: Settings) -> LanguageModel:
+    """The target, which penalizes the draft tokens of a round once more."""
+    return PenaltyTwiceModel(target, exp(-PENALTY / settings.temperature))
+
+
+def keep_rejected_token(open_pair: Open, settings: Settings) -> Components:
+    """A draft that proposes its most likely token, and a target whose state keeps it where it was rejected."""
+    target, _ = open_pair(settings)
+    drafts = [build_argmax_model(open_pair, settings) for _ in range(2)]
+    return Components(KeptStateModel(target, drafts[0]), RememberingDraft(drafts[1], settings.gamma), TokenRule())
+
+
 def _report(make: Callable[[LanguageModel, Open, Settings], tuple[LanguageModel, LanguageModel]]) -> Build:
     """A proposer that draws from one model and reports another: ``make`` gives both."""
     return with_proposer(lambda draft, open_pair, s: MisreportingProposer(*make(draft, open_pair, s), s.gamma))
@@ -171,6 +188,7 @@ def _halve_temperature(probs: Tensor) -> Tensor:
 
 THIRD = 1 / 3
 TURNING = make_turning_table(0.6, 0.3, 0.1), make_turning_table(0.2, 0.5, 0.3)
+TURNING_LATE = make_turning_table(0.6, 0.3, 0.1, place=2), TURNING[1]
 
 
 def _build_mistake(name: str, build: Build, control: Build = build_correct, toy: TablePair = (TOY_P, TOY_Q)) -> Mistake:
@@ -221,6 +239,8 @@ _ROWS = (
     _build_mistake(
         "draft-settings", _report(lambda draft, open_pair, s: (draft, ChangedModel(open_pair(s)[1], _halve_temperature)))
     ),
+    _build_mistake("penalty-twice", with_target(count_penalty_twice)),
+    _build_mistake("no-rollback", keep_rejected_token, propose_greedily(TokenRule()), toy=TURNING_LATE),
 )
 
 MISTAKES: dict[str, Mistake] = {mistake.id: mistake for mistake in _ROWS}

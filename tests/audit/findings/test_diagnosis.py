@@ -21,7 +21,8 @@ from specviz.audit.findings.diagnosis import (
     format_share,
     score_mistakes,
 )
-from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
+from specviz.audit.findings.known_mistakes import FurtherDistributions
+from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table, compute_after_drafted
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.components import change_temperature
@@ -44,7 +45,12 @@ MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
 def diagnose_on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     target, draft = open_(settings)
     reading = build_prefix_table(target, draft, IDS, samples)
-    found = score_mistakes(reading, settings, (reading.p, reading.q), reading.q, total or settings.max_new_tokens)
+    found = score_mistakes(
+        reading,
+        settings,
+        FurtherDistributions((reading.p, reading.q), reading.q, *compute_after_drafted(target, IDS, reading)),
+        total or settings.max_new_tokens,
+    )
     return reading, found, build_diagnosis(reading, found, lambda ids: " ".join(map(str, ids)))
 
 

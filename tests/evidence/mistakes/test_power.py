@@ -15,7 +15,7 @@ from tests import tables
 from tests.chance import is_in_band
 from tests.mutated import build_pooled_cells, count_draws, list_distributions, read_stated
 
-LATER = ("R7", "R11", "gate", "kept-rest", "no-bonus", "R35", "first-unverified", "one-uniform")
+LATER = ("R7", "R11", "gate", "kept-rest", "no-bonus", "R35", "first-unverified", "one-uniform", "penalty-twice")
 
 
 def count_caught(name: str) -> int:
