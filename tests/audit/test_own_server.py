@@ -9,6 +9,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,15 @@ from specviz.__main__ import main as command
 from specviz.audit.findings import confirmation
 from specviz.decoding.samples import NONE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
+from specviz.evidence.mistakes.registry import PENALTY
 from specviz.models.pairs import loading
 from tests.audit.served import PROMPT, build_settings
 from tools.servers.own import CompletionsApi, MistakenDecoder, main, start_http_server
 
 pytestmark = pytest.mark.usefixtures("short_preflight")
 # Every token of the tiny pair is unlikely, so p without one of them is nearly p.
-SIMILAR = {"R5": ("one-hot-residual",), "one-hot-residual": ("R5",)}
+# In the first round of a sample, a number for each round is a number for each sample.
+SIMILAR = {"R5": ("one-hot-residual",), "one-hot-residual": ("R5",), "one-uniform": ("R7",)}
 
 
 @pytest.fixture
@@ -53,43 +56,48 @@ def request_json(url: str, body: object = None) -> dict:
     return json.loads(content) if "json" in answer.headers["Content-Type"] else {"text": content}
 
 
-def run_audit(url: str, out: Path, pair_folders, samples: int, tv: float) -> int:
+def run_audit(url: str, out: Path, pair_folders, samples: int, tv: float, more: Sequence[str] = ()) -> int:
     """The exit code of the command, which knows the server as vLLM."""
     options = ["--model", "tiny", "--prompt", PROMPT, "--max-new-tokens", "3", "--choices", "50", "--concurrency", "2"]
-    options += ["--samples", str(samples), "--min-tv", str(tv)]
+    options += ["--samples", str(samples), "--min-tv", str(tv), *more]
     local = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     return command(["audit", url, *options, *local, "--format", "json", "--out", str(out)])
 
 
+COLD = ("--temperature", "0.3")  # samples share their prefixes
+REPEATING = ("--body", json.dumps({"frequency_penalty": PENALTY, "logit_bias": {"17": 6}}))  # about half of all tokens are 17
+NAMED = (
+    ("R18", 300, ()),
+    ("R1", 1500, ()),
+    ("R5", 1500, ()),
+    ("gate", 1500, ()),
+    ("pass-temperature", 1500, ()),
+    ("one-hot-residual", 1500, ()),
+    ("lenience", 1500, ()),
+    ("greedy-bonus", 1500, ()),
+    ("first-unverified", 1500, ()),
+    ("draft-settings", 1500, ()),
+    ("rejecting-number", 6000, ()),
+    ("one-uniform", 1500, COLD),
+    ("penalty-twice", 1500, REPEATING),
+    ("no-rollback", 1500, COLD),
+    ("row-after-rejected", 1500, COLD),
+)
+
+
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
-    ("mistake", "samples"),
-    (
-        ("R18", 300),
-        *(
-            pytest.param(name, 1500, marks=pytest.mark.slow)
-            for name in (
-                "R1",
-                "R5",
-                "gate",
-                "pass-temperature",
-                "one-hot-residual",
-                "lenience",
-                "greedy-bonus",
-                "first-unverified",
-                "draft-settings",
-            )
-        ),
-        pytest.param("rejecting-number", 6000, marks=pytest.mark.slow),
-    ),
+    ("mistake", "samples", "more"),
+    [one if one[0] == "R18" else pytest.param(*one, marks=pytest.mark.slow) for one in NAMED],
+    ids=[one[0] for one in NAMED],
 )
 def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
-    mistake, samples, start_server, pair, pair_folders, monkeypatch, capsys, tmp_path
+    mistake, samples, more, start_server, pair, pair_folders, monkeypatch, capsys, tmp_path
 ):
     monkeypatch.setattr(loading, "load_pair", lambda *_: pair)
     monkeypatch.setattr(confirmation, "MAX_SECONDS", 0.2)  # test_confirmation.py has whole runs of a reproduction
     url, api = start_server(mistake)
-    assert run_audit(url, tmp_path / "a", pair_folders, samples, 0.9) == 1
+    assert run_audit(url, tmp_path / "a", pair_folders, samples, 0.9, more) == 1
     audit = json.loads(capsys.readouterr().out)["audit"]
     named = audit["diagnosis"]["named"]
     assert mistake in named and set(named) <= {mistake, *SIMILAR.get(mistake, ())} and audit["speculation"]["drafted"] is True
@@ -108,11 +116,11 @@ def test_the_correct_decoder_behind_the_protocol_is_consistent(start_server, pai
 def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
     """R5 on shared distributions, R8 through the engine."""
     written = MistakenDecoder(pair, mistake, 2).write(pair.encode(PROMPT), build_settings(pair, seed=0), range(5))
-    for seed, ids in enumerate(written):
+    for seed, text in enumerate(written):
         settings = build_settings(pair, seed=seed)
         mode = ENGINE if mistake == "R8" else SHARED
         tokens = build_decoder(mistake, pair, settings, pair.encode(PROMPT)).sample(mode, 0, 1).tokens[0]
-        assert ids == [token for token in tokens.tolist() if token != NONE]
+        assert text.ids == [token for token in tokens.tolist() if token != NONE]
 
 
 def test_it_says_of_itself_what_vllm_says(start_server):
@@ -126,6 +134,17 @@ def test_it_says_of_itself_what_vllm_says(start_server):
     assert first["choices"][0]["prompt_token_ids"] == [5, 6] and first["usage"]["prompt_tokens"] == 2
     assert f"vllm:spec_decode_num_draft_tokens_total {api.decoder.coverage.proposed}.0" in request_json(f"{url}/metrics")["text"]
     assert request_json(f"{url}/v1/completions", {"prompt": "Once"})["choices"][0].get("token_ids") is None
+    streamed = request_json(f"{url}/v1/completions", body | {"n": 1, "stream": True})["text"].split("\n\n")
+    events = [json.loads(line.removeprefix("data: ")) for line in streamed if line.startswith("data: {")]
+    parts = [one["token_ids"] for event in events for one in event["choices"]]
+    assert (
+        [token for part in parts for token in part] == first["choices"][0]["token_ids"]
+        and len(parts) > 1
+        and streamed[-2:] == ["data: [DONE]", ""]
+    )
+    assert events[-1]["usage"]["completion_tokens"] == 4
+    biased = request_json(f"{url}/v1/completions", body | {"n": 1, "logit_bias": {"17": 100}})
+    assert biased["choices"][0]["token_ids"] == [17] * 4
 
 
 @pytest.mark.parametrize(

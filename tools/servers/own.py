@@ -3,8 +3,9 @@
     python tools/servers/own.py --mistake R5 --port 8765
     specviz audit http://127.0.0.1:8765/v1 --prompt "Once upon a time" --max-new-tokens 3 --samples 20000 --target TARGET --draft DRAFT
 
-It answers as vLLM does: POST /v1/completions with ``return_token_ids``, ``n`` (choice i has the seed + i) and prompts of text or ids,
-GET /v1/models, /version, /health, and /metrics with the counters of draft tokens. It is made to be audited, not to be fast.
+It answers as vLLM does: POST /v1/completions with ``return_token_ids``, ``n`` (choice i has the seed + i), ``stream`` (an event for each
+round), penalties, and prompts of text or ids, GET /v1/models, /version, /health, and /metrics with the counters of draft tokens. It is made to
+be audited, not to be fast.
 """
 
 from __future__ import annotations
@@ -15,27 +16,60 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+import numpy as np  # noqa: E402
+
 from specviz.audit.findings.text_samples import TokenBytes  # noqa: E402
+from specviz.audit.protocol.body_fields import COMPUTED_FIELDS  # noqa: E402
+from specviz.audit.protocol.body_rules import read_body_rules  # noqa: E402
+from specviz.decoding.engine import build_first_prefix, step  # noqa: E402
+from specviz.decoding.sampler import Shard, iterate_rounds, sample_with_shared_distributions  # noqa: E402
 from specviz.decoding.samples import NONE, Coverage  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
-from specviz.evidence.decoder import ENGINE, SHARED, SPECULATIVE, Decoder, build_decoder  # noqa: E402
+from specviz.evidence.decoder import SPECULATIVE, Decoder, build_decoder  # noqa: E402
 from specviz.evidence.mistakes.registry import MISTAKES  # noqa: E402
 from specviz.models.continuations import MemoizedPaths  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
 from specviz.models.pairs.pair import LoadedPair  # noqa: E402
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
+from specviz.trace import Round  # noqa: E402
 
 NO_MISTAKE = "none"
 MAX_BYTES, MAX_CHOICES, MAX_TOKENS, MAX_OPENED = 2**20, 256, 64, 8  # of a request: bytes, choices, tokens; opened decoders
+
+
+@dataclass(frozen=True, slots=True)
+class SeededSamples:
+    """Random numbers of samples that have a seed each: sample i is the first one of seed i."""
+
+    seeds: tuple[int, ...]
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        numbers = [PhiloxRandomness(self.seeds[row.draw]).take(purpose, [replace(row, draw=0)], node, depth) for row in rows]
+        return np.concatenate(numbers)
+
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
+        numbers = [PhiloxRandomness(seed).stream(purpose, start, node, 0, 1) for seed in self.seeds[first : first + count]]
+        return np.concatenate(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenText:
+    """ids: with the end token; rounds: tokens of each, empty where they were not asked for."""
+
+    ids: list[int]
+    rounds: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -49,31 +83,63 @@ class MistakenDecoder:
     opened: dict[tuple[Any, ...], Decoder] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def write(self, prompt: Sequence[int], settings: Settings, seeds: Sequence[int]) -> list[list[int]]:
-        """One sample for each seed: ids with the end token."""
-        texts = []
+    def write(
+        self,
+        prompt: Sequence[int],
+        settings: Settings,
+        seeds: Sequence[int],
+        body: Mapping[str, Any] = MappingProxyType({}),
+        with_rounds: bool = False,
+    ) -> list[WrittenText]:
+        """One sample for each seed. body: of the request, whose penalties and biases count."""
         with self.lock:
-            decoder = self._open_decoder(tuple(prompt), settings)
-            mode = ENGINE if decoder.engine_only else SHARED
-            for seed in seeds:
-                samples = replace(decoder, settings=replace(settings, seed=seed)).sample(mode, 0, 1)
-                self.coverage += samples.coverage or Coverage()
-                texts.append([token for token in samples.tokens[0].tolist() if token != NONE])
-        return texts
+            decoder = self._open_decoder(tuple(prompt), settings, body)
+            if with_rounds or decoder.engine_only:
+                return self._decode(decoder, settings, SeededSamples(tuple(seeds)))
+            made = decoder.reopen()
+            randomness = made.randomness(SeededSamples(tuple(seeds)))
+            shard = Shard(
+                made.target, made.proposer, made.rule, randomness, settings, decoder.prompt, decoder.eos_token_ids, 0, len(seeds)
+            )
+            samples = sample_with_shared_distributions(shard)
+            self.coverage += samples.coverage or Coverage()
+            return [WrittenText([token for token in row if token != NONE]) for row in samples.tokens.tolist()]
 
-    def _open_decoder(self, prompt: tuple[int, ...], settings: Settings) -> Decoder:
-        key = prompt, str(replace(settings, seed=0, max_new_tokens=1).to_record())
+    def _decode(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> list[WrittenText]:
+        """The samples through the engine, side by side."""
+        made, numbers = decoder.reopen(), range(len(randomness.seeds))
+        opening, rounds = build_first_prefix(decoder.prompt, settings, made.target.context), [[] for _ in numbers]
+        mistaken = made.randomness(randomness)
+
+        def run_step(rows: Sequence[Prefix]) -> list[Round]:
+            return step(rows, made.target, made.proposer, made.rule, mistaken, decoder.eos_token_ids)
+
+        rows = (replace(opening, draw=number) for number in numbers)
+        for stepped in iterate_rounds(rows, run_step, decoder.eos_token_ids, len(numbers)):
+            for row, round_, _ in stepped:
+                rounds[row.draw].append(replace(round_, full=None))
+        for text in rounds:
+            self.coverage += Coverage.from_rounds(text)
+        return [
+            WrittenText([token for one in text for token in one.committed], tuple(len(one.committed) for one in text))
+            for text in rounds
+        ]
+
+    def _open_decoder(self, prompt: tuple[int, ...], settings: Settings, body: Mapping[str, Any]) -> Decoder:
+        rules = read_body_rules(body, len(prompt), self.pair.vocabulary, self.pair.eos_token_ids)
+        key = prompt, str(replace(settings, seed=0, max_new_tokens=1).to_record()), json.dumps(rules.applied, sort_keys=True)
         if key not in self.opened:
             if len(self.opened) >= MAX_OPENED:
                 self.opened.pop(next(iter(self.opened)))
-            decoder = build_decoder(SPECULATIVE if self.mistake == NO_MISTAKE else self.mistake, self.pair, settings, prompt)
+            pair = replace(self.pair, rules=rules)
+            decoder = build_decoder(SPECULATIVE if self.mistake == NO_MISTAKE else self.mistake, pair, settings, prompt)
             components = decoder.reopen()
             for name in ("draft", "claimed"):
                 if model := getattr(components.proposer, name, None):
                     setattr(components.proposer, name, MemoizedPaths(model))
             components = replace(components, target=MemoizedPaths(components.target))
             self.opened[key] = replace(decoder, reopen=lambda: components)
-        return replace(self.opened[key], settings=settings)
+        return self.opened[key]
 
     def format_metrics(self) -> str:
         """The counters of draft tokens, as vLLM writes them."""
@@ -98,8 +164,8 @@ class CompletionsApi:
     def from_pair(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> CompletionsApi:
         return cls(MistakenDecoder(pair, mistake, gamma), model, TokenBytes.from_pair(pair))
 
-    def complete(self, body: Any) -> dict[str, Any]:
-        """Answer a request. Raises RequestError."""
+    def complete(self, body: Any) -> dict[str, Any] | list[dict[str, Any]]:
+        """Answer a request; the events where it asks for a stream. Raises RequestError."""
         if not isinstance(body, dict):
             raise RequestError("the request must be a JSON object")
         if body.get("model") not in (None, self.model):
@@ -108,19 +174,40 @@ class CompletionsApi:
         prompt, settings = self._read_prompt(body.get("prompt")), self._read_settings(body, length)
         seed = body.get("seed")
         first = secrets.randbits(62) if seed is None else self._read_number(body, "seed", 0, 0, 2**62)
-        written = self.decoder.write(prompt, settings, [first + number for number in range(count)])
-        choices = [self._format_choice(number, ids, bool(body.get("return_token_ids"))) for number, ids in enumerate(written)]
-        if body.get("return_token_ids"):
-            choices = [choice | {"prompt_token_ids": list(prompt)} for choice in choices]
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": sum(map(len, written))}
-        return {
+        rules = {name: body[name] for name in COMPUTED_FIELDS if name in body}
+        streams, has_ids = body.get("stream") is True, bool(body.get("return_token_ids"))
+        written = self.decoder.write(prompt, settings, [first + number for number in range(count)], rules, streams)
+        usage = {"prompt_tokens": len(prompt), "completion_tokens": sum(len(text.ids) for text in written)}
+        usage |= {"total_tokens": sum(usage.values())}
+        head = {
             "id": f"cmpl-{secrets.token_hex(8)}",
             "object": "text_completion",
             "created": int(time.time()),
             "model": self.model,
-            "choices": choices,
-            "usage": usage | {"total_tokens": sum(usage.values())},
         }
+        if streams:
+            events = [
+                head | {"choices": [one]}
+                for number, text in enumerate(written)
+                for one in self._list_parts(number, text, has_ids)
+            ]
+            return [*events, head | {"choices": [], "usage": usage}]
+        choices = [self._format_choice(number, text.ids, has_ids) for number, text in enumerate(written)]
+        if has_ids:
+            choices = [choice | {"prompt_token_ids": list(prompt)} for choice in choices]
+        return head | {"choices": choices, "usage": usage}
+
+    def _list_parts(self, number: int, text: WrittenText, has_ids: bool) -> list[dict[str, Any]]:
+        """A choice for each round of a text. Only the last one has a reason why it ended."""
+        ends = list(accumulate(text.rounds))
+        whole = self._format_choice(number, text.ids, has_ids)
+        parts = [
+            self._format_choice(number, text.ids[end - size : end], has_ids) for end, size in zip(ends, text.rounds, strict=True)
+        ]
+        return [
+            part | {"finish_reason": whole["finish_reason"] if end == ends[-1] else None}
+            for part, end in zip(parts, ends, strict=True)
+        ]
 
     def _format_choice(self, number: int, ids: list[int], has_ids: bool) -> dict[str, Any]:
         reason = "stop" if ids[-1] in self.decoder.pair.eos_token_ids else "length"
@@ -185,7 +272,12 @@ class CompletionsHandler(BaseHTTPRequestHandler):
         try:
             if size > MAX_BYTES:
                 raise RequestError(f"a request may have {MAX_BYTES} bytes")
-            self._send_json(200, self.server.api.complete(json.loads(content)))  # type: ignore[attr-defined]
+            answer = self.server.api.complete(json.loads(content))  # type: ignore[attr-defined]
+            if isinstance(answer, list):
+                lines = [f"data: {json.dumps(event)}\n\n" for event in answer]
+                self._send(200, "".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream")
+            else:
+                self._send_json(200, answer)
         except (ValueError, SpecvizError) as error:
             self._send_json(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
             self.close_connection = size > MAX_BYTES

@@ -36,8 +36,9 @@ from specviz.audit.findings.known_mistakes import (
 from specviz.audit.findings.prefix_table import (
     PrefixTable,
     build_prefix_table,
-    compute_after_drafted,
+    compute_after_rejected,
     compute_distributions,
+    compute_kept_rejected,
 )
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
@@ -138,10 +139,12 @@ def diagnose(
         else table.q
     )
     on_progress(0.5)
+    knows_rejected = drafting and settings.temperature > 0.0
     further = FurtherDistributions(
         soft,
         whole,
-        *(compute_after_drafted(target, prompt, table) if drafting and settings.temperature > 0.0 else ()),
+        compute_after_rejected(target, prompt, table) if knows_rejected else None,
+        compute_kept_rejected(target, prompt, table) if knows_rejected else None,
         frequency_penalty=float(pair.rules.applied.get("frequency_penalty", 0.0)),
     )
     found = score_mistakes(table, settings, further, total, drafting, scale_progress(on_progress, 0.5, 1.0))

@@ -5,7 +5,7 @@ each prefix: of a token that is drafted and accepted, of one that ends a round i
 drawn where nothing is drafted. With a schedule of rounds they give the exact distribution of its samples, token by token.
 
 Left out: R10 (no mass), no-bonus (exact), R35, kept-rest and best-drawn (what they write depends on draft tokens that no sample shows).
-Of row-after-rejected and no-rollback only the variants with a greedy draft are compared: there the prefix determines the rejected token.
+Of no-rollback only the variant with a greedy draft is compared: there the prefix determines the rejected token.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ class FurtherDistributions:
     Attributes:
         soft: Of target and draft at temperature 1 without cuts.
         uncut: The draft's with its temperature and without cuts.
-        after_rejected: The target's after each prefix and the draft's likeliest token there; None: not known.
+        after_rejected: The target's after each prefix and a token that was rejected there, of a draft that draws and of a greedy one; None: not
+            known.
         kept_rejected: The target's after each prefix with the draft's likeliest token before its last one, as if a state had kept the token
             that this one replaced; None: not known.
         frequency_penalty: Of the requests.
@@ -159,7 +160,7 @@ class FurtherDistributions:
 
     soft: tuple[Tensor, Tensor]
     uncut: Tensor
-    after_rejected: Tensor | None = None
+    after_rejected: tuple[Tensor, Tensor] | None = None
     kept_rejected: Tensor | None = None
     frequency_penalty: float = 0.0
 
@@ -198,10 +199,11 @@ def list_known_mistakes(table: PrefixTable, settings: Settings, further: Further
 
 
 def _list_shifted_rows(further: FurtherDistributions) -> list[KnownMistake]:
-    """The mistakes that read the target after a rejected token, with a greedy draft."""
+    """The mistakes that read the target after a rejected token."""
     found = []
     if (after := further.after_rejected) is not None:
-        found.append(KnownMistake("row-after-rejected", True, lambda table: [split_row_after_rejected(table.p, table.q, after)]))
+        for (is_greedy, drawn), rows in zip(DRAFT_KINDS, after, strict=True):
+            found.append(build_row_after_rejected(is_greedy, drawn, rows))
     if (kept := further.kept_rejected) is not None:
         found.append(KnownMistake("no-rollback", True, lambda table: [split_kept_rejected(table.p, table.q, kept)]))
     return found
@@ -286,6 +288,13 @@ def build_lenience(is_greedy: bool, factor: float) -> KnownMistake:
         return [apply_token_rule(table.p, q, q, share=share)]
 
     return KnownMistake("lenience", is_greedy, split_tokens, words=f"factor {factor:.3g}")
+
+
+def build_row_after_rejected(is_greedy: bool, drawn: Callable[[Tensor], Tensor], after: Tensor) -> KnownMistake:
+    """row-after-rejected: the replacement comes from the target's row after the rejected token. after: (G, V)."""
+    return KnownMistake(
+        "row-after-rejected", is_greedy, lambda table: [apply_token_rule(table.p, drawn(table.q), drawn(table.q), after)]
+    )
 
 
 def build_penalty_twice(is_greedy: bool, frequency_penalty: float, temperature: float) -> KnownMistake:
@@ -421,12 +430,6 @@ def split_greedy_bonus(p: Tensor, q: Tensor) -> NextTokenSplit:
 def split_first_unverified(p: Tensor, q: Tensor) -> NextTokenSplit:
     """first-unverified: the first draft token of a round is accepted as it is."""
     return NextTokenSplit(q, torch.zeros_like(q), p, later=(apply_token_rule(p, q, q),))
-
-
-def split_row_after_rejected(p: Tensor, q: Tensor, after: Tensor) -> NextTokenSplit:
-    """row-after-rejected with a greedy draft: the replacement comes from the target's row after the rejected token. after: (G, V)."""
-    likeliest = concentrate_on_argmax(q)
-    return apply_token_rule(p, likeliest, likeliest, after)
 
 
 def split_kept_rejected(p: Tensor, q: Tensor, kept: Tensor) -> NextTokenSplit:

@@ -17,6 +17,7 @@ from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 MAX_SAMPLES = 20_000  # samples that are read
 MIN_SAMPLES_PER_PREFIX = 10  # samples that must share a prefix
 MAX_PREFIXES = 512  # most prefixes
+MAX_REJECTED = 1024  # most pairs of a prefix and a rejected token that are read
 MAX_ENTRIES = 2**24  # most entries of the target's distributions: 128 MB, so a large vocabulary gets fewer prefixes
 
 
@@ -51,6 +52,11 @@ class PrefixTable:
     def prefix_lengths(self) -> np.ndarray:
         """(G,) length of each prefix."""
         return np.array([len(prefix) for prefix in self.prefixes])
+
+    @property
+    def greedy(self) -> list[int]:
+        """(G) the draft's likeliest token after each prefix."""
+        return self.q.argmax(-1).tolist()
 
     @property
     def length(self) -> int:
@@ -127,19 +133,40 @@ def _list_edges(tokens: np.ndarray, number: dict[tuple[int, ...], int]) -> tuple
     return edge, token, count
 
 
-def compute_after_drafted(target: LanguageModel, prompt: Sequence[int], table: PrefixTable) -> tuple[Tensor, Tensor]:
-    """The target's distributions that mistakes with a greedy draft need, (G, V) each.
+def compute_after_rejected(target: LanguageModel, prompt: Sequence[int], table: PrefixTable) -> tuple[Tensor, Tensor]:
+    """(G, V) each: the target's distribution after each prefix and a draft token that was rejected there.
 
-    The first follows each prefix and the draft's likeliest token there. The second follows each prefix with the draft's likeliest token in
-    front of its last one; the empty prefix keeps its own.
+    The first is the mean over rejected tokens of a draft that draws, by their probability max(0, q - p): of the MAX_REJECTED pairs of
+    prefix and token that the samples meet most often. A prefix without such a pair keeps its own distribution. The second is of a draft that
+    takes its likeliest token.
     """
-    likeliest = table.q.argmax(-1).tolist()
-    after = [(*prefix, token) for prefix, token in zip(table.prefixes, likeliest, strict=True)]
+    likeliest = _compute_at(
+        target, prompt, [(*prefix, token) for prefix, token in zip(table.prefixes, table.greedy, strict=True)]
+    )
+    rejected = (table.q - table.p).clamp(min=0.0)
+    samples = torch.from_numpy(np.bincount(table.edge, table.count, minlength=len(table.prefixes)))
+    often = (rejected * samples[:, None]).flatten()
+    most = min(MAX_REJECTED, max(1, MAX_ENTRIES // table.p.shape[-1]), int((often > 0.0).sum()))
+    row, token = torch.unravel_index(often.topk(most).indices, rejected.shape)
+    if not most:
+        return table.p, likeliest
+    texts = [(*table.prefixes[g], x) for g, x in zip(row.tolist(), token.tolist(), strict=True)]
+    weight = rejected[row, token]
+    total = torch.zeros(len(table.prefixes), dtype=weight.dtype).index_add_(0, row, weight)
+    summed = torch.zeros_like(table.p).index_add_(0, row, weight[:, None] * _compute_at(target, prompt, texts))
+    return torch.where(total[:, None] > 0.0, summed / total.clamp(min=1e-300)[:, None], table.p), likeliest
+
+
+def compute_kept_rejected(target: LanguageModel, prompt: Sequence[int], table: PrefixTable) -> Tensor:
+    """(G, V): the target's distribution after each prefix with the draft's likeliest token in front of its last one.
+
+    The empty prefix keeps its own.
+    """
     kept = [
-        (*prefix[:-1], likeliest[parent], prefix[-1]) if prefix else ()
+        (*prefix[:-1], table.greedy[parent], prefix[-1]) if prefix else ()
         for prefix, parent in zip(table.prefixes, table.parent.tolist(), strict=True)
     ]
-    return _compute_at(target, prompt, after), _compute_at(target, prompt, kept)
+    return _compute_at(target, prompt, kept)
 
 
 def _compute_at(model: LanguageModel, prompt: Sequence[int], texts: Sequence[tuple[int, ...]]) -> Tensor:

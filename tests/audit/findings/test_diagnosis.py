@@ -22,7 +22,7 @@ from specviz.audit.findings.diagnosis import (
     score_mistakes,
 )
 from specviz.audit.findings.known_mistakes import FurtherDistributions
-from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table, compute_after_drafted
+from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.components import change_temperature
@@ -48,7 +48,7 @@ def diagnose_on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     found = score_mistakes(
         reading,
         settings,
-        FurtherDistributions((reading.p, reading.q), reading.q, *compute_after_drafted(target, IDS, reading)),
+        FurtherDistributions((reading.p, reading.q), reading.q),
         total or settings.max_new_tokens,
     )
     return reading, found, build_diagnosis(reading, found, lambda ids: " ".join(map(str, ids)))

@@ -23,8 +23,9 @@ from specviz.audit.findings.prefix_table import (
     MIN_SAMPLES_PER_PREFIX,
     PrefixTable,
     build_prefix_table,
-    compute_after_drafted,
+    compute_after_rejected,
     compute_distributions,
+    compute_kept_rejected,
 )
 from specviz.decoding.samples import Samples
 from specviz.evidence.enumeration import compute_text_tv, enumerate_output
@@ -37,7 +38,7 @@ from tests.oracle import mistakes as oracle
 PROMPT, LENGTH = (0, 1), 3
 COVERED = ("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11", "R16", "R18", "R20", "R21", "gate", "pass-temperature",
            "one-hot-residual", "rejecting-number", "lenience", "greedy-bonus", "first-unverified", "draft-settings", "one-uniform",
-           "penalty-twice")  # fmt: skip
+           "penalty-twice", "row-after-rejected")  # fmt: skip
 GREEDY = (
     "R4",
     "R5",
@@ -55,7 +56,7 @@ GREEDY = (
     "row-after-rejected",
     "no-rollback",
 )
-ONLY_GREEDY = ("row-after-rejected", "no-rollback")
+ONLY_GREEDY = ("no-rollback",)
 LEFT_OUT = ("R10", "no-bonus", "R35", "kept-rest", "best-drawn")
 SHARED_NUMBER = ("R7", "one-uniform")
 
@@ -67,8 +68,8 @@ def list_mistakes(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> 
     reading = build_prefix_table(target, draft, prompt, Samples(texts, settings.to_record(), "all"))
     soft = tuple(compute_distributions(model, prompt, reading.prefixes) for model in open_(drop_warpers(settings)))
     uncut = compute_distributions(open_(settings.without_cuts())[1], prompt, reading.prefixes)
-    after = compute_after_drafted(target, prompt, reading)
-    return reading, list_known_mistakes(reading, settings, FurtherDistributions(soft, uncut, *after, frequency_penalty=PENALTY))
+    after, kept = (compute(target, prompt, reading) for compute in (compute_after_rejected, compute_kept_rejected))
+    return reading, list_known_mistakes(reading, settings, FurtherDistributions(soft, uncut, after, kept, PENALTY))
 
 
 def enumerate_texts(one: KnownMistake, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
