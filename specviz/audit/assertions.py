@@ -5,9 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, overload
 
+from specviz.audit.many_prompts import PromptReports, read_audit_prompts, run_prompts
 from specviz.audit.run import AuditReport, AuditRequest, run_audit
+from specviz.errors import SettingsError
 
 
 class AuditOptions(TypedDict, total=False):
@@ -49,7 +51,7 @@ class AuditOptions(TypedDict, total=False):
 class VerdictError(AssertionError):
     """An audit that does not show a lossless server. The message is the verdict in words. report: all that is known."""
 
-    def __init__(self, report: AuditReport):
+    def __init__(self, report: AuditReport | PromptReports):
         self.report = report
         super().__init__(f"{self.describe()}\n\n{report}")
 
@@ -70,25 +72,70 @@ class NothingTestedError(VerdictError):
     """The samples are consistent, and the server counted no draft token: they say nothing about speculation."""
 
     def describe(self) -> str:
-        return self.report.record["audit"]["speculation"]["sentence"]
+        return self.report.speculation
 
 
-def audit_server(url: str, folder: Path | str | None = None, **options: Unpack[AuditOptions]) -> AuditReport:
-    """Audit a running server. Raises as ``run_audit``.
+@overload
+def audit_server(
+    url: str, folder: Path | str | None = None, *, prompts: None = None, **options: Unpack[AuditOptions]
+) -> AuditReport: ...
+
+
+@overload
+def audit_server(
+    url: str, folder: Path | str | None = None, *, prompts: str | Sequence[str], **options: Unpack[AuditOptions]
+) -> PromptReports: ...
+
+
+def audit_server(
+    url: str,
+    folder: Path | str | None = None,
+    *,
+    prompts: str | Sequence[str] | None = None,
+    **options: Unpack[AuditOptions],
+) -> AuditReport | PromptReports:
+    """Audit a running server, after one prompt or after each of several. Raises as ``run_audit``.
 
     Args:
         url: Of the server, such as http://HOST:PORT/v1.
         folder: Of samples, record and report; the same call continues there. None: a temporary one.
+        prompts: In place of the option ``prompt``: texts, the path of a file with prompts, or "default" for the set that comes with the project.
+            They share the false-alarm rate and have one verdict.
         options: As for ``AuditRequest``; one of ``against``, ``against_body``, ``pair`` and ``target`` names the reference.
     """
+    texts = () if prompts is None else read_audit_prompts(prompts)
+    if texts and options.get("prompt"):
+        raise SettingsError("prompts", str(prompts)[:80], "left out when prompt is given")
     request = AuditRequest(url=url, **options)
+
+    def run(place: Path) -> AuditReport | PromptReports:
+        return run_prompts(request, texts, place) if texts else run_audit(request, place)
+
     if folder is not None:
-        return run_audit(request, Path(folder))
+        return run(Path(folder))
     with tempfile.TemporaryDirectory(prefix="specviz-audit-") as temporary:
-        return run_audit(request, Path(temporary))
+        return run(Path(temporary))
 
 
-def assert_lossless(url: str, folder: Path | str | None = None, **options: Unpack[AuditOptions]) -> AuditReport:
+@overload
+def assert_lossless(
+    url: str, folder: Path | str | None = None, *, prompts: None = None, **options: Unpack[AuditOptions]
+) -> AuditReport: ...
+
+
+@overload
+def assert_lossless(
+    url: str, folder: Path | str | None = None, *, prompts: str | Sequence[str], **options: Unpack[AuditOptions]
+) -> PromptReports: ...
+
+
+def assert_lossless(
+    url: str,
+    folder: Path | str | None = None,
+    *,
+    prompts: str | Sequence[str] | None = None,
+    **options: Unpack[AuditOptions],
+) -> AuditReport | PromptReports:
     """Audit a running server, and raise unless its samples are consistent with the reference. Arguments as ``audit_server``.
 
     Raises:
@@ -99,7 +146,7 @@ def assert_lossless(url: str, folder: Path | str | None = None, **options: Unpac
         EndpointError: The server cannot be reached, or fails.
         SettingsError: An option is out of range.
     """
-    report = audit_server(url, folder, **options)
+    report = audit_server(url, folder, prompts=prompts, **options)  # type: ignore[call-overload]
     if report.verdict == "rejected":
         raise NotLosslessError(report)
     if report.verdict != "consistent":

@@ -29,18 +29,21 @@ RECORD, REPORT, SCHEMA = "prompts.json", "prompts.txt", "specviz-audit-prompts-1
 SHOWN = 60  # characters of a prompt in a table
 
 
-def read_audit_prompts(place: str) -> tuple[str, ...]:
-    """The prompts of ``--prompts``: the default set, or those of a file as ``pays`` reads it. Raises SettingsError."""
-    if place == DEFAULT:
+def read_audit_prompts(prompts: str | Sequence[str]) -> tuple[str, ...]:
+    """Different prompts: given ones, the default set by its name, or those of a file as ``pays`` reads it. Raises SettingsError."""
+    if prompts == DEFAULT:
         return tuple(load_toml("texts/prompts")["audit"])
-    from specviz.audit.pays.prompts import read_prompts
+    if isinstance(prompts, str):
+        from specviz.audit.pays.prompts import read_prompts
 
-    found = read_prompts(Path(place), chat=False)
-    if len(found) > MAX_PROMPTS:
-        raise SettingsError("prompts", len(found), f"at most {MAX_PROMPTS} prompts: each is an audit of its own")
+        found: Sequence[object] = read_prompts(Path(prompts), chat=False)
+    else:
+        found = prompts
+    if not 0 < len(found) <= MAX_PROMPTS:
+        raise SettingsError("prompts", len(found), f"1 to {MAX_PROMPTS} prompts: each is an audit of its own")
     texts = tuple(one for one in found if isinstance(one, str))
     if len(texts) < len(found):
-        raise SettingsError("prompts", place, "texts, not messages; with --chat each text is the message of a user")
+        raise SettingsError("prompts", str(prompts)[:80], "texts, not messages; with --chat each text is the message of a user")
     return tuple(dict.fromkeys(texts))
 
 
@@ -72,6 +75,16 @@ class PromptReports:
         """As of one audit: 0, 1, 3 or 5."""
         code = VERDICT_CODES[self.verdict]
         return NO_DRAFT_CODE if code == 0 and any(report.exit_code == NO_DRAFT_CODE for report in self.reports) else code
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether each report is: consistent, and not of a server that drafted nothing."""
+        return self.exit_code == 0
+
+    @property
+    def speculation(self) -> str:
+        """Whether the server was seen to draft: the different sentences of the reports."""
+        return " ".join(dict.fromkeys(report.speculation for report in self.reports))
 
     @property
     def sentence(self) -> str:
@@ -118,8 +131,7 @@ class PromptReports:
                 f"{row['folder']}: {text!r}",
                 f"  {row['sentence']} (corrected for all prompts: {format_p_value(row['adjusted_p'])})",
             ]
-        drafted = [report.record["audit"]["speculation"]["sentence"] for report in self.reports]
-        return "\n".join([*lines, "", *dict.fromkeys(drafted)])
+        return "\n".join([*lines, "", self.speculation])
 
 
 def run_prompts(

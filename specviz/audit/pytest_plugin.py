@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from specviz.audit.many_prompts import PromptReports
     from specviz.audit.run import AuditReport
 
 GROUP = "specviz"
@@ -70,8 +71,8 @@ def specviz_reference(pytestconfig: pytest.Config) -> dict[str, Any]:
 @pytest.fixture
 def assert_server_lossless(
     request: pytest.FixtureRequest, specviz_server: str, specviz_reference: dict[str, Any], tmp_path: Path
-) -> Callable[..., AuditReport]:
-    """``assert_lossless`` for the server and the reference of the options. Keyword arguments as for ``AuditRequest``.
+) -> Callable[..., AuditReport | PromptReports]:
+    """``assert_lossless`` for the server and the reference of the options, with the keyword arguments that it has.
 
     The verdicts are shown with the test's output, and are properties of its JUnit entry.
     """
@@ -80,7 +81,7 @@ def assert_server_lossless(
     folder = request.config.getoption(FOLDER_OPTION)
     numbers = iter(range(10**6))
 
-    def check(**options: Any) -> AuditReport:
+    def check(**options: Any) -> AuditReport | PromptReports:
         own = Path(folder) / _name_folder(request.node.nodeid) if folder else tmp_path
         given = _read_options(request.config, SERVER_OPTIONS) | specviz_reference | options
         try:
@@ -95,7 +96,7 @@ def assert_server_lossless(
     return check
 
 
-def _add_properties(node: pytest.Item, report: AuditReport) -> None:
+def _add_properties(node: pytest.Item, report: AuditReport | PromptReports) -> None:
     """Properties of a test in JUnit."""
     node.user_properties += [("specviz.verdict", report.verdict), ("specviz.sentence", report.sentence)]
 

@@ -199,6 +199,11 @@ class AuditReport:
         return self.record["audit"]["speculation"]["drafted"]
 
     @property
+    def speculation(self) -> str:
+        """Whether the server was seen to draft, in a sentence."""
+        return self.record["audit"]["speculation"]["sentence"]
+
+    @property
     def is_lossless(self) -> bool:
         """Whether the samples are consistent, and are not those of a server that drafted nothing."""
         return self.exit_code == 0

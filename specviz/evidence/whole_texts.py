@@ -44,6 +44,7 @@ ROUNDS = {
     "told": "The server showed its rounds.",
     "inferred": "Places in a round of {gamma} draft tokens are inferred from target and draft, which takes more texts than a server that shows its rounds.",
     "unknown": "Places in a round were not tested: neither the server nor --gamma says how long a round is, or the draft is not known.",
+    "unbroken": "Places in a round were not tested: the server streamed each text in one piece, which hides its rounds.",
 }
 CUTS_REASON = (
     "Whole texts were not tested: a cut such as top-p falls on another token where two probabilities are equal up to rounding, and in so many "
@@ -332,7 +333,8 @@ def run_whole_text_tests(
     )
     told = file.rounds[: len(samples)]
     rounds = None
-    if told:
+    is_unbroken = bool(told) and not gamma and max(map(len, told)) <= 1 < max(map(sum, told))
+    if told and not is_unbroken:
         rounds = read_told_rounds(told, scored.lengths.tolist(), gamma)
     elif gamma and scored.acceptance is not None and scored.greedy is not None:
         rounds = infer_rounds(scored.acceptance, scored.greedy, scored.lengths.tolist(), gamma, accepted_share)
@@ -343,7 +345,7 @@ def run_whole_text_tests(
         "tokens": len(scored.place),
         "max_tokens": settings.max_new_tokens,
         "gamma": rounds.gamma if rounds else gamma,
-        "rounds": "unknown" if rounds is None else "told" if rounds.is_told else "inferred",
+        "rounds": ("unbroken" if is_unbroken else "unknown") if rounds is None else "told" if rounds.is_told else "inferred",
         "alpha": alpha,
         "level": level,
     }

@@ -23,7 +23,7 @@ from specviz.audit import NothingTestedError, NotLosslessError, TooFewSamplesErr
 from specviz.audit.assertions import AuditOptions
 from specviz.audit.junit import build_junit, list_audit_cases
 from specviz.audit.run import AuditReport, AuditRequest
-from specviz.errors import EndpointError, TrapError
+from specviz.errors import EndpointError, SettingsError, TrapError
 from tests.audit.server import build_chain_probs, run_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +77,23 @@ def test_a_wrong_server_raises_its_verdict_and_junit_shows_it(rejected, servers)
     assert any(name.startswith("check: server 2") for name in cases)
 
 
+def test_several_prompts_have_one_verdict_and_share_the_false_alarm_rate(servers, tmp_path):
+    few = {name: value for name, value in ASKED.items() if name != "prompt"}
+    found = assert_lossless(servers[0], tmp_path / "a", against=servers[1], prompts=["a b", "c d", "a b"], **few)
+    assert found.prompts == ("a b", "c d") and found.is_lossless and "after each of 2 prompts" in found.sentence
+    assert {report.record["answers"][0]["plan"]["alpha"] for report in found.reports} == {0.001 / 2}
+    assert (tmp_path / "a" / "prompts.json").exists()
+    with pytest.raises(NotLosslessError, match="Rejected: the samples of 1 of 1 prompts") as caught:
+        assert_lossless(servers[2], against=servers[1], prompts=["c d"], **few)
+    assert caught.value.report.exit_code == 1
+    with pytest.raises(NothingTestedError, match="Speculation was not seen at work"):
+        assert_lossless(servers[1], against_body={"user": "x"}, prompts=["c d"], **few)
+    with pytest.raises(SettingsError, match="prompts must be left out when prompt is given"):
+        assert_lossless(servers[0], against=servers[1], prompts=["c d"], **ASKED)
+    with pytest.raises(SettingsError, match="prompts must be 1 to 64 prompts"):
+        assert_lossless(servers[0], against=servers[1], prompts=[], **few)
+
+
 def test_too_few_samples_and_a_server_that_does_not_draft_are_no_success(servers):
     with pytest.raises(TooFewSamplesError, match=r"Too few samples: .* needs"):
         assert_lossless(servers[0], against=servers[1], **ASKED | {"samples": 30})
@@ -100,7 +117,8 @@ def test_a_trap_and_a_silent_server_are_other_errors(servers):
 
 def test_the_keyword_arguments_are_the_fields_of_a_request():
     assert [*AuditOptions.__annotations__] == [one.name for one in fields(AuditRequest) if one.name != "url"]
-    exported = {name for name, one in vars(specviz.audit.assertions).items() if inspect.isclass(one) and name.endswith("Error")}
+    own = {name: one for name, one in vars(specviz.audit.assertions).items() if inspect.isclass(one)}
+    exported = {name for name, one in own.items() if name.endswith("Error") and one.__module__ == "specviz.audit.assertions"}
     assert exported <= set(dir(specviz.audit))
 
 

@@ -1,7 +1,8 @@
 """Servers that misbehave under an audit or a measurement: a sentence each, what was collected is kept, and the verdict says what it does not cover.
 
-40 samples of each server are too few for a verdict, which is not what these tests are about. What is not here: test_command.py has servers
-that fail in the middle, pays/test_streams.py streams that break.
+BAD has the audit's cases. 40 samples of each server are too few for a verdict, which is not what these tests are about. Elsewhere are an audit's
+server that stops in the middle (test_command.py), texts that are streamed in one piece (tests/evidence/test_whole_texts.py), and what a measurement
+says of no usage, repeated answers, 429 and an end in the middle (pays/test_command.py).
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ def test_an_audit_of_it_says_so_and_keeps_its_samples(name, tmp_path, capsys, mo
 
 
 def test_a_clean_server_has_none_of_these_sentences(tmp_path, capsys):
-    with run_server(drafts=True) as one, run_server() as two:
+    """One that changes its speed is no other case for an audit: two servers are asked in turns, which is said."""
+    with run_server(drafts=True, slow=lambda number: 0.01 * (number > 60)) as one, run_server() as two:
         assert main(["audit", one.url, "--against", two.url, *SMALL, "--out", str(tmp_path / "a")]) == 3
     said = capsys.readouterr()
     assert not any(sentence in said.out + said.err for _, _, sentence in BAD.values())
+    assert "were asked in turns" in said.out
 
 
 def test_a_stream_of_several_tokens_a_chunk_and_without_counts_is_measured_and_said(tmp_path, capsys):

@@ -167,30 +167,42 @@ def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
     assert "It shows again." in out and "differ from the model's by more than" in out
 
 
-@pytest.mark.parametrize("is_wrong", (pytest.param(False, marks=pytest.mark.slow), True))
-def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens(is_wrong, pair, local_pair, capsys, tmp_path):
-    """A server that is exact for the tested tokens, and flattens every later distribution: 100 texts of 6 tokens, streamed.
+LATER_FAULTS = {  # where the distribution is flattened, by tokens of the text with and without the prompt; where the tests see it
+    "exact": (lambda length, written: False, None),
+    "every later token": (lambda length, written: written >= 2, "all tokens"),
+    "bonus token": (lambda length, written: written > 2 and written % 3 == 0, "bonus token of a round"),
+    "page": (lambda length, written: length % 16 == 0, "position 0 modulo 16"),
+}
 
-    About 390 tokens are flattened; the transform over all tokens rejects that with certainty.
+
+@pytest.mark.parametrize("fault", [pytest.param(one, marks=[] if "later" in one else pytest.mark.slow) for one in LATER_FAULTS])
+def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens(fault, pair, local_pair, capsys, tmp_path):
+    """A server that is exact for the tested tokens, and flattens later distributions: streamed in passes of 1, 3, 3, ... tokens.
+
+    At temperature 0.3 a flattened distribution is far from its own: 300 tokens of it are rejected with certainty.
     """
-    switches, prompt = answer_from_pair(pair, deepest=99), len(pair.encode("Once upon"))
+    switches, prompt = answer_from_pair(pair, deepest=99), "Once upon a time. "[: 9 if fault != "page" else 99]
+    begin, (is_flat, place) = len(pair.encode(prompt)), LATER_FAULTS[fault]
+    assert fault != "page" or begin + 2 < 16 < begin + 8
 
-    def flatten_later(ids):
+    def bend(ids):
         probs = switches["probs"](ids)
-        return probs**0.3 / (probs**0.3).sum() if is_wrong and len(ids) >= prompt + 2 else probs
+        return np.full_like(probs, 1 / len(probs)) if is_flat(len(ids), len(ids) - begin) else probs
 
-    out = tmp_path / "a"
-    with run_server(drafts=True, **switches | {"probs": flatten_later}) as server:
-        words = ["--max-tokens", "6", "--samples", "100", "--min-tv", "0.9", "--out", str(out), "--format", "json"]
-        code = main(["audit", server.url, *ASKED, *local_pair, *words])
+    out, (texts, length) = tmp_path / "a", ("100", "6") if "later" in fault else ("300", "8")
+    with run_server(drafts=True, **switches | {"probs": bend}) as server:
+        words = ["--prompt", prompt, "--temperature", "0.3", "--max-tokens", length, "--samples", texts, "--min-tv", "0.9"]
+        code = main(["audit", server.url, *ASKED, *local_pair, *words, "--out", str(out), "--format", "json"])
     said = capsys.readouterr()
     report = json.loads(said.out)
     first, whole = report["answers"]
+    is_wrong = place is not None
     assert code == int(is_wrong) and report["verdict"] == ("rejected" if is_wrong else "consistent") and not find_changes(report)
     assert not [result for result in check_certificate(report) if result.state == ALTERED]
     assert first["verdict"] == "consistent" and whole["mode"] == "whole texts" and whole["plan"]["rounds"] == "told"
+    assert place is None or min(whole["tests"], key=lambda test: test["p_value"])["name"].startswith(place)
     assert report["audit"]["whole_texts"] == whole["sentence"] and first["plan"]["alpha"] == whole["plan"]["alpha"] == 0.0005
-    assert "whole texts of 6 tokens detect a gap" in said.err
+    assert f"whole texts of {length} tokens detect a gap" in said.err
     assert "Whole texts, the 6 smallest" in (out / "report.txt").read_text()
     lines = [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
     assert all(sum(one["rounds"]) == len(one["tokens"]) for one in lines)

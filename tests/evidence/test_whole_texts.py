@@ -194,6 +194,15 @@ def test_two_passes_in_one_event_are_no_longer_round():
     assert found.gamma == 2 and found.weights.sum(1).tolist() == [1, 1, 1, 0, 0, 0, 1]
 
 
+@pytest.mark.parametrize(("gamma", "rounds", "said"), ((None, "unbroken", "in one piece"), (GAMMA, "told", "showed its rounds")))
+def test_texts_that_arrive_in_one_piece_show_no_rounds(gamma, rounds, said):
+    """Where the length of a round is known, the first tokens of the piece are still at their places."""
+    texts, _ = draw_texts(60, 5)
+    answer = run_whole_text_tests(build_file(texts, [[LENGTH]] * 60), SETTINGS, PAIR, gamma=gamma)
+    assert answer["plan"]["rounds"] == rounds and said in answer["sentence"]
+    assert any("bonus" in test["name"] for test in answer["tests"]) is (rounds == "told")
+
+
 def test_the_share_of_accepted_tokens_tells_a_greedy_draft_from_one_that_draws():
     share, greedy = np.full(6, 0.9), np.zeros(6, dtype=bool)
     drawn, likeliest, both = (infer_rounds(share, greedy, [6], 1, said).weights for said in (0.85, 0.05, None))

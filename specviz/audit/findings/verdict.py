@@ -42,6 +42,7 @@ from specviz.speed.records.server_commands import locate_models
 from specviz.statistics.finding import ALPHA, format_count, format_p_value
 
 SHARED = "The server counted more rounds than these samples have tokens, so others use it: its counters do not show that these samples were drafted."
+IN_TURNS = "The two servers were asked in turns, a small batch each, so a machine that becomes slower affects both."
 BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NO_SINGLE_PREFIX = "No single prefix shows the difference by itself."
 MOST_PLACES = 6  # tests of whole texts that a terminal shows
@@ -273,9 +274,11 @@ def to_plain(value: Any) -> Any:
 def list_server_remarks(audit: Mapping[str, Any]) -> list[str]:
     """What the records of the servers say that changes how a verdict is read.
 
-    These are checks in spite of which samples were collected, end tokens that were not given, requests that failed, and other users.
+    These are checks in spite of which samples were collected, end tokens that were not given, requests that failed, other users, and how two
+    servers share a machine.
     """
-    lines, servers = [], audit.get("servers", ())
+    servers = audit.get("servers", ())
+    lines = [IN_TURNS] if len(servers) > 1 else []
     for number, server in enumerate(servers):
         sentences = [trap["sentence"] for trap in server["traps"] if trap["stops"]]
         if stripped := server["seen"]["stripped"]:
