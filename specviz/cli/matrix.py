@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_cluster(options)
-    settings = read_settings(options, prompt=options.prompt or PROMPT)
+    settings = read_settings(options, all_methods=True, prompt=options.prompt or PROMPT)
     from specviz.evidence.matrix import choose_lines_and_rules, evaluate_matrix
     from specviz.jobs.remote import open_pool
     from specviz.models.pairs.fingerprint import hash_pair

@@ -262,13 +262,7 @@ def test_no_parser_takes_an_abbreviation_for_an_option():
     assert len(parsers) > 5 and all(parsers)
 
 
-WITHOUT_READER = (
-    "proposer",
-    "rule",
-    "heads",
-    "early_exit",
-    "eagle",
-)  # they choose the readers of others, or a folder that is opened first
+WITHOUT_READER = ("proposer", "rule")  # they choose the readers of others
 
 
 def list_ineffective_options():
@@ -278,6 +272,7 @@ def list_ineffective_options():
         "siblings": "top",
         "tree": "2-1",
         "text": "dorothy",
+        **dict.fromkeys(("heads", "early_exit", "eagle"), "nowhere"),
     }
     values = {int: "3", float: "0.5"}
     for name in CUT_FIELDS:

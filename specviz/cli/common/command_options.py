@@ -143,10 +143,11 @@ def read_run_settings(options: argparse.Namespace) -> Settings:
     return choose_node_count(read_settings(options, uniforms=uniforms))
 
 
-def read_settings(options: argparse.Namespace, **changes: Any) -> Settings:
+def read_settings(options: argparse.Namespace, all_methods: bool = False, **changes: Any) -> Settings:
     """Settings from the options of their names; ``changes`` add to them or take their place.
 
-    Folders and files that the settings name may then be read in this process.
+    ``all_methods``: every drafting method is run, each with what it reads. Folders and files that the settings name may then be
+    read in this process.
     """
     given = {name: value for name, value in vars(options).items() if name in SETTINGS and name != "pair"}
     if "prompt" in given:
@@ -157,6 +158,8 @@ def read_settings(options: argparse.Namespace, **changes: Any) -> Settings:
     if settings.text or settings.heads or settings.early_exit or settings.eagle:
         from specviz.jobs.tasks import allow_paths
 
+        if not all_methods:
+            check_methods(settings)
         allow_paths(settings)
     return settings
 
