@@ -146,7 +146,7 @@ def assert_lossless(
         EndpointError: The server cannot be reached, or fails.
         SettingsError: An option is out of range.
     """
-    report = audit_server(url, folder, prompts=prompts, **options)  # type: ignore[call-overload]
+    report = audit_server(url, folder, prompts=prompts, **options)
     if report.verdict == "rejected":
         raise NotLosslessError(report)
     if report.verdict != "consistent":

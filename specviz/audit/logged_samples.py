@@ -276,6 +276,7 @@ def merge_scores(parts: Sequence[TokenScores]) -> TokenScores:
         np.concatenate([one.values for one in parts]),
         np.concatenate([one.impossible for one in parts]),
         join([one.log_probability for one in parts]),
+        join([one.likeliest for one in parts]),
         join(favored) if favored else None,
         np.concatenate([one.member for one in parts]),
         np.concatenate([one.class_masses for one in parts]),

@@ -176,7 +176,20 @@ def score_texts(
     total = int(starts[-1])
     found = {
         name: np.zeros(total)
-        for name in ("above", "mass", "score", "mean", "variance", "third", "favored", "favored_mass", "share", "greedy")
+        for name in (
+            "above",
+            "mass",
+            "score",
+            "mean",
+            "variance",
+            "third",
+            "top",
+            "top_mass",
+            "favored",
+            "favored_mass",
+            "share",
+            "greedy",
+        )
     }
     members = _build_classes(target.vocabulary, eos_token_ids)
     classes = int(members.max()) + 1
@@ -203,6 +216,7 @@ def score_texts(
         found["above"] + uniform * found["mass"],
         found["mass"] <= 0.0,
         moments,
+        Moments.of_events(found["top"] > 0.0, np.clip(found["top_mass"], 0.0, 1.0)),
         None if draft is None else Moments.of_events(found["favored"] > 0.0, np.clip(found["favored_mass"], 0.0, 1.0)),
         member,
         class_masses,
@@ -264,6 +278,8 @@ def _score_group(found: dict[str, np.ndarray], where: np.ndarray, row: Tensor, i
     # Of tokens that are equally likely, those with a smaller id come first.
     ties = (mine == mass[:, None]) & (torch.arange(p.shape[-1]) < ids[:, None])
     found["above"][where] += (ties * mine).sum(-1).numpy()
+    top_mass, top = p.max(-1)
+    found["top"][where], found["top_mass"][where] = (top[row] == ids).numpy(), top_mass[row].numpy()
     logs = p.log().clamp(min=LOG_FLOOR)
     mean = (p * logs).sum(-1)
     centered = logs - mean[:, None]

@@ -7,12 +7,14 @@ what came before the token alone: its place in the text, its place in a page of 
 given what the token itself decided. Accepted tokens follow min(p, q) and replacements the residual, so neither may be tested against p
 by itself; the two together, at one place in the round, may.
 
-Three statistics complement each other:
+Four statistics complement each other:
 
 - *Transform*: tokens in the order of their probability, most likely first. Sees whatever makes likely tokens more or less frequent.
   Blind to what keeps the distribution of the rank's mass: mass that moves between tokens of (nearly) equal probability, or inside one.
 - *Log probability*: the sum of log p(token) minus its expectation. Most sensitive to another temperature; sees unlikely tokens that
   the transform squeezes into its last percent. Blind to the same moves.
+- *Likeliest token*: how often the token is the likeliest one, against the sum of its probabilities. Most sensitive to a draw that is greedy now
+  and then, and the one with most power where the places are uncertain; sees nothing of the other tokens.
 - *Token classes*: counts in classes of tokens that are fixed beforehand, with the exact covariance. Sees mass that moves between
   classes whatever the probabilities; blind to moves inside a class, and to moves that cancel from one prefix to the next.
 """
@@ -33,7 +35,8 @@ from specviz.statistics.power import find_detectable_distance
 
 MIN_TOKENS = 50.0  # effective number of tokens below which a place is not tested
 MIN_EXPECTED = 5.0  # tokens that a class must expect
-TRANSFORM, LOG_PROBABILITY, FAVORED, CLASSES = "transform", "log probability", "tokens with q > p", "token classes"
+TRANSFORM, LOG_PROBABILITY, LIKELIEST = "transform", "log probability", "likeliest token"
+FAVORED, CLASSES = "tokens with q > p", "token classes"
 
 
 class Moments(NamedTuple):
@@ -59,6 +62,7 @@ class TokenScores:
         values: (N,) randomized probability transform of each token, in [0, 1].
         impossible: (N,) bool: whether the token has probability 0.
         log_probability: Of each token.
+        likeliest: Whether the token is the likeliest one.
         favored: Whether q > p for the token; None without a draft.
         member: (N,) class of each token, from 0.
         class_masses: (N, C) the conditional mass of each class.
@@ -67,6 +71,7 @@ class TokenScores:
     values: np.ndarray
     impossible: np.ndarray
     log_probability: Moments
+    likeliest: Moments
     favored: Moments | None
     member: np.ndarray
     class_masses: np.ndarray
@@ -74,7 +79,7 @@ class TokenScores:
 
 def count_tests(places: int, has_draft: bool) -> int:
     """Number of tests that ``run_tests_along_texts`` makes for so many places besides all tokens."""
-    return (places + 1) * (4 if has_draft else 3)
+    return (places + 1) * (5 if has_draft else 4)
 
 
 def run_tests_along_texts(
@@ -92,9 +97,8 @@ def run_tests_along_texts(
                 scores.values, weights, scores.impossible, alpha=alpha, power=power, name=f"{place}: {TRANSFORM}"
             )
         )
-        found.append(
-            compute_score_test(scores.log_probability, weights, alpha=alpha, power=power, name=f"{place}: {LOG_PROBABILITY}")
-        )
+        for moments, name in ((scores.log_probability, LOG_PROBABILITY), (scores.likeliest, LIKELIEST)):
+            found.append(compute_score_test(moments, weights, alpha=alpha, power=power, name=f"{place}: {name}"))
         found.append(
             compute_class_test(scores.member, scores.class_masses, weights, alpha=alpha, power=power, name=f"{place}: {CLASSES}")
         )

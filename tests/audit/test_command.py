@@ -200,7 +200,9 @@ def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens
     assert code == int(is_wrong) and report["verdict"] == ("rejected" if is_wrong else "consistent") and not find_changes(report)
     assert not [result for result in check_certificate(report) if result.state == ALTERED]
     assert first["verdict"] == "consistent" and whole["mode"] == "whole texts" and whole["plan"]["rounds"] == "told"
-    assert place is None or min(whole["tests"], key=lambda test: test["p_value"])["name"].startswith(place)
+    tests = {test["name"]: test["adjusted_p"] for test in whole["tests"]}
+    assert place is None or tests[f"{place}: transform"] < 1e-6
+    assert fault != "bonus token" or tests["place 1 of a round: transform"] > 0.001
     assert report["audit"]["whole_texts"] == whole["sentence"] and first["plan"]["alpha"] == whole["plan"]["alpha"] == 0.0005
     assert f"whole texts of {length} tokens detect a gap" in said.err
     assert "Whole texts, the 6 smallest" in (out / "report.txt").read_text()

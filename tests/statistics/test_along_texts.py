@@ -47,6 +47,7 @@ def draw_tokens(n: int, seed: int, bend=lambda p: p, favored=None) -> TokenScore
         above + dice.random(n) * mass,
         mass <= 0.0,
         Moments(logs[here, token], mean, (p * centered**2).sum(1), (p * centered**3).sum(1)),
+        Moments.of_events(token == p.argmax(1), p.max(1)),
         Moments.of_events(token < 10, p[:, :10].sum(1)),
         member[token],
         pi,
@@ -61,13 +62,16 @@ def flatten(p: np.ndarray) -> np.ndarray:
 
 def test_the_tests_raise_no_more_false_alarms_than_they_say():
     """200 runs of 300 tokens at a level of 0.05, with weights 0 or 1, and with weights in between that depend on the token before."""
-    alarms = dict.fromkeys(("transform", "score", "classes", "classes, weights", "transform, weights", "score, weights"), 0)
+    names = ("transform", "score", "likeliest", "classes", "classes, weights", "transform, weights", "score, weights")
+    alarms = dict.fromkeys((*names, "likeliest, weights"), 0)
     for seed in range(RUNS):
         scores = draw_tokens(300, seed)
         weights = np.concatenate(([0.5], scores.values[:-1]))  # predictable: the token before
         found = {
             "transform": compute_weighted_transform_test(scores.values, np.ones(300)),
             "score": compute_score_test(scores.log_probability, np.ones(300)),
+            "likeliest": compute_score_test(scores.likeliest, np.ones(300)),
+            "likeliest, weights": compute_score_test(scores.likeliest, weights),
             "classes": compute_class_test(scores.member, scores.class_masses, np.ones(300)),
             "classes, weights": compute_class_test(scores.member, scores.class_masses, weights),
             "transform, weights": compute_weighted_transform_test(scores.values, weights),
@@ -84,6 +88,23 @@ def test_the_transform_and_the_log_probability_see_another_temperature():
     found = {one.name: one.p_value for one in run_tests_along_texts(scores, {}, alpha=1e-4)}
     assert found["all tokens: transform"] < 1e-6 and found["all tokens: log probability"] < 1e-6
     assert found["all tokens: token classes"] > 1e-4
+
+
+def test_the_likeliest_token_sees_a_greedy_draw_best_where_places_are_uncertain():
+    """One token in five is drawn toward the likeliest, a total variation of up to 0.15; its weights say 0.5 for it and for three others."""
+    dice, n = np.random.default_rng(SEED), 6000
+    wrong = dice.random(n) < 0.2
+    weights = 0.5 * (wrong | (dice.random(n) < 0.6))
+
+    def sharpen(p):
+        moved = np.minimum(0.15, 1.0 - p.max(1)) * wrong
+        sharp = p * (1.0 - moved / (1.0 - p.max(1)))[:, None]
+        sharp[np.arange(n), p.argmax(1)] += moved
+        return sharp
+
+    found = {one.name: one.p_value for one in run_tests_along_texts(draw_tokens(n, 7, sharpen), {"bonus": weights})}
+    others = (found[f"bonus: {name}"] for name in ("transform", "log probability", "token classes"))
+    assert found["bonus: likeliest token"] < 1e-4 and found["bonus: likeliest token"] < min(others)
 
 
 def test_the_classes_see_what_the_transform_does_not():

@@ -108,7 +108,8 @@ class MistakenDecoder:
     def _decode(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> list[WrittenText]:
         """The samples through the engine, side by side."""
         made, numbers = decoder.reopen(), range(len(randomness.seeds))
-        opening, rounds = build_first_prefix(decoder.prompt, settings, made.target.context), [[] for _ in numbers]
+        opening = build_first_prefix(decoder.prompt, settings, made.target.context)
+        rounds: list[list[Round]] = [[] for _ in numbers]
         mistaken = made.randomness(randomness)
 
         def run_step(rows: Sequence[Prefix]) -> list[Round]:

@@ -220,8 +220,8 @@ def _fit_mixture(heats: dict[KnownMistake, EdgeProbabilities], table: PrefixTabl
     written, judged = exact, np.zeros(table.length)
     for _ in range(EM_ROUNDS):
         mine = weights[:, place]
-        mixed = [(mine * part).sum(0)[None, None] for part in (accepted, last)]
-        edges = EdgeProbabilities(*mixed, exact[None, None], variants)
+        mixed_accepted, mixed_last = ((mine * part).sum(0)[None, None] for part in (accepted, last))
+        edges = EdgeProbabilities(mixed_accepted, mixed_last, exact[None, None], variants)
         written, states = compute_edge_probabilities(edges, table, plan)
         judging = (states[0][table.edge] * drafting).sum(-1)
         shares = table.count * judging / np.maximum(written, MIN_PROBABILITY)

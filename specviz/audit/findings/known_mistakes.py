@@ -503,11 +503,11 @@ class EdgeProbabilities:
     @classmethod
     def from_mistake(cls, one: KnownMistake, table: PrefixTable) -> EdgeProbabilities:
         splits = list(one.model(table))
-        parts = [
+        accepted, last, bonus = (
             np.stack([[table.gather(getattr(variant, name)) for variant in split.variants] for split in splits])
             for name in ("accepted", "last", "bonus")
-        ]
-        return cls(*parts, splits[0].list_variants_of_states(table.length), one.renews_number)
+        )
+        return cls(accepted, last, bonus, splits[0].list_variants_of_states(table.length), one.renews_number)
 
 
 def build_state_mask(schedule: DraftSchedule, length: int) -> np.ndarray:
