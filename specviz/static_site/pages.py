@@ -96,7 +96,7 @@ def build_whole_text(live: str | None) -> PageContent:
             "temperature": one.settings.temperature,
             "own": {"temperature": f"{one.settings.temperature:g}"} | _build_query(one.settings.to_record()),
             "from": f"Recorded, {text_words.describe_measurement(one)}",
-            "conclusion": [text_words.describe_tokens(one), text_words.compare_texts(one)],
+            "conclusion": [text_words.describe_tokens(one), text_words.explain_speed(one), text_words.compare_texts(one)],
             "lanes": text_payload.build_lanes_payload(one, app=live),
             "divergences": text_payload.build_divergences_payload(one),
         }
@@ -105,7 +105,7 @@ def build_whole_text(live: str | None) -> PageContent:
     heats = [f"{one['temperature']:g}" for one in passages]
     links = "".join(f'<a href="?temperature={heat}" data-temperature="{heat}">temperature {heat}</a>' for heat in heats)
     return _fill_page(
-        "whole_text", _build_data("whole_text", passages=passages), lede=escape(text_words.TEXTS["lede"]), links=links
+        "whole_text", _build_data("whole_text", passages=passages), lede=escape(text_words.TEXTS["lede_recorded"]), links=links
     )
 
 

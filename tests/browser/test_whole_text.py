@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from specviz.speed.records.passage import SPECULATIVE, TARGET_ONLY
+from specviz.web.whole_text.figures import MARKED
 from specviz.web.whole_text.state import load_recorded_passages
 from tests.browser.chromium import resize
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
@@ -48,9 +50,10 @@ def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sidew
     )
     assert re.search("(accepted draft token|replacement|bonus token), round \\d+; opens the round", label)
     before = page.locator(".divergences .sentence").inner_text()
-    page.locator(f"{FIRST}.divergence").nth(3).click()
+    page.locator(f"{FIRST}.divergence").nth(1).click()
     expect(page.locator(".divergences .sentence")).not_to_have_text(before)
-    expect(page.locator(".divergences .sentence")).to_contain_text("a draft token here is rejected")
+    expect(page.locator(".divergences .sentence")).to_contain_text("the rejection probability is the rest")
+    assert page.locator(".divergenceItem").count() == page.locator(f"{FIRST}.divergence").count() == MARKED
     page.locator(".divergenceItem[aria-checked=true]").focus()
     page.keyboard.press("Home")
     expect(page.locator(".divergenceItem").first).to_have_attribute("aria-checked", "true")
@@ -68,11 +71,12 @@ def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sidew
     heat = page.get_by_label("Temperature", exact=True)
     heat.fill("99")
     heat.press("Enter")
-    said = page.locator(".st-key-problems")
+    said = page.locator(".st-key-whole_text-notes-at-temperature")
     expect(said).to_contain_text("temperature must be", timeout=PATIENT)
-    expect(said).to_be_in_viewport()  # the page's own sentence lies under the open fold
-    page.set_viewport_size({"width": 1366, "height": 768})
-    expect(said).to_be_hidden()
+    expect(said).to_be_in_viewport()
+    assert 0 <= said.bounding_box()["y"] - (heat.bounding_box()["y"] + heat.bounding_box()["height"]) < 40, (
+        "right below its field"
+    )
     assert page.mistakes == []
 
 
@@ -106,15 +110,21 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     opened.value.close()
 
 
-def test_a_laptops_first_screen_has_the_race_and_its_numbers_and_the_form_stands_below(page, server):
+def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_answer_comes(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
-    values = [float(value) for value in page.locator(".sum b").all_inner_texts()]
-    assert values[0] / values[1] == pytest.approx(values[2], abs=0.02)
-    for what in (page.locator(".sum").nth(2), page.locator("ul.legend"), page.locator(SECOND).first, page.locator(FIRST).first):
+    field, race, answer = page.get_by_label("Text to continue", exact=True), page.locator(".tracks"), page.locator(".answer")
+    seen = (field, page.get_by_role("button", name="Write it both ways"), race, page.locator("ul.legend"), answer)
+    for what in seen:
         expect(what).to_be_in_viewport(ratio=1.0)
-    race, form = page.locator("section.whole").bounding_box(), page.get_by_label("Text to continue", exact=True).bounding_box()
-    assert form["y"] >= race["y"] + race["height"]
+    tops = [what.bounding_box()["y"] for what in (field, race, answer)]
+    assert tops == sorted(tops), "the answer comes after its picture"
+    recorded = load_recorded_passages()["temperature 0.8"]
+    passes = [len(getattr(recorded, lane).clock) for lane in (SPECULATIVE, TARGET_ONLY)]
+    found, why = answer.locator(".found"), answer.locator(".why").inner_text()
+    expect(found).to_have_text(f"{passes[0]} target passes instead of {passes[1]}: {recorded.gain.value:.2f} times as fast")
+    gained, cost, speed = (float(value) for value in re.search(r"; ([\d.]+) / ([\d.]+) [=≈] ([\d.]+)\.", why).groups())
+    assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(answer.locator("b").inner_text())
     faces = page.locator(SECOND).evaluate_all(
         "tokens => tokens.map(token => [token.getBoundingClientRect(), token.firstChild.textContent])"
     )
@@ -123,11 +133,18 @@ def test_a_laptops_first_screen_has_the_race_and_its_numbers_and_the_form_stands
     ]
     gaps = [other["left"] - one["right"] for one, other in joined]
     assert min(gaps) >= -0.1 and any(abs(gap) < 0.1 for gap in gaps), "the letters of a word stand together"
-    passes = f"{len(load_recorded_passages()['temperature 0.8'].speculative.clock)} target passes"
-    expect(page.locator(".lane.speculative .clock")).to_contain_text(f"{passes} · 128 tokens")
-    expect(page.locator(".clicks")).to_contain_text("its round opens in a new tab")
-    page.get_by_label("moment of both clocks").fill("100")
-    expect(page.locator(".lane.speculative .clock")).not_to_contain_text(passes)
+    expect(page.locator(".clicks")).to_contain_text("to open its round")
+    for width, height in ((1366, 768), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.get_by_label("moment of both clocks").fill("1000")
+        boxes = [one.bounding_box() for one in (*page.locator(".lane").all(), answer)]
+        expect(found).to_be_in_viewport(ratio=1.0)
+        page.get_by_label("moment of both clocks").fill("100")
+        expect(found).to_be_hidden()
+        assert [one.bounding_box() for one in (*page.locator(".lane").all(), answer)] == boxes
+        assert page.locator(f"{SECOND}:not(.later)").last.evaluate(
+            "token => { const box = token.closest('.text').getBoundingClientRect(), own = token.getBoundingClientRect(); return own.top >= box.top && own.bottom <= box.bottom; }"
+        ), "the youngest token is in sight"
 
 
 def stop_in_time(write: Locator, stop: Locator) -> None:

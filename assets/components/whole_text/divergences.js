@@ -16,7 +16,7 @@ export class Divergences {
     this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"));
     this.bars = h("div", { class: "divergenceBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
-    const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "a draft token is rejected"));
+    const head = h("p", { class: "divergenceHead", id: "divergence-head" }, h("span", {}, "where the target wrote"), h("span", {}, "rejection probability"));
     this.list.setAttribute("aria-describedby", "divergence-head");
     this.node = h("section", { class: "stage divergences" }, h("div", {}, head, this.list), h("figure", { class: "divergenceCard" }, this.title, this.key, this.bars, this.sentence));
     this.onDivergence = ({ detail }) => this.choose(this.payload?.divergences.findIndex(({ place }) => place === detail), true);
@@ -29,7 +29,7 @@ export class Divergences {
     if (fresh) this.at = 0;
     this.items = payload.divergences.map((one, n) => {
       const item = h("button", { type: "button", class: "divergenceItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
-        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "share" }, percent(one.rejected)));
+        h("strong", {}, one.start, h("u", {}, ...glyphSpans(one.glyphs)), one.end), h("span", { class: "share" }, percent(one.rejected)));
       item.addEventListener("click", () => this.choose(n));
       item.addEventListener("keydown", (event) => this.walk(event, n));
       return item;
@@ -61,7 +61,8 @@ export class Divergences {
       item.setAttribute("aria-checked", String(n === this.at));
       item.tabIndex = n === this.at ? 0 : -1;
     });
-    say(this.title, `Token ${one.place + 1}: “${glyphLine(one.glyphs, 20)}”`);
+    const token = glyphLine(one.glyphs, 20);
+    say(this.title, `Token ${one.place + 1}: “${token}”${one.start || one.end ? ` of “${one.start}${token}${one.end}”` : ""}`);
     say(this.sentence, one.sentence);
     const most = Math.max(...one.bars.flatMap(({ p, q }) => [p, q]), 0.01);
     const rows = one.bars.map(({ glyphs, p, q, mine }) => makeBarRow(mine ? "mine" : "", glyphSpans(glyphs), { p, q }, most));

@@ -11,7 +11,7 @@ export function makeLane(key) {
   const clock = h("p", { class: "clock" });
   const text = h("div", { class: "text" });
   const node = h("article", { class: `lane ${key}` }, h("header", {}, title, clock), text);
-  return { key, node, title, clock, text, made: [], drawn: "" };
+  return { key, node, title, clock, text, made: [], drawn: "", there: 0, passed: 0, feet: [] };
 }
 
 /** Tokens that were not there yet; those that stand stay as they are. */
@@ -19,8 +19,9 @@ export function fillLane(lane, data, view) {
   say(lane.title, data.title);
   const stands = lane.made.every(({ one }, n) => one.name === data.tokens[n]?.name && one.is === data.tokens[n].is);
   if (lane.drawn !== view.payload.id || !stands) {
-    lane.text.replaceChildren(h("span", { class: "given" }, view.payload.prompt || "(an empty prompt)"));
+    lane.text.replaceChildren(h("span", { class: "given" }, view.payload.prompt || "(the start of a text) "));
     lane.made = [];
+    lane.there = 0;
     lane.drawn = view.payload.id;
   }
   for (const one of data.tokens.slice(lane.made.length)) {
@@ -58,12 +59,11 @@ function makeToken(one, place, key, view) {
   const link = one.href !== undefined;
   const face = link ? h("a", { href: one.href, target: "_blank", rel: "noopener" }) : h("span", {});
   const item = { face, one, place, divergence: false };
-  face.className = "token";
+  face.className = "token later"; // until a moment of the clock shows it
   face.dataset.is = one.is;
-  const { sign, name } = view.payload.origins[one.is];
-  face.append(...glyphSpans(one.glyphs), h("sup", { class: "mark", "aria-hidden": "true" }, sign));
+  face.append(...glyphSpans(one.glyphs));
   if (link) {
-    const said = `${name}, round ${one.round + 1}`;
+    const said = `${view.payload.origins[one.is]}, round ${one.round + 1}`;
     face.setAttribute("aria-label", `${one.name}: ${said}; opens the round in a new tab`);
     face.title = `${said}: opens in a new tab`;
   }
@@ -89,16 +89,21 @@ export function tell(place) {
   window.dispatchEvent(new CustomEvent(DIVERGENCE, { detail: place }));
 }
 
-/** What stands at a moment of both clocks; null: everything there is. */
+/** Where each token ends below the top of the text. Read once, because reading makes the browser lay out the page. */
+export function measureLane(lane) {
+  lane.feet = lane.made.map(({ face }) => face.offsetTop + face.offsetHeight);
+  lane.height = lane.text.clientHeight;
+}
+
+/** What stands at a moment of both clocks; null: everything there is. Only what differs from the last picture is touched. */
 export function drawLane(lane, now) {
-  const { data } = lane;
+  const { data, made } = lane;
   const at = now === null ? data.seconds : Math.min(now, data.seconds);
-  const passes = data.rounds.filter((round) => now === null || round.at <= now).length;
-  let written = 0;
-  for (const { face, one } of lane.made) {
-    const there = now === null || one.at <= now;
-    face.classList.toggle("later", !there);
-    written += there;
-  }
-  say(lane.clock, `${seconds(at)} · ${passes} target pass${passes === 1 ? "" : "es"} · ${written} token${written === 1 ? "" : "s"}`);
+  const passes = now === null ? data.rounds.length : data.rounds.filter((round) => round.at <= now).length;
+  const there = now === null ? made.length : made.filter(({ one }) => one.at <= now).length;
+  for (let n = Math.min(there, lane.there); n < Math.max(there, lane.there); n += 1) made[n].face.classList.toggle("later", n >= there);
+  if (there !== lane.there || there === 0) lane.text.scrollTop = there ? Math.max(0, lane.feet[there - 1] + 4 - lane.height) : 0;
+  lane.there = there;
+  const counted = [`${passes} ${lane.narrow ? "" : "target "}pass${passes === 1 ? "" : "es"}`, ...(lane.narrow ? [] : [`${there} token${there === 1 ? "" : "s"}`])];
+  say(lane.clock, [seconds(at), ...counted].join(" · "));
 }

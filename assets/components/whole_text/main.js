@@ -5,7 +5,7 @@ import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { seconds } from "../lib/numbers.js";
 import { Divergences } from "./divergences.js";
-import { drawLane, fillLane, makeLane, tell } from "./lane.js";
+import { drawLane, fillLane, makeLane, measureLane, tell } from "./lane.js";
 import { NARROW, drawNow, drawTracks, makeTracks } from "./tracks.js";
 
 class Lanes {
@@ -13,16 +13,15 @@ class Lanes {
     this.now = null; // seconds on both clocks while a replay stands or runs
     this.tracks = makeTracks();
     this.lanes = ["target", "speculative"].map(makeLane);
-    this.sums = ["÷", "≈", ""].map(makeSum); // tokens per pass, over the time of a round, is the speed
     this.legend = h("ul", { class: "legend" });
-    this.hint = h("p", { class: "clicks" });
+    this.hint = h("li", { class: "clicks" });
+    this.answer = makeAnswer();
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.transport = h("div", { class: "replay" }, this.button, this.range);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      h("div", { class: "sums" }, ...this.sums.map(({ node }) => node)), this.tracks.node, this.transport, this.legend,
-      h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), h("details", { class: "reasons" }, h("summary", {}, "What these numbers mean"), ...this.sums.map(({ said }) => said)), this.hint);
+      this.transport, this.tracks.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend, this.answer.node);
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
@@ -31,14 +30,14 @@ class Lanes {
   update({ data: { payload, plays } }) {
     if (this.payload && (this.payload.id !== payload.id || !payload.done)) this.stop();
     this.payload = payload;
+    const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (opens) this.now = 0;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    payload.sums.forEach((sum, n) => fillSum(this.sums[n], sum));
-    this.legend.replaceChildren(h("li", {}, "Each column is a target pass, each box a token:"), ...payload.legend.map(({ is, sign, said, meant }) =>
-      h("li", {}, h("span", { class: "token sample", "data-is": is }, sign), h("b", {}, said), meant && ` ${meant}`)));
+    this.legend.replaceChildren(h("li", {}, "A column is a target pass, a box in it a token:"), ...payload.legend.map(({ is, said, meant }) =>
+      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("b", {}, said), meant && ` ${meant}`)), this.hint);
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0);
-    const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (opens) this.now = 0; // the end of the texts is not drawn before their beginning
+    fillAnswer(this.answer, payload);
     this.resize();
     if (opens) this.play();
     this.opened = true;
@@ -117,17 +116,20 @@ class Lanes {
     const width = this.node.clientWidth;
     if (!width || !this.payload) return;
     this.node.classList.toggle("narrow", width < NARROW);
+    for (const lane of this.lanes) lane.narrow = width < NARROW;
     drawTracks(this.tracks, this.payload, this.tracks.node.clientWidth);
+    for (const lane of this.lanes) measureLane(lane);
     this.draw();
   }
 
   draw() {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now);
-    for (const lane of this.lanes) follow(lane, this.room ? now : null);
     drawNow(this.tracks, now);
+    this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
+    say(this.answer.until, now === null && !payload.answer.factor ? "Both texts are being written." : "The answer comes when both texts are written.");
     const slow = payload.pace > 1 ? `, ${payload.pace} times slower` : " in real time";
-    say(this.button, this.playing ? "Pause" : now === null ? `▶ Replay${slow}` : "▶ Continue");
+    say(this.button, this.playing ? "❚❚ Pause" : now === null ? `▶ Replay${slow}` : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
     this.range.setAttribute("aria-valuetext", seconds(now ?? payload.end));
   }
@@ -152,22 +154,18 @@ class Lanes {
   }
 }
 
-/** The youngest token of a replay stays in sight where a lane is lower than its text. */
-function follow(lane, now) {
-  const last = now === null ? null : lane.made.findLast(({ one }) => one.at <= now);
-  lane.text.scrollTop = last ? last.face.offsetTop + last.face.offsetHeight - lane.text.clientHeight : 0;
+/** How much faster it was, in large type, and why; its place is kept until both texts stand. */
+function makeAnswer() {
+  const [passes, factor, unit, until] = [h("span", {}), h("b", {}), h("span", {}), h("span", { class: "until" })];
+  const [equation, elsewhere, more] = [h("span", {}), h("span", {}), h("a", { target: "_blank", rel: "noopener" }, "How fast?")];
+  const node = h("div", { class: "answer" }, until, h("p", { class: "found" }, passes, " ", factor, " ", unit), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
+  return { node, passes, factor, unit, until, equation, elsewhere, more };
 }
 
-/** A number of the sum that explains the speed, and the sign between it and the next one. */
-function makeSum(sign) {
-  const [value, name, said] = [h("b", {}), h("span", {}), h("p", {})];
-  return { node: h("h3", { class: "sum", "data-sign": sign }, value, " ", name), value, name, said };
-}
-
-function fillSum(sum, { value, name, said }) {
-  say(sum.value, value);
-  say(sum.name, name);
-  say(sum.said, said && `${value} ${name}: ${said}`);
+function fillAnswer(made, { answer, speed }) {
+  for (const key of ["passes", "factor", "unit", "equation", "elsewhere"]) say(made[key], answer[key]);
+  show(made.more, speed !== null && answer.elsewhere !== "");
+  if (speed !== null) made.more.href = speed;
 }
 
 export default mounted(({ payload }) => new (payload.divergences ? Divergences : Lanes)());

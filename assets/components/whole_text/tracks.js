@@ -5,30 +5,34 @@ import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
 const HEIGHT = 64; // of a track with the tallest column
+const HEIGHT_NARROW = 44;
 const LEAST = 26; // of any track: its name stands there
 const ROUND = 5; // width of a column, less where they stand close
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
-  const now = s("line", { class: "now" });
+  const now = s("path", { class: "now" });
   return { node: h("figure", { class: "time" }, svg), svg, now };
 }
 
 export function drawTracks(tracks, payload, width) {
   const narrow = width < NARROW;
+  const height = narrow ? HEIGHT_NARROW : HEIGHT;
   const left = narrow ? 0 : 148;
   const right = width - 12;
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
-  const unit = (HEIGHT - 16) / most;
+  const unit = (height - 16) / most;
   const dense = Math.max(1, ...payload.lanes.map(({ rounds, seconds: took }) => (rounds.length * payload.end) / (took || 1)));
   const wide = Math.max(1, Math.min(ROUND, (0.55 * (right - left)) / dense));
   let foot = 0;
+  tracks.spans = [];
   const parts = payload.lanes.flatMap((lane) => {
-    const tall = Math.max(LEAST, HEIGHT - unit * (most - Math.max(1, ...lane.rounds.map(({ count }) => count))));
-    foot += tall + (narrow ? 20 : 0);
+    const tall = Math.max(narrow ? 14 : LEAST, height - unit * (most - Math.max(1, ...lane.rounds.map(({ count }) => count))));
+    foot += tall + (narrow ? 18 : 0);
     const base = foot - 6;
-    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - tall + 4 : base - 6 }, lane.title);
+    tracks.spans.push([base - tall + (narrow ? 4 : 6), foot]); // not over a name
+    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - tall : base - 6 }, lane.title);
     const floor = s("line", { class: "floor", x1: left, x2: right, y1: base, y2: base });
     const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, width: Math.max(0, x(lane.seconds) - left), height: 3 });
     const columns = lane.rounds.map(({ at, count }, i) => {
@@ -40,8 +44,6 @@ export function drawTracks(tracks, payload, width) {
   });
   parts.push(...listTicks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;
-  tracks.now.setAttribute("y1", 4);
-  tracks.now.setAttribute("y2", foot);
   tracks.svg.replaceChildren(...parts, tracks.now);
   setSize(tracks.svg, width, foot + 20);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${seconds(took)}`);
@@ -59,6 +61,6 @@ export function listTicks(end) {
 export function drawNow(tracks, now) {
   tracks.now.style.display = now === null ? "none" : "";
   if (now === null) return;
-  tracks.now.setAttribute("x1", tracks.x(now));
-  tracks.now.setAttribute("x2", tracks.x(now));
+  const x = tracks.x(now).toFixed(1);
+  tracks.now.setAttribute("d", tracks.spans.map(([top, end]) => `M${x} ${top.toFixed(1)}V${end.toFixed(1)}`).join(""));
 }

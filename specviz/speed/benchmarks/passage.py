@@ -27,6 +27,7 @@ from specviz.speed.measurement.timed_decoding import (
     decode_speculatively,
     decode_target_only,
 )
+from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.divergence_profile import MAX_DIVERGENCES, ScoredText
 from specviz.speed.records.passage import LANES, SPECULATIVE, TARGET_ONLY, Lane, Passage, TimedRound
 from specviz.speed.records.word_kinds import classify_tokens
@@ -78,7 +79,7 @@ def write_passage(
     for one in stream_rounds(pair, replace(settings, max_new_tokens=min(WARM_TOKENS, settings.max_new_tokens))):
         warming.append(one)
         on_rounds(0.0, "Warming up", ())
-    baseline = find_baseline(pair, settings, pair.encode(settings.prompt))
+    baseline: Baseline | None = None
     made: list[list[TimedRound]] = [[]]
     both, reading = estimate_stage_seconds(warming, settings.max_new_tokens)
     first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
@@ -89,11 +90,13 @@ def write_passage(
     def run(on_share: ProgressCallback) -> None:
         done = 0
         for one in stream_rounds(pair, settings):
-            made[-1].append(replace(one, at=one.at / baseline.factor) if baseline and one.lane == TARGET_ONLY else one)
+            made[-1].append(_rescale(one, baseline))
             done += len(one.round.committed)
             on_share(min(1.0, done / (2 * settings.max_new_tokens)))
 
     run(tell[first])
+    baseline = find_baseline(pair, settings, pair.encode(settings.prompt))  # not before: the first tokens would wait for it
+    made[0] = [_rescale(one, baseline) for one in made[0]]
     passage = build_passage(pair, settings, made[0])
     text = score_text(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
     where["models"] = describe_pair(pair, settings, [(passage.target.trace.prompt_ids, passage.target.trace.output_ids)])
@@ -105,6 +108,11 @@ def write_passage(
         run(scale_progress(tell[again], (number - 1) / (runs - 1), number / (runs - 1), f"{again}: run {number + 1} of {runs}"))
     compile_ahead(pair, settings, passage.target.trace.prompt_ids, waits=False)  # for the next passage, not beside this one
     return add_rates(passage, made)
+
+
+def _rescale(one: TimedRound, baseline: Baseline | None) -> TimedRound:
+    """The round as the fastest target-only way would have timed it."""
+    return replace(one, at=one.at / baseline.factor) if baseline and one.lane == TARGET_ONLY else one
 
 
 def estimate_stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:

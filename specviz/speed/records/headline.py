@@ -41,6 +41,14 @@ def add_headline(settings: Settings) -> str:
     return f"The speed of this pair, from more runs: {format_headline(f'{settings.temperature:g}')} times with the draft model. {describe_headline_origin()}"
 
 
+def relate_to_headline(settings: Settings) -> str:
+    """The benchmark's speed of the pair of these settings, for a page that measured one text; empty where there is none."""
+    heat = "0" if settings.temperature == 0.0 else "1"
+    if settings.pair != PAIR or settings.cuts:
+        return ""
+    return f"This is one text. The benchmark of this pair: {FACTORS[heat][0]:.2f} at temperature {heat}."
+
+
 def describe_headline_origin() -> str:
     """What was measured, where and when."""
     return f"Measured with specviz bench over the fastest target-only decoding: gamma {_TABLE['gamma']}, one text, {_TABLE['machine']}, {_TABLE['date']}."

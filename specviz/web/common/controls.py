@@ -37,10 +37,19 @@ class Form:
     def show_prompt(self, place: Any, label: str = "Text to continue", height: int = 68, hint: str = EMPTY) -> str:
         value = place.text_area(label, value=self.start["prompt"], height=height, placeholder=hint, **self.build_key("prompt"))
         self.raw["prompt"] = value
+        self._show_problem(place, "prompt")
         return value
 
     def show_text(self, place: Any, name: str, label: str, **more: Any) -> None:
         self.raw[name] = place.text_input(label, value=self.start[name], max_chars=WIDE, **more, **self.build_key(name))
+        self._show_problem(place, name)
+
+    def _show_problem(self, place: Any, name: str) -> None:
+        """Say below a field why its value cannot be used, if it cannot."""
+        try:
+            _read_field(name, self.raw[name])
+        except SettingsError as error:
+            place.container(key=f"{self.page}-notes-at-{name}").text(explain_error(error))
 
     def show_choice(
         self, place: Any, name: str, label: str, titles: Mapping[str, str], value: str, help: str | None = None
@@ -61,6 +70,7 @@ class Form:
             help=f"{SETTINGS['gamma'].range}. 0 means target-only sampling.",
             **self.build_key("gamma"),
         )
+        self._show_problem(left, "gamma")
         self.show_text(right, "temperature", "Temperature", help="0 to 5. 0 always takes the most likely token.")
         left, right = st.columns(2)
         self.show_text(left, "top_k", "top-k", placeholder="off")

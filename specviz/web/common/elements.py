@@ -48,11 +48,16 @@ def show_figure(figure: Any, name: str, key: str, conclusion: str, sentence: boo
 def show_tables(title: str, *rows: Sequence[Mapping[str, Any]] | tuple[str, Sequence[Mapping[str, Any]]]) -> None:
     """A fold with tables, each with a name where it is given one."""
     with st.expander(title):
-        for one in rows:
-            if isinstance(one, tuple):
-                st.caption(one[0])
-                one = one[1]
-            show_dataframe(one, placeholder="")
+        show_table_list(*rows)
+
+
+def show_table_list(*rows: Sequence[Mapping[str, Any]] | tuple[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Tables below each other, each with a name where it is given one."""
+    for one in rows:
+        if isinstance(one, tuple):
+            st.caption(one[0])
+            one = one[1]
+        show_dataframe(one, placeholder="")
 
 
 def show_dataframe(rows: Sequence[Mapping[str, Any]], **options: Any) -> Any:

@@ -20,12 +20,18 @@ from specviz.speed.records.estimate import CONFIDENCE, Estimate
 from specviz.speed.records.word_kinds import DESCRIPTIONS
 
 AROUND = 4  # tokens before one that its label shows
+MARKED = 6  # places where the models differ most, in the text, the chart and the list
 FEW = 10  # tokens of a kind; with fewer nothing is said of it
+
+
+def list_divergences(scored_text: ScoredText) -> list[int]:
+    """The places where the models differ most, the largest difference first."""
+    return list(scored_text.divergence_places[:MARKED])
 
 
 def plot_along_text(scored_text: ScoredText, kind: str = "light") -> go.Figure:
     """The rejection probability at each token as a bar, dark where the models differ most."""
-    divergences, apart = set(scored_text.divergences), scored_text.distances
+    divergences, apart = set(list_divergences(scored_text)), scored_text.distances
     labels = [_label_position(scored_text, place) for place in range(len(scored_text.beta))]
     figure = go.Figure()
     for chosen, name, marker in (
@@ -35,12 +41,12 @@ def plot_along_text(scored_text: ScoredText, kind: str = "light") -> go.Figure:
         places = [place for place in range(len(apart)) if (place in divergences) == chosen]
         figure.add_bar(x=[place + 1 for place in places], y=[float(apart[place]) for place in places], name=name, marker=marker,
                        customdata=[labels[place] for place in places], width=0.8,
-                       hovertemplate="token %{x}: %{customdata}<br>rejected with probability %{y:.2f}<extra></extra>")  # fmt: skip
+                       hovertemplate="token %{x}: %{customdata}<br>rejection probability %{y:.0%}<extra></extra>")  # fmt: skip
     figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 32, "b": 46}, dragmode=False, barmode="overlay", bargap=0.1,
                          hoverlabel={"align": "left"}, legend=LEGEND)  # fmt: skip
     figure.update_xaxes(title="token of the target’s text", range=[0.3, len(apart) + 0.7], showgrid=False, fixedrange=True)
     figure.update_yaxes(
-        title="rejection probability", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f"
+        title="rejection probability", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".0%"
     )
     return figure
 
@@ -63,10 +69,8 @@ def describe_along_text(scored_text: ScoredText) -> str:
         for glyph in build_glyphs(read_piece(scored_text.pieces, scored_text.tokens[most]).lstrip(b" "), scored_text.tokens[most])
     )
     return (
-        "This is the target-only text, written without a draft. At each of its places, a token suggested by the draft model would be rejected with "
-        "probability 1 minus the overlap of p and q: "
-        f"{format_probability(float(apart.mean()))} on average over {len(apart)} tokens, and at most {format_probability(float(apart.max()))}, where the target wrote “{shorten_label(shown)}” "
-        f"(token {most + 1})."
+        f"In this text a draft token would be rejected with probability {float(apart.mean()):.0%} on average, and at most {float(apart.max()):.0%}, where the target "
+        f"wrote “{shorten_label(shown)}” (token {most + 1}). It is 1 minus what the target’s and the draft’s distribution have in common."
     )
 
 

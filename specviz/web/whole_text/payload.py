@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -32,9 +33,11 @@ from specviz.trace import Round, Trace
 from specviz.web.one_round.payload import write_cursor
 from specviz.web.one_round.words import build_steps, find_replaced
 from specviz.web.whole_text import words
+from specviz.web.whole_text.figures import list_divergences
 
 HERE = "./"  # the app that shows this page
-LASTS = 9.0  # seconds that a replay should take
+LASTS = 8.0  # seconds that a replay should take
+LEAST_BAR = 0.005  # smaller probabilities of a divergence are added up
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
 
 
@@ -48,8 +51,8 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
 
     Returns:
         ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds; ``makes``: the character of this
-        token's bytes together with those of the tokens from number ``since`` on. ``ask``: a question for an audience. ``sums``: tokens
-        per target pass, time of a round, speed, each with its reasons. ``end``: seconds at the right end of both tracks. ``pace``: how
+        token's bytes together with those of the tokens from number ``since`` on. ``ask``: a question for an audience. ``answer``: passes
+        and speed in words; ``speed``: address of *How fast?*, where there is one. ``end``: seconds at the right end of both tracks. ``pace``: how
         many times slower than the decoding a replay runs.
     """
     end = max(_compute_end(passage, getattr(passage, lane), done) for lane in LANES)
@@ -58,9 +61,10 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         "done": done,
         "prompt": passage.settings.prompt,
         "lanes": [_build_lane(passage, key, app) for key in LANES],
-        "origins": {key: {"sign": words.SIGNS[key], "name": words.SAID[key]} for key in words.SAID},
+        "origins": words.SAID,
         "legend": _build_legend(passage),
-        "sums": words.explain_speed(passage),
+        "answer": words.build_answer(passage),
+        "speed": None if app is None else f"{app}speed",
         "hint": _describe_clicks(passage, app),
         "ask": PAGES["whole_text"].ask,
         "end": end,
@@ -77,7 +81,7 @@ def _compute_end(passage: Passage, lane: Lane, done: bool) -> float:
 def _build_lane(passage: Passage, key: str, app: str | None) -> dict[str, Any]:
     lane = getattr(passage, key)
     pieces = {**passage.target.trace.pieces, **lane.trace.pieces}
-    divergences = passage.read.divergences if key == TARGET_ONLY and passage.read else {}
+    divergences = list_divergences(passage.read) if key == TARGET_ONLY and passage.read else []
     made = _find_joint_characters(lane)
     tokens = [
         _build_token(pieces, token) | {"divergence": n in divergences, **made.get(n, {"makes": ""})}
@@ -108,24 +112,20 @@ def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
 
 
 def _build_legend(passage: Passage) -> list[dict[str, Any]]:
-    """Each origin with its sign, and how many tokens of the second text have it; those of target-only sampling last."""
+    """Each origin, and how many tokens of the second text have it; those of target-only sampling last."""
     counts = passage.speculative.counts | {WRITTEN: passage.speculative.counts.get(WRITTEN, 0)}
     return [
-        {"is": key, "sign": words.SIGNS[key], "said": words.count_things(counts[key], words.SAID[key]), "meant": words.MEANT[key]}
+        {"is": key, "said": words.count_things(counts[key], words.SAID[key]), "meant": words.MEANT[key]}
         for key in words.SAID
         if key in counts
     ]
 
 
 def _describe_clicks(passage: Passage, app: str | None) -> str:
-    """What a click on a token does, and what the clocks count."""
-    parts = ["Click a token of speculative decoding: its round opens in a new tab."] if app is not None else []
-    parts += (
-        ["Click a token with a dashed line, where the models differ most: both distributions there stand below."]
-        if passage.read and passage.read.divergences
-        else []
-    )
-    return " ".join([*parts, "Both ways alternate on one machine; each clock counts only its own work."])
+    """What a click on a token does."""
+    parts = ["Click a token on the right to open its round."] if app is not None else []
+    parts += ["Dashed on the left: the models differ most, as shown below."] if passage.read and passage.read.divergences else []
+    return " ".join(parts)
 
 
 def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
@@ -160,32 +160,37 @@ def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
     before = b"".join(raw for raw in given if not is_special(raw))
     raws = [read_piece(read.pieces, token) for token in read.tokens]
     rows = [
-        _build_divergence(read, place) | {"before": _cut_to_end(decode_whole(before + b"".join(raws[:place])))}
-        for place in read.divergence_places
+        _build_divergence(read, place) | _split_around(before + b"".join(raws[:place]), raws[place], b"".join(raws[place + 1 :]))
+        for place in list_divergences(read)
     ]
     return {"id": f"{passage.settings.to_query()}", "divergences": rows}
 
 
 def _build_divergence(scored_text: ScoredText, place: int) -> dict[str, Any]:
     probs, raw = scored_text.divergences[place], read_piece(scored_text.pieces, scored_text.tokens[place])
-    bars = [
-        {
-            "glyphs": build_glyphs(read_piece(scored_text.pieces, token), token),
-            "p": p,
-            "q": q,
-            "mine": token == scored_text.tokens[place],
-        }
-        for token, p, q in zip(probs.tokens, probs.p, probs.q or probs.p, strict=True)
-        if p > 0.0 or q > 0.0
-    ]
+    rest, bars = {key: probs.rest[key] for key in ("p", "q")}, []
+    for token, p, q in zip(probs.tokens, probs.p, probs.q or probs.p, strict=True):
+        mine = token == scored_text.tokens[place]
+        if max(p, q) >= LEAST_BAR or mine:
+            bars.append({"glyphs": build_glyphs(read_piece(scored_text.pieces, token), token), "p": p, "q": q, "mine": mine})
+        else:
+            rest = {"p": rest["p"] + p, "q": rest["q"] + q}
     return {
         "place": place,
         "glyphs": build_glyphs(raw.lstrip(b" ") or raw, scored_text.tokens[place]),
         "rejected": 1.0 - scored_text.beta[place],
         "bars": bars,
-        "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
+        "rest": rest,
         "sentence": words.describe_divergence(scored_text, place),
     }
+
+
+def _split_around(before: bytes, token: bytes, after: bytes) -> dict[str, str]:
+    """The text before a token's word, and the letters of that word before (``start``) and behind (``end``) the token."""
+    text, own, rest = decode_whole(before), decode_whole(token), decode_whole(after)
+    start = re.search(r"[^\W\d_]*$", text)[0] if own[:1].isalpha() else ""
+    end = re.match(r"[^\W\d_]*", rest)[0] if own[-1:].isalpha() else ""
+    return {"before": _cut_to_end(text.removesuffix(start)), "start": start, "end": end}
 
 
 def _cut_to_end(text: str, most: int = 44) -> str:

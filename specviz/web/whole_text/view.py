@@ -1,4 +1,4 @@
-"""The page Whole text on screen: both ways side by side, below them the form, and where the models differ."""
+"""The page Whole text on screen: the form, both ways side by side, and where the models differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.speed.records.passage import LENGTHS, Passage
 from specviz.web.common import chat, export_fold, measurement_page, page_head, session
 from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, fill_fields, read_fields
-from specviz.web.common.elements import show_figure, show_notes, show_sentence, show_tables
+from specviz.web.common.elements import show_figure, show_notes, show_table_list
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
@@ -22,6 +22,7 @@ from specviz.web.pair_picker import panel
 from specviz.web.whole_text import export, figures, payload, words, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_recorded_profile, load_surveys
 
+CLOCKS = "Both ways alternate on one machine; each clock counts only its own work."
 FIRST_WORDS = 0.6  # seconds that the page waits for the first tokens before it draws itself without them
 _component = Component("whole_text")
 
@@ -31,7 +32,7 @@ def show_page() -> None:
     panel.open_state()  # it reads the pair of the address, which the page may write anew
     state = session.open_state("whole_text", session.make_opener(WholeTextState, PassageRequest))
     page_head.show_page_head("whole_text", words.TEXTS["lede"])
-    race, fields = st.container(key="whole_text-race"), st.container(key="whole_text-fields")
+    fields, race = st.container(key="whole_text-fields"), st.container(key="whole_text-race")
     with fields:
         request, problems, place = show_fields(state)
     state.choose(request)
@@ -51,8 +52,7 @@ def show_page() -> None:
         else:
             lanes = draw_cached(payload.build_lanes_payload, one, one.read is not None)
             _component.draw("whole_text-lanes", {"payload": lanes, "plays": not state.has_own_result})
-    with fields:
-        show_reading(state, one)
+    show_reading(state, one)
     if one is not None and one.read is not None:
         show_differences(one, one.read, session.get_theme())
     row = page_head.show_head_row("whole_text")
@@ -60,14 +60,20 @@ def show_page() -> None:
 
 
 def show_reading(state: WholeTextState, one: Passage | None) -> None:
-    """What the two texts say and do not say, and where they and their times come from."""
+    """In a fold what the numbers and the two texts say; in a line where they come from."""
     if one is None:
         return
     notes = ["Writing. Each clock counts only its own work."]
-    if one.read is not None:
-        show_sentence(f"{words.describe_tokens(one)}\n\n{words.compare_texts(one)}", "whole_text-said-lanes", plain=True)
-        notes = [describe_origin(state, one), *words.list_cautions(one)]
-        notes += filter(None, (*list_model_notes(one.models), words.describe_short_texts(one)))
+    with st.expander("Where the tokens and the time come from", key="whole_text-details"):
+        if one.read is None:
+            st.caption("Known when both texts are written.")
+        else:
+            show_notes(
+                [words.describe_tokens(one), words.explain_speed(one), words.compare_texts(one), CLOCKS],
+                "whole_text-notes-cautions",
+            )
+            notes = [describe_origin(state, one), *words.list_cautions(one)]
+            notes += filter(None, (*list_model_notes(one.models), words.describe_short_texts(one)))
     show_notes(notes, "whole_text-notes-from")
 
 
@@ -75,14 +81,18 @@ def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     """Prompt and length in sight, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
     request = state.question
     form = Form("whole_text", state.turn, fill_fields(request.settings))
-    text, size, go = st.columns([6, 2.3, 1.9], vertical_alignment="bottom")
-    form.show_prompt(text)
+    text, size, go = st.columns([6, 2.1, 2.1], vertical_alignment="center")
+    form.show_prompt(text, hint=words.TEXTS["empty"])
     length = size.segmented_control(
-        "Tokens", LENGTHS, default=request.settings.max_new_tokens, required=True, **form.build_key("max_new_tokens")
+        "Tokens",
+        LENGTHS,
+        default=request.settings.max_new_tokens,
+        required=True,
+        format_func=lambda length: f"{length} tokens" if length == LENGTHS[-1] else str(length),
+        **form.build_key("max_new_tokens"),
     )
     place = go.container()
     with st.container(key="fold"), st.popover("Settings", width="content"):
-        top = st.container(key="problems")
         form.show_sampling()
         form.show_text(st, "seed", "Seed")
         chat.show_chat_field(state)
@@ -94,7 +104,6 @@ def show_fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
         )
     except SettingsError as error:
         problems = [explain_error(error)]
-    show_notes(problems, place=top)
     return request, problems, place
 
 
@@ -118,7 +127,7 @@ def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> No
     if divergences := payload.build_divergences_payload(passage):
         _component.draw("whole_text-divergences", {"payload": divergences})
     curves, recorded = draw_cached(compute_spread, scored_text, passage.settings.pair), load_recorded_profile(passage.settings)
-    fold = st.expander("At a few tokens, or everywhere? At which words?", key="whole_text-spread", on_change="rerun")
+    fold = st.expander("At a few tokens, or everywhere? At which words? All numbers", key="whole_text-spread", on_change="rerun")
     if fold.open:
         left, right = fold.columns(2, gap="large")
         with left:
@@ -130,13 +139,13 @@ def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> No
             own = curves[0][1]
             kinds = draw_cached(figures.plot_kinds, recorded or own, own if recorded else None, kind)
             _show_chart("kinds", kinds, figures.describe_kinds(recorded or own))
-    show_tables(
-        "The numbers behind the pictures",
-        ("The target model’s text, read by both", payload.build_position_rows(passage)),
-        ("How the difference is spread over the tokens, with intervals", figures.build_share_rows(curves)),
-        ("Kinds of word", figures.build_kind_rows(recorded or curves[0][1])),
-        ("Every token of both ways", payload.build_token_rows(passage)),
-    )
+        with fold:
+            show_table_list(
+                ("The target model’s text, read by both", payload.build_position_rows(passage)),
+                ("How the difference is spread over the tokens, with intervals", figures.build_share_rows(curves)),
+                ("Kinds of word", figures.build_kind_rows(recorded or curves[0][1])),
+                ("Every token of both ways", payload.build_token_rows(passage)),
+            )
 
 
 def _show_chart(key: str, figure: Any, conclusion: str) -> None:

@@ -24,7 +24,6 @@ TEXTS = load_toml("texts/whole_text")
 TITLES = {TARGET_ONLY: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 MEANT = {"accepted": "", "residual": "after a rejection", "bonus": "if none is rejected", "target": "without a draft"}
-SIGNS = {"accepted": "", "residual": "◆", "bonus": "+", "target": ""}
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
 
 
@@ -33,29 +32,35 @@ def count_things(count: int, what: str, several: str = "") -> str:
     return what if count == 0 else f"{count} {what if count == 1 else several or f'{what}s'}"
 
 
-def explain_speed(passage: Passage) -> list[dict[str, str]]:
-    """The speed as a quotient: tokens per target pass over the time of a round in one-token passes, by the clocks of the run on screen.
+def build_answer(passage: Passage) -> dict[str, str]:
+    """The answer of the page: passes and speed of both ways in one line, and the speed as a quotient in words.
 
-    Each has its value, its name and its reasons; no value before both ways have ended a round.
+    Returns ``passes``, ``factor``, ``unit``, ``equation`` and ``elsewhere``; all are empty until both texts are written.
     """
     alone, drafted = passage.target, passage.speculative
-    names = ("tokens per target pass", "one-token passes: the time of a round", "times as fast, in this text")
-    if not (alone.seconds and drafted.seconds):
-        return [{"value": "…", "name": name, "said": ""} for name in names]
-    values = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
-    written = passage.read is not None  # a few tokens in, the clocks do not tell yet
-    tokens = count_things(len(drafted.trace.output_ids), "token")
-    why = (
-        f"{tokens} in {count_things(len(drafted.clock), 'round')}, each with one target pass and up to {count_things(passage.settings.gamma, 'draft token')}. Target-only "
-        "sampling takes a pass for each token.",
-        f"A round takes {_format_seconds(drafted.per_round)}: the draft model runs {count_things(passage.settings.gamma, 'time')}, then the target reads "
-        f"{passage.settings.gamma + 1} tokens. Without a draft, a pass reads one and takes {_format_seconds(alone.per_round)}.",
-        f"{'' if values[2] >= 1.0 else 'Drafting does not pay here. '}{_describe_spread(passage)}. {_describe_conditions(passage)}. {headline.add_headline(passage.settings)}".rstrip()
-        if written
-        else "Known when both texts are written.",
+    if passage.read is None or not (alone.seconds and drafted.seconds):
+        return dict.fromkeys(("passes", "factor", "unit", "equation", "elsewhere"), "")
+    gained, cost, speed = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
+    equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
+    return {
+        "passes": f"{count_things(len(drafted.clock), 'target pass', 'target passes')} instead of {len(alone.clock)}:",
+        "factor": f"{speed:.2f}",
+        "unit": "times as fast" if speed >= 1.0 else "times as fast: drafting does not pay here",
+        "equation": f"{gained:.2f} tokens a pass; a round takes as long as {cost:.2f} passes; {gained:.2f} / {cost:.2f} {equals} {speed:.2f}.",
+        "elsewhere": headline.relate_to_headline(passage.settings),
+    }
+
+
+def explain_speed(passage: Passage) -> str:
+    """Why a round gives several tokens and takes longer than a pass, and how far the runs agree."""
+    alone, drafted, gamma = passage.target, passage.speculative, passage.settings.gamma
+    tokens, rounds = count_things(len(drafted.trace.output_ids), "token"), count_things(len(drafted.clock), "round")
+    return (
+        f"{drafted.tokens_per_pass:.2f} tokens a pass: {tokens} in {rounds}, each with one target pass and up to {count_things(gamma, 'draft token')}. "
+        f"A round takes {_format_seconds(drafted.per_round)}: the draft model runs {count_things(gamma, 'time')}, then the target reads "
+        f"{count_things(gamma + 1, 'token')}. Without a draft, a pass reads one token and takes {_format_seconds(alone.per_round)}. "
+        f"Speed: {_describe_spread(passage)}. {_describe_conditions(passage)}."
     )
-    shown = [f"{value:.2f}" for value in values[:2]] + [f"{values[2]:.2f}" if written else "…"]
-    return [{"value": value, "name": name, "said": said} for value, name, said in zip(shown, names, why, strict=True)]
 
 
 def _format_seconds(seconds: float) -> str:
@@ -85,8 +90,12 @@ def describe_divergence(scored_text: ScoredText, place: int) -> str:
     token = scored_text.tokens[place]
     return (
         f"The target’s likeliest token is {said[target[1]]} ({format_probability(target[0])}), the draft’s {said[draft[1]]} ({format_probability(draft[0])}). "
-        f"The distributions overlap by {format_probability(scored_text.beta[place])}, so a draft token here is rejected {1.0 - scored_text.beta[place]:.0%} of the time. "
-        f"The text has {said[token]}: p = {format_probability(scored_text.p[place])}, q = {format_probability(scored_text.q[place])}."
+        f"The distributions overlap by {format_probability(scored_text.beta[place])}: the rejection probability is the rest, {1.0 - scored_text.beta[place]:.0%}."
+        + (
+            ""
+            if token == target[1]
+            else f" The text has {said[token]}, drawn with probability {format_probability(scored_text.p[place])}."
+        )
     )
 
 
@@ -129,7 +138,7 @@ def compare_texts(passage: Passage) -> str:
         )
     return (
         "The texts differ, as any two samples do, and neither is the better one: what is clumsy in them is the target’s own. Even the same random numbers would give different texts, because here they also decide about draft "
-        "tokens. That both follow the same distribution cannot be seen from single texts: the page Is it exact? tests it."
+        "tokens. Single texts cannot show that both follow the same distribution: “Is it exact?” tests it."
     )
 
 
