@@ -93,20 +93,25 @@ def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_fa
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.4)
     page.mouse.up()
-    assert float(page.get_by_role("slider").first.get_attribute("aria-valuenow")) == pytest.approx(0.42, abs=0.03)
+    assert float(page.get_by_role("slider").first.get_attribute("aria-valuenow")) == pytest.approx(0.30, abs=0.03)
 
 
 def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_it(page, address):
     open_front(page, address)
     go_to(page, "game")
-    expect(page.locator(".drawn")).to_have_text("10 samples each")  # the first ones come by themselves
+    expect(page.locator(".drawn")).to_have_text("0 samples each")  # it waits for the first click
+    expect(page.get_by_role("button", name="A is wrong")).to_be_disabled()
+    page.get_by_role("button", name="Draw 10 samples each").click()
+    expect(page.locator(".drawn")).to_have_text("10 samples each")
+    title = page.locator(".scene-game h2").bounding_box()["y"]
     page.get_by_role("button", name="Draw 10 more").click()
     expect(page.locator(".drawn")).to_have_text("20 samples each")
-    times = [int(text) for text in page.locator(".sideA .times").all_text_contents()]
+    times = [int(text) for text in page.locator(".times.sideA").all_text_contents()]
     assert sum(times) == 20
     page.get_by_role("button", name="A is wrong").click()
     told = page.locator(".told")
     expect(told).to_contain_text("Reported in")
+    assert page.locator(".scene-game h2").bounding_box()["y"] == title, "the answer has its place"
     mistake = told.locator(".bug b").text_content()
     assert mistake in [game["name"] for game in build_games_payload()["games"]]
     kept = json.loads(page.evaluate("localStorage.getItem('specviz-daily')"))
@@ -116,6 +121,12 @@ def test_a_game_is_the_days_its_answer_names_the_mistake_and_a_reload_remembers_
     expect(page.get_by_role("button", name="Copied ✓")).to_be_visible()
     shared = page.evaluate("navigator.clipboard.readText()")
     assert "2026-11-27" in shared and "20 samples" in shared and mistake.rstrip(".") not in shared
+    page.get_by_role("button", name="Play the game of 26 November 2026").click()
+    expect(page.locator(".date")).to_have_text("Game of 26 November 2026")
+    page.get_by_role("button", name="Draw 10 samples each").click()
+    page.get_by_role("button", name="B is wrong").click()
+    expect(told.locator(".bug b")).not_to_have_text(mistake)
+    assert json.loads(page.evaluate("localStorage.getItem('specviz-daily')")) == kept, "only today's game counts"
     page.reload()
     go_to(page, "game")
     expect(page.locator(".told .bug b")).to_have_text(mistake)

@@ -9,11 +9,11 @@ export function makeDoors(texts, { doors }) {
     const parts = [h("h3", {}, title), h("p", {}, words)];
     if (command) {
       const copy = h("button", { type: "button", class: "copy" }, texts.copy);
-      copy.addEventListener("click", async () => say(copy, (await copyText(command)) ? texts.copied : texts.refused));
-      parts.push(h("code", {}, command), copy);
+      copy.addEventListener("click", async () => say(copy, (await copyText(command.join(" "))) ? texts.copied : texts.refused));
+      parts.push(h("pre", { class: "command" }, h("code", {}, command.join(" \\\n  "))), copy);
     }
     const there = links.filter(({ to }) => doors[to]);
-    return h("article", { class: "door" }, ...parts, ...there.map(({ to, words: name }) => h("a", { href: doors[to] }, `${name} →`)));
+    return h("article", { class: "door" }, ...parts, h("nav", { "aria-label": title }, ...there.map(({ to, words: name }) => h("a", { href: doors[to] }, `${name} →`))));
   });
   return { node: h("div", { class: "doors" }, ...made) };
 }

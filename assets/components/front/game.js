@@ -11,29 +11,35 @@ const LASTS = [2.4, 1.6]; // seconds in which the first samples are drawn, and l
 
 export class Game {
   constructor(view, texts, recorded, today = countDays(new Date())) {
-    Object.assign(this, { view, texts, today });
-    const { place, wrong, first } = chooseGame(today, recorded.games);
-    this.game = recorded.games[place];
-    this.wrong = wrong;
-    this.first = first;
-    this.digits = SIDES.map((_, side) => (side === wrong ? this.game.wrong : this.game.right));
-    this.n = 0; // samples that are shown, and asked for
-    this.asked = 0;
+    Object.assign(this, { view, texts, recorded, today });
     this.kept = readKept(loadKept(), today);
-    this.answer = null;
-    this.cells = this.game.labels.length;
-    this.top = Math.min(1, 1.35 * Math.max(...this.game.probs));
     this.heads = SIDES.map((name, side) => this.makeHead(name, side, recorded.prompt));
-    this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
     this.count = h("p", { class: "drawn" });
     this.more = h("button", { type: "button", class: "draw" });
     this.more.addEventListener("click", () => this.draw());
     this.told = h("div", { class: "told" });
-    this.node = h("div", { class: "game" }, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node),
-      h("div", { class: "rows", role: "img" }, ...this.rows.map(({ node }) => node)),
-      h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name), this.told, h("p", { class: "small" }, recorded.note));
-    this.chart = this.node.querySelector(".rows");
-    if (this.kept?.day === today) this.reveal(this.kept.n, this.kept.right);
+    this.date = h("p", { class: "date" });
+    this.chart = h("div", { class: "rows", role: "img" });
+    this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name);
+    this.node = h("div", { class: "game" }, this.date, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart,
+      h("div", { class: "ending" }, this.acts, this.told), h("p", { class: "small" }, recorded.note));
+    this.open(today);
+  }
+
+  /** The game of a day. Only today's is remembered and counts for the days in a row. */
+  open(day) {
+    const { place, wrong, first } = chooseGame(day, this.recorded.games);
+    Object.assign(this, { day, wrong, first, game: this.recorded.games[place], answer: null });
+    this.digits = SIDES.map((_, side) => (side === wrong ? this.game.wrong : this.game.right));
+    this.n = 0; // samples that are shown, and asked for
+    this.asked = 0;
+    this.cells = this.game.labels.length;
+    this.top = Math.min(1, 1.35 * Math.max(...this.game.probs));
+    this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
+    this.chart.replaceChildren(...this.rows.map(({ node }) => node));
+    say(this.date, fill(this.texts.date, { date: nameDay(day) }));
+    show(this.date, day !== this.today);
+    if (day === this.today && this.kept?.day === day) this.reveal(this.kept.n, this.kept.right);
     this.paint();
   }
 
@@ -48,10 +54,9 @@ export class Game {
   makeRow(label, i) {
     const bars = SIDES.map((name) => h("i", { class: "fill" }));
     const exact = SIDES.map(() => h("i", { class: "exact" }));
-    const numbers = SIDES.map(() => h("span", { class: "times" }));
-    const node = h("div", { class: "row" },
-      ...SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side], numbers[side])));
-    node.children[0].after(h("span", { class: "label" }, label || this.texts.others));
+    const numbers = SIDES.map((name) => h("span", { class: `times side${name}` }));
+    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side]));
+    const node = h("div", { class: "row" }, numbers[0], tracks[0], h("span", { class: "label" }, label || this.texts.others), tracks[1], numbers[1]);
     for (const mark of exact) mark.style.setProperty("--at", this.game.probs[i] / this.top);
     return { node, bars, numbers };
   }
@@ -77,7 +82,6 @@ export class Game {
   }
 
   tick(passed) {
-    if (!this.asked && !this.answer && this.view.here === 2) this.draw(); // the first ones come by themselves
     if (this.n >= this.asked || this.answer || this.view.still) return false;
     this.since += passed;
     const share = Math.min(1, this.since / LASTS[this.from ? 1 : 0]);
@@ -93,10 +97,12 @@ export class Game {
   }
 
   choose(side) {
-    if (this.answer || !this.n) return;
+    if (this.answer || !this.n || this.n < this.asked) return;
     const right = side === this.wrong;
-    this.kept = recordAnswer(this.kept, this.today, this.n, right);
-    try { localStorage.setItem(KEY, JSON.stringify(this.kept)); } catch { /* a browser that keeps nothing */ }
+    if (this.day === this.today) {
+      this.kept = recordAnswer(this.kept, this.today, this.n, right);
+      try { localStorage.setItem(KEY, JSON.stringify(this.kept)); } catch { /* a browser that keeps nothing */ }
+    }
     this.reveal(this.n, right);
     this.paint();
     this.view.say(2, this.told.textContent);
@@ -106,24 +112,28 @@ export class Game {
   reveal(n, right) {
     this.n = this.asked = n;
     this.answer = { right };
-    const { texts, game } = this;
-    const values = { n, needed: game.needed, name: SIDES[this.wrong], streak: this.kept.streak };
+    const { texts, game } = this, isToday = this.day === this.today;
+    const values = { n, needed: game.needed, name: SIDES[this.wrong], streak: isToday ? this.kept.streak : 0 };
+    const luck = right && 2 * n < game.needed ? ` ${texts.luck}` : "";
+    const next = isToday ? ` ${fill(this.kept.streak > 1 ? texts.streak : texts.tomorrow, values)}` : "";
     const links = game.threads.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
     const copy = h("button", { type: "button", class: "copying" }, texts.share);
     copy.addEventListener("click", async () => {
       say(copy, (await copyText(this.shared())) ? texts.copied : texts.refused);
     });
+    const older = h("button", { type: "button", class: "older" }, fill(texts.older, { date: nameDay(this.day - 1) }));
+    older.addEventListener("click", () => { this.open(this.day - 1); this.more.focus({ preventScroll: true }); });
     this.told.replaceChildren(
       h("p", { class: "result" }, fill(right ? texts.right : texts.wrong, values)),
       h("p", { class: "bug" }, h("b", {}, game.name), " ", game.description, " ", texts.reported, ...links, "."),
-      h("p", { class: "power" }, fill(texts.power, values), " ", fill(this.kept.streak > 1 ? texts.streak : texts.tomorrow, values)), copy);
+      h("p", { class: "power" }, fill(texts.power, values), luck, next), h("p", { class: "then" }, copy, older));
   }
 
   /** The result as text, which does not say which decoder it was. */
   shared() {
-    const { texts, kept, game } = this;
-    const line = fill(kept.right ? texts.sharedRight : texts.sharedWrong, { n: kept.n, needed: game.needed });
-    return `${fill(texts.sharedTitle, { date: formatDay(this.today) })}\n${line}\n${window.location.origin}${window.location.pathname}`;
+    const { texts, answer, n, game } = this;
+    const line = fill(answer.right ? texts.sharedRight : texts.sharedWrong, { n, needed: game.needed });
+    return `${fill(texts.sharedTitle, { date: formatDay(this.day) })}\n${line}\n${window.location.origin}${window.location.pathname}`;
   }
 
   paint() {
@@ -138,18 +148,23 @@ export class Game {
     SIDES.forEach((_, side) => {
       const last = this.n ? this.game.labels[Number(this.digits[side][this.first + this.n - 1])] || "…" : "…";
       say(this.heads[side].word, last);
-      this.heads[side].name.disabled = !this.n || Boolean(this.answer);
+      this.heads[side].name.disabled = !this.n || this.n < this.asked || Boolean(this.answer);
     });
     const next = SIZES.find((size) => size > this.asked);
     say(this.count, fill(this.n === 1 ? this.texts.drawnOne : this.texts.drawn, { n: this.n.toLocaleString("en") }));
     say(this.more, next === undefined ? this.texts.all : fill(this.asked ? this.texts.more : this.texts.start, { n: (next ?? MOST) - this.asked }));
     this.more.disabled = next === undefined || this.n < this.asked;
-    show(this.node.querySelector(".acts"), !this.answer);
+    show(this.acts, !this.answer);
     show(this.told, Boolean(this.answer));
     this.node.classList.toggle("answered", Boolean(this.answer));
     for (const row of this.rows) SIDES.forEach((_, side) => row.bars[side].classList.toggle("wrong", Boolean(this.answer) && side === this.wrong));
     this.chart.setAttribute("aria-label", this.n ? `${fill(this.texts.drawn, { n: this.n })} ${this.describeFarthest()}` : this.texts.empty);
   }
+}
+
+/** A day in words: 27 November 2026. */
+function nameDay(day) {
+  return new Date(`${formatDay(day)}T00:00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 }
 
 function loadKept() {

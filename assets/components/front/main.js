@@ -44,7 +44,8 @@ class FrontView {
 
   makeScene(name, scene, texts, n) {
     const id = `front-${name}`;
-    const node = h("section", { class: `scene-${name} screen`, "aria-labelledby": id, "data-n": n }, h("div", { class: "inside" },
+    const over = texts.subject ? [h("h1", { class: "subject" }, texts.subject)] : [];
+    const node = h("section", { class: `scene-${name} screen`, "aria-labelledby": id, "data-n": n }, h("div", { class: "inside" }, ...over,
       h("h2", { id }, texts.headline), ...(texts.lede ? [h("p", { class: "lede" }, texts.lede)] : []), ...(texts.alternative ? [h("p", { class: "aloud" }, texts.alternative)] : []), scene.node));
     return { name, scene, node, title: texts.headline, seen: n === 0 ? 1 : 0 };
   }

@@ -5,7 +5,7 @@ import { h, say } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { number, percent } from "../lib/numbers.js";
 
-const TOP = 0.7; // the largest probability that has room
+const TOP = 0.5; // the largest probability that has room
 const LEG = 2.6; // seconds from one draft to the next, and how long each stands
 const REST = 1.1;
 const IDLE = 10; // seconds without a hand before the draft wanders again

@@ -15,14 +15,18 @@ export class Race {
     this.texts = texts;
     this.now = 0; // seconds on both clocks, as measured
     this.input = h("input", { type: "text", class: "prompt", "aria-label": texts.field, placeholder: texts.field, maxlength: LONGEST, autocomplete: "off", spellcheck: "false", enterkeyhint: "go" });
+    this.mirror = h("span", {}); // the typed text once more, so that a caret stands behind it before anybody clicks
     this.start = h("button", { type: "submit", class: "go" });
-    this.form = h("form", { class: "ask" }, this.input, this.start);
+    this.hint = h("span", { class: "own", "aria-hidden": "true" }, texts.own);
+    this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" })), this.input), this.hint, this.start);
     this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
     this.gain = h("p", { class: "gained" });
     this.lanes[1].foot.append(this.gain);
+    this.lanes[1].node.querySelector("h3").append(h("span", {}, texts.sample));
+    const legend = h("p", { class: "marks" }, ...texts.marks.map(({ is, words }) => h("span", {}, h("i", { "data-is": is }), words)));
     this.small = h("p", { class: "small" });
     this.notices = h("p", { class: "refused", role: "alert" });
-    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), this.small);
+    this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), legend, this.small);
     this.form.addEventListener("submit", (event) => { event.preventDefault(); this.submit(); });
     this.input.addEventListener("input", () => this.drawButton());
     this.forgetKeys = listenToKeys({ ArrowRight: () => this.step(false), ArrowLeft: () => this.step(true) }, { ready: () => view.here === 0 && Boolean(this.data) });
@@ -35,6 +39,7 @@ export class Race {
     say(this.notices, live?.notices?.join(" ") ?? "");
     show(this.notices, Boolean(live?.notices?.length));
     this.input.readOnly = !live;
+    this.form.classList.toggle("recorded", !live);
     this.node.classList.toggle("busy", Boolean(live?.busy));
     if (race && race.id !== this.data?.id) this.open(race);
     this.drawButton();
@@ -104,7 +109,7 @@ export class Race {
     this.node.classList.toggle("stepped", this.held);
     const { gain } = this.data;
     const compared = gain === null ? this.texts.short : fill(this.texts.slower, { gain: gain.toFixed(2) });
-    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), ` ${this.texts.faster}`] : [compared];
+    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), h("span", {}, this.texts.faster)] : [compared];
     if (done && this.gain.dataset.id !== this.data.id) {
       this.gain.dataset.id = this.data.id;
       this.gain.replaceChildren(...parts);
@@ -118,14 +123,17 @@ export class Race {
 
   drawButton() {
     const own = this.live && this.input.value.trim() !== this.data?.prompt.trim();
-    say(this.start, own ? `${this.texts.run} ↵` : `${this.texts.replay} ↻`);
+    const [word, sign] = own ? [this.texts.run, "↵"] : [this.texts.replay, "↻"];
+    this.start.replaceChildren(h("span", {}, word), ` ${sign}`);
+    say(this.mirror, this.input.value);
+    show(this.hint, Boolean(this.live) && !own);
     this.start.disabled = Boolean(this.live?.busy);
   }
 
   drawSmall() {
     if (!this.data) return;
     const spaced = fill(this.texts.spaced, { factor: this.data.factor.toFixed(0) });
-    say(this.small, this.live?.busy || `${this.data.origin} ${spaced} ${this.live ? this.texts.live : this.texts.recorded}`);
+    say(this.small, this.live?.busy || `${this.data.origin} ${spaced}${this.live ? "" : ` ${this.texts.recorded}`}`);
   }
 
   close() { this.forgetKeys(); }
@@ -135,7 +143,7 @@ function makeSide(key, texts) {
   const text = h("p", { class: "text" });
   const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
   const count = h("b", { class: "count" });
-  const unit = h("span", {}, texts.passes);
+  const unit = h("span", {});
   const foot = h("div", { class: "foot" }, h("p", { class: "passes" }, count, " ", unit));
   const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key]), text, ticks, foot);
   return { key, node, text, ticks, count, unit, foot };
@@ -176,7 +184,7 @@ function drawSide(lane, data, now, texts, plain) {
   lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
   say(lane.count, String(passes));
   const ended = passes === data.rounds.length;
-  say(lane.unit, ended ? fill(texts.ended, { seconds: seconds(data.seconds) }) : passes === 1 ? texts.pass : texts.passes);
+  say(lane.unit, fill(passes === 1 ? texts.pass : texts.passes, { seconds: seconds(Math.max(0, Math.min(now, data.seconds))) }));
   lane.node.classList.toggle("ended", ended);
 }
 
@@ -201,7 +209,7 @@ function endRound(lane, round, still) {
     const node = h("span", { class: "token", "data-is": one.is }, trimFirst(lane, one.t));
     if (!still) {
       node.classList.add("fresh");
-      if (i === failed) node.prepend(h("del", { "aria-hidden": "true" }, round.drafts[failed].t));
+      if (i === failed) node.prepend(h("del", { "aria-hidden": "true" }, h("span", {}, round.drafts[failed].t.trimStart())));
     }
     lane.text.append(node);
   }
