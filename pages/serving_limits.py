@@ -1,4 +1,4 @@
-"""Serving limits: what does exactness not cover?"""
+"""Exact to what?: what does exactness not cover?"""
 
 from specviz.web.serving_limits import view
 

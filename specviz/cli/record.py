@@ -274,7 +274,7 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
         "passes over 1 to 64 rows, for many texts at once in How fast?", record_batches, texts=48, least={"texts": 2}
     ),
     "setups": Recording(
-        "the target of Serving limits, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
+        "the target of Exact to what?, served in several ways", record_setups, gamma=FASTEST_GAMMA, least={"texts": 2}
     ),
     "samples": Recording("samples and their tests, of Is it exact? and Break it", record_samples, samples=100_000),
     "games": Recording("samples of wrong decoders for the front page", record_games),

@@ -1,4 +1,4 @@
-"""Serving limits in a real browser: comparisons and a text stand in the address, a comparison is begun and stopped."""
+"""Exact to what? in a real browser: comparisons and a text stand in the address, a comparison is begun and stopped."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
     page.goto(f"{server}/serving_limits")
-    expect(page.locator(".signed-list.dotted li")).to_have_count(10, timeout=PATIENT)  # nine setups and the axis
-    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
+    expect(page.locator(".setup-list details")).to_have_count(9, timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
+    expect(page.locator(".lead-bars")).to_have_count(0)  # the answer follows the visitor's
+    page.get_by_role("radio", name="The float32 text").click()
+    expect(page.locator(".lead-bars")).to_be_visible()
+    expect(page.locator(".answer-line").first).to_contain_text("Both, in fact")
+    page.locator(".setup-list summary", has_text="int8, one scale for a pass").click()
+    expect(page.locator("details[open]", has_text="quantize_dynamic")).to_be_visible()
     expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("Recorded on passages of")
     page.get_by_role("radio", name="float32 without and with draft").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
-    expect(page.locator(".st-key-serving_limits-said-ties")).to_contain_text("write the same tokens in", timeout=PATIENT)
-    page.get_by_text("Measure with a text of your own").click()
-    field = page.get_by_label("Text to continue", exact=True)
+    expect(page.locator(".answer-line").last).to_contain_text("write the same tokens in", timeout=PATIENT)
+    field = page.get_by_label("The same on a text of your own", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")
     page.wait_for_url(re.compile("prompt=%3Cimg"))

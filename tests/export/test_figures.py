@@ -318,7 +318,7 @@ def compute_expected(kind: str, name: str) -> Series:
         ("whole_text", "lorenz"): expect_lorenz,
         ("whole_text", "kinds"): expect_kinds,
         ("serving_limits", "distances"): expect_distances,
-        ("serving_limits", "margins"): lambda: dict(zip(("same token", "texts differ"), expect_greedy(), strict=False)),
+        ("serving_limits", "margins"): lambda: dict(zip(("both texts have the same token", "here the texts part"), expect_greedy(), strict=False)),
         ("serving_limits", "spread"): expect_spread,
     }[kind, name]()  # fmt: skip
 

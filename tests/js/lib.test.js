@@ -32,6 +32,14 @@ test("our own widgets leave us our keys", () => {
   assert.equal(isElsewhere(event, [{}]), true);
 });
 
+test("a clicker's keys are ours on a chosen radio or tab, which leave them alone, and arrows are not", () => {
+  for (const role of ["[role=radio]", "[role=tab]"]) {
+    assert.equal(isElsewhere(press("PageDown", [role])), false);
+    assert.equal(isElsewhere(press("ArrowRight", [role])), true);
+  }
+  assert.equal(isElsewhere(press("PageDown", ["[role=slider]"])), true);
+});
+
 test("a browser's shortcut, a key that was used, and a half-typed character are not ours", () => {
   for (const more of [{ ctrlKey: true }, { metaKey: true }, { altKey: true }, { defaultPrevented: true }, { isComposing: true }]) {
     assert.equal(isElsewhere(press("p", [], more)), true, JSON.stringify(more));

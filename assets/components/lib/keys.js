@@ -2,6 +2,7 @@
 
 const BUSY_WITH = ["input", "textarea", "select", "[contenteditable='']", "[contenteditable='true']",
   ...["slider", "tab", "grid", "gridcell", "radio", "combobox", "listbox", "menu"].map((role) => `[role=${role}]`)].join(", ");
+const NO_PAGES = "[role=radio], [role=tab]"; // these take arrows, but the keys of a clicker mean nothing to them
 
 /** Keys of something else: a field that is typed in, a focused widget, a shortcut of the browser. ``own`` are widgets whose keys are ours. */
 export function isElsewhere(event, own = []) {
@@ -9,6 +10,7 @@ export function isElsewhere(event, own = []) {
   const target = event.composedPath()[0];
   if (own.includes(target)) return false;
   if (typeof target?.closest !== "function") return false; // the document itself
+  if (["PageDown", "PageUp"].includes(event.key) && target.closest(NO_PAGES)) return false;
   return Boolean(target.closest(BUSY_WITH)) || (["Enter", " "].includes(event.key) && Boolean(target.closest("button, a, summary, [role=button]")));
 }
 

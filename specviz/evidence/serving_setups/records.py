@@ -169,6 +169,7 @@ class Setup:
     sentence: str  # what it does, in a few words
     description: str  # what it is, and why draft tokens change nothing or something
     reference_key: str  # the setup whose distribution it means to keep, which differs from its own key for a mistake
+    seen_in: str = ""  # a sentence: where a mistake is found
 
 
 SETUPS = {key: Setup(key, **{"reference_key": key} | table) for key, table in _TABLES["setups"].items()}

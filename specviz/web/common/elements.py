@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import streamlit as st
@@ -28,6 +29,12 @@ def show_notes(sentences: Sequence[str], key: str = "", place: Any = None) -> No
 def show_sentence(text: str, key: str, plain: bool = False) -> None:
     """A sentence of meaning beside its line of blue. plain: it holds what a model wrote, and no markdown at all."""
     st.container(key=key).markdown(escape_markdown(text, ALL_SIGNS if plain else "$~"))
+
+
+def show_answer(number: str, words: str) -> None:
+    """Show the answer below its picture: one number or word in large type, if there is one, then a sentence. Both are text."""
+    large = f"<b>{escape(number)}</b>" if number else ""
+    st.html(f"<p class='answer-line'>{large}<span>{escape(words)}</span></p>")
 
 
 def show_verdict(name: str, mark: str, words: str, seen: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import pairwise
 from math import log10
 
@@ -14,12 +15,13 @@ from specviz.figures.charts import escape_label, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import FADED, GRAY, INK, MEANINGS
 from specviz.glyphs import decode_whole, read_piece
+from specviz.speed.records.gpu_costs import list_gpu_costs
 
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named "≤"
 BINS = 20
 BEFORE, AFTER, CONTEXT = 14, 10, 8  # tokens of a story before and after the difference, and of a row of the table
-MARGIN = "gap between the two largest logits"
+MARGIN = "lead of the best token, in logits"
 
 
 def describe_near_ties(seen: NearTieSummary) -> str:
@@ -30,11 +32,10 @@ def describe_near_ties(seen: NearTieSummary) -> str:
     texts = f"{len(seen.pairings)} greedy texts" if several else "the greedy text"
     if not parted:
         return f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write the same tokens in {texts} of {length} tokens."
-    where = f"differ{'' if several and len(parted) > 1 else 's'} between {arm.first} and {arm.second}"
     if several:
-        said = f"Of {texts} of {length} tokens, {len(parted)} {where}."
+        said = f"{len(parted)} of {texts} of {length} tokens differ{'' if len(parted) > 1 else 's'} between {arm.first} and {arm.second}."
     else:
-        said = f"The greedy text {where}, from token {parted[0].place + 1} on."
+        said = f"The greedy text differs between {arm.first} and {arm.second}, from token {parted[0].place + 1} on."
     gap = (
         f"at most {seen.largest_margin_at_difference:.2g} apart (median {seen.median_margin_at_difference:.2g})"
         if len(parted) > 1
@@ -47,6 +48,20 @@ def describe_near_ties(seen: NearTieSummary) -> str:
     if len(seen.pairings) <= FEW and any(one.is_loop for one in seen.pairings):
         said += " This text repeats itself, so the gap does too."
     return said
+
+
+def describe_gpu_rounding() -> str:
+    """Say what a GPU adds: two engines of the recorded GPU round differently in bfloat16, so they meet near ties differently."""
+    costs = next(iter(list_gpu_costs().values()))
+    tokens = {kind: costs.pair[f"{kind}, T=0"].tokens_per_round for kind in ("bfloat16", "float32")}
+    half, single = ((found["device"], found["compiled"]) for found in tokens.values())
+    return (
+        f"A GPU server adds one more cause: its kernels sum in other orders, and it chooses them by batch size. On an {costs.machine}, two kernels of one "
+        f"decoder wrote {half[0]:.2f} and {half[1]:.2f} tokens per target pass after the same prompts in bfloat16 at temperature 0, so somewhere they "
+        f"decided a near tie differently. In float32 both wrote {single[0]:.2f}. Batch sizes were not compared."
+        if half[0] != half[1] and single[0] == single[1]
+        else ""
+    )
 
 
 def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
@@ -62,13 +77,16 @@ def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     else:
         x = [place + 1 for one in seen.pairings for place in range(one.shared)]
         y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
-        figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": gray, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
+        figure.add_scatter(x=x, y=y, mode="markers", name="both texts have the same token", marker={"size": 5, "color": gray, "opacity": 0.5}, hoverinfo="skip")  # fmt: skip
     parted = seen.differences
-    figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts differ",
+    figure.add_scatter(x=[one.place + 1 for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="here the texts part",
                        marker={"symbol": "x", "size": 11, "color": INK[kind]},
                        customdata=[[one.margins[0], one.margins[1], *map(escape_label, name_tokens(one))] for one in parted],
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
     frame_chart(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
+    figure.update_layout(legend={"font": {"size": 14}})
+    figure.update_xaxes(tickfont={"size": 13}, title_font={"size": 14})
+    figure.update_yaxes(tickfont={"size": 13}, title_font={"size": 14})
     ticks = [10.0**power for power in range(round(log10(FLOOR)), 3)]
     figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"≤ {FLOOR:g}", *(f"{tick:.10g}" for tick in ticks[1:])])
     return figure
@@ -131,24 +149,56 @@ def name_token(one: GreedyPair, token: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NearTieStory:
-    """The closest tie of a comparison, told."""
+    """The closest tie of a comparison.
 
-    names: tuple[str, str]  # the two ways to serve the target
-    before: str  # the last words that both wrote
-    tokens: tuple[str, str]  # tokens, after: what each then wrote
+    Attributes:
+        names: The two ways to serve the target.
+        before: The last words that both wrote.
+        tokens: What each then wrote first.
+        after: What each wrote after that.
+        place: Of the different token, from 1.
+        gaps: Between the two largest logits there, each way.
+        usual: The median gap.
+    """
+
+    names: tuple[str, str]
+    before: str
+    tokens: tuple[str, str]
     after: tuple[str, str]
-    place: int  # of the different token, from 1
-    gap: float  # of the two largest logits there, in the first way
-    usual: float  # the median
+    place: int
+    gaps: tuple[float, float]
+    usual: float
 
     @property
     def sentence(self) -> str:
         first, second = self.names
         return (
-            f"The weights are the same, at temperature 0 and without a draft. At token {self.place} the two largest logits (the scores of the best two "
-            f"tokens) are only {self.gap:.2g} apart in {first}; the median gap is {self.usual:.2g}. Rounding to {second} swaps them, and from there on the "
-            "texts differ. Both are right: each follows its own target, and speculative decoding follows the one that is served."
+            f"At token {self.place} the best two tokens are only {self.gaps[0]:.2g} apart in {first}, and rounding to {second} swaps them. From there on the "
+            "texts differ. Each follows its own target: speculative decoding is exact with respect to the target that you serve."
         )
+
+
+def build_fork(story: NearTieStory) -> str:
+    """Build two texts as HTML: their common beginning, and how each goes on."""
+    ways = "".join(
+        f"<p><span>{escape(name)} continues</span><q><b>{escape(token.strip())}</b>{escape(rest)} …</q></p>"
+        for name, token, rest in zip(story.names, story.tokens, story.after, strict=True)
+    )
+    begin = f"<p><span>Both begin</span><q>… {escape(story.before.strip())}</q></p>"
+    return f"<div class='fork'>{begin}{ways}</div>"
+
+
+def build_lead_bars(story: NearTieStory) -> str:
+    """Build three bars as HTML: by how much the best token leads usually, and in each way where the texts part."""
+    rows = [("usual lead (median)", story.usual, "usual")]
+    for name, token, gap in zip(story.names, story.tokens, story.gaps, strict=True):
+        rows.append((f"{escape(name)}: <q>{escape(token.strip())}</q> leads", gap, "here"))
+    most = max(value for _, value, _ in rows)
+    bars = "".join(
+        f"<p><span>{words}</span><i><em class='{kind}' style='width:{100.0 * value / most:.2f}%'></em></i><b>{value:.2g}</b></p>"
+        for words, value, kind in rows
+    )
+    return f"<div class='lead-bars'><p class='title'>Lead of the best token over the second, in logits (a model’s scores)</p>{bars}</div>"
 
 
 def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
@@ -167,7 +217,7 @@ def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
     )
     before = join((*one.begins, *one.first.tokens[:place])[-BEFORE:])
     return NearTieStory(
-        (names.first, names.second), before, (first, second), (after_first, after_second), place + 1, difference.margins[0],
+        (names.first, names.second), before, (first, second), (after_first, after_second), place + 1, difference.margins,
         seen.median_margin,
     )  # fmt: skip
 

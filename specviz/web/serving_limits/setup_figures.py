@@ -1,9 +1,8 @@
-"""Serving limits in words and pictures: the setups as a table, and two distances for each. Plain records, Plotly."""
+"""Exact to what? in words and pictures: the setups as a table, and two distances for each. Plain records, Plotly."""
 
 from __future__ import annotations
 
 from html import escape
-from math import log10
 
 from specviz.evidence.serving_setups.records import EXACT, LOSSY, REFERENCE, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 from specviz.figures.charts import escape_label, frame_chart, shorten_label
@@ -21,11 +20,23 @@ COLUMNS = (
 )
 SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✕"}
 WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
-LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
+LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis of the exported picture
 AXIS_ENDS = (-8.0, 0.25)  # powers of ten
 TICKS = {-8: "10⁻⁸", -6: "10⁻⁶", -4: "10⁻⁴", -2: "10⁻²", 0: "1"}
-SETTING, ADDED = "what the setting changes, mean", "what draft tokens add, mean to largest"
-BAND_NAME, AXIS = "float32 rounding", "change (TV), logarithmic; left is better"
+SETTING, ADDED = "the setting changes, on average", "drafting adds, at most"
+SHORT_SETTING, SHORT_ADDED = "setting changes", "drafting adds"  # before a number, where the columns have no head
+PLOTTED_SETTING, PLOTTED_ADDED = (
+    "what the setting changes, mean",
+    "what draft tokens add, mean to largest",
+)  # in the exported picture
+BAND_NAME, AXIS = "float32 rounding", "change (TV), logarithmic"
+AXIS_WORDS = ("0: no probability moves", "1: all of it moves to other tokens")
+GROUPS = {
+    EXACT: (SIGNS[EXACT], "Exact", "Drafting adds nothing: less than 0.00001."),
+    ROUNDING: (SIGNS[ROUNDING], "Exact up to rounding", "A pass over several tokens rounds differently from a pass over one."),
+    LOSSY: (SIGNS[LOSSY], "A mistake", "The setting is implemented wrong, so drafting changes the text."),
+    False: ("–", "Not measured", "These models cannot be served so."),
+}
 NOISY = "too noisy to say"
 
 
@@ -40,36 +51,61 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
     return rows
 
 
-def build_dotted_list(one: SetupComparison) -> str:
-    """The setups as HTML: sign, name and sentence of each beside its two distances on one logarithmic axis."""
-    rows = "".join(_build_dotted_row(row) for row in one.rows)
-    ticks = "".join(f"<em style='left:{_locate(10.0**power):.2f}%'>{TICKS[power]}</em>" for power in TICKS)
-    key = "".join(f"<span><em class='{name}'></em>{words}</span>" for name, words in (("setting", SETTING), ("added", ADDED)))
-    key += f"<span><em class='band'></em>{BAND_NAME}</span>"
-    axis = f"<li class='axis' aria-hidden='true'><span class='track'>{ticks}</span><span>{AXIS}</span></li>"
-    return f"<p class='dotted-key' aria-hidden='true'>{key}</p><ul class='signed-list dotted'>{rows}{axis}</ul>"
+def build_setup_list(one: SetupComparison) -> str:
+    """Build the setups as HTML in groups of one verdict: each row has its two changes as bars from 0 to 1, and opens its details."""
+    groups = []
+    for key, (sign, name, meaning) in GROUPS.items():
+        rows = [row for row in one.rows if (not row.reason and row.verdict) == key]
+        if rows:
+            head = f"<h3><i>{sign}</i> {name} <small>{meaning}</small></h3>"
+            groups.append(
+                f"<section class='{key.split()[-1] if key else 'blank'}'>{head}{''.join(map(_build_row, rows))}</section>"
+            )
+    columns = ("target served as", "", ADDED, SETTING)
+    head = "".join(f"<span>{_build_swatch(words)}{words}</span>" for words in columns)
+    ends = "".join(f"<span>{words}</span>" for words in AXIS_WORDS)
+    axis = f"<p class='setup-row setup-axis' aria-hidden='true'><span></span><span class='ends'>{ends}</span></p>"
+    return f"<div class='setup-list'><p class='setup-row setup-head' aria-hidden='true'>{head}</p>{''.join(groups)}{axis}</div>"
 
 
-def _build_dotted_row(row: SetupRow) -> str:
-    said, marks = "", ""
-    if row.own is not None:
-        mean, worst = _locate(row.own.mean), _locate(row.own.worst)
-        said = f"Draft tokens add {format_probability(row.own.mean)} on average, at most {format_probability(row.own.worst)}."
-        marks = f"<em class='line' style='left:{mean:.2f}%;width:{worst - mean:.2f}%'></em><em class='added' style='left:{worst:.2f}%'></em>"
-    if row.own is not None and row.distance:
-        said = f"The setting changes {format_probability(row.distance.value)}. {said}"
-        marks += f"<em class='setting' style='left:{_locate(row.distance.value):.2f}%'></em>"
-    band = f"<em class='band' style='width:{_locate(TOLERANCE):.2f}%'></em>"
-    return (
-        f"<li><i>{get_sign(row)}</i><span><b>{escape(row.entry.name)}</b> {escape(row.reason or row.entry.sentence)}"
-        f"<small class='unseen'> {escape(said)}</small></span><span class='track' aria-hidden='true'>{band}{marks}</span></li>"
+def _build_swatch(words: str) -> str:
+    return f"<em class='{'added' if words == ADDED else 'setting'}'></em>" if words in (ADDED, SETTING) else ""
+
+
+def _build_row(row: SetupRow) -> str:
+    """A row of the list."""
+    name = f"<span class='name'><b>{escape(row.entry.name)}</b> <span>{escape(row.reason or row.entry.sentence)}</span></span>"
+    if row.own is None:
+        return f"<div class='setup-row'>{name}</div>"
+    setting = row.distance.value if row.distance else 0.0
+    bars = "".join(
+        f"<em class='{kind}' style='width:{100.0 * value:.2f}%'></em>"
+        for kind, value in (("added", row.own.worst), ("setting", setting))
+        if value > TOLERANCE
     )
+    added, changed = format_change(row.own.worst, "up to "), format_change(setting) if row.distance else "reference"
+    numbers = "".join(
+        f"<span class='number'><small>{words}</small> {value}</span>"
+        for words, value in ((SHORT_ADDED, added), (SHORT_SETTING, changed))
+    )
+    summary = f"<summary class='setup-row'>{name}<span class='track' aria-hidden='true'>{bars}</span>{numbers}</summary>"
+    return f"<details>{summary}<p>{escape(describe_row(row))}</p></details>"
 
 
-def _locate(distance: float) -> float:
-    """Where a distance is on the axis, percent."""
-    low, high = AXIS_ENDS
-    return 100.0 * (log10(max(LEAST, distance)) - low) / (high - low)
+def describe_row(row: SetupRow) -> str:
+    """Say what a setup is, what draft tokens add, mean and largest, and where its mistake is found."""
+    assert row.own is not None
+    added = f"{format_change(row.own.mean)} on average and {format_change(row.own.worst, 'at most ')}"
+    added = added if row.own.worst > TOLERANCE else "nothing"
+    found = f"Drafting adds {added}, over {row.own.prefixes} beginnings of texts."
+    return " ".join(part for part in (row.entry.description, found, row.entry.seen_in) if part)
+
+
+def format_change(value: float, before: str = "") -> str:
+    """Write a total variation distance without an exponent; what float32 rounds away is no change."""
+    if value <= TOLERANCE:
+        return "nothing"
+    return f"{before}{f'{value:.5f}' if value < 0.0001 else format_probability(value)}"
 
 
 def get_sign(row: SetupRow) -> str:
@@ -115,25 +151,30 @@ def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
     return rows
 
 
+def count_unchanged(one: SetupComparison) -> tuple[int, int]:
+    """Count the setups without a mistake to which draft tokens add nothing, and all setups without a mistake."""
+    right = [row for row in one.rows if row.own is not None and row.verdict != LOSSY]
+    return sum(row.own is not None and row.own.worst <= TOLERANCE for row in right), len(right)
+
+
 def describe_setups(one: SetupComparison) -> str:
-    """What the table shows: how far setups move the distribution, how little draft tokens add to that, and what mistakes do."""
+    """Say what draft tokens add to the setups, to those with a mistake, and how far the setups themselves move the distribution."""
     worst = [(row.own.worst, row) for row in one.rows if row.own is not None]
     moved = [(row.distance.value, row.entry.name) for row in one.rows if row.own and row.distance and row.verdict != LOSSY]
-    exact = [value for value, row in worst if row.verdict == EXACT]
-    if not moved or not exact:
+    same, count = count_unchanged(one)
+    if not moved or not same:
         return "Nothing could be compared on this pair."
-    (near, near_name), (far, far_name) = min(moved, key=_get_value), max(moved, key=_get_value)
-    sentence = (
-        f"Serving choices change the target, from a little ({near_name}, {format_probability(near)}) to a lot ({far_name}, "
-        f"{format_probability(far)}). Draft tokens add nothing to that in the exact rows (at most {format_probability(max(exact))})"
-    )
+    sentence = f"{same} of {count} right ways to serve the target keep their distribution: drafting adds nothing"
     if rounded := [(value, row) for value, row in worst if row.verdict == ROUNDING]:
         largest, names = max(value for value, _ in rounded), ", ".join(row.entry.name for _, row in rounded)
-        sentence += f", at most {format_probability(largest)} where passes round differently ({names})"
+        sentence += f". Rounding adds at most {format_change(largest)} ({names})"
     if wrong := [(value, row.entry.name) for value, row in worst if row.verdict == LOSSY]:
         value, name = max(wrong, key=_get_value)
-        sentence += f", and up to {format_probability(value)} after a mistake ({name})"
-    return f"{sentence}."
+        sentence += f", a mistake up to {format_change(value)} ({name})"
+    far, far_name = max(moved, key=_get_value)
+    return (
+        f"{sentence}. The setting itself changes the target with or without a draft, by up to {format_change(far)} ({far_name})."
+    )
 
 
 def _get_value(named: tuple[float, str]) -> float:
@@ -154,9 +195,9 @@ def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:
                            line={"width": 2.4, "color": orange}, showlegend=False, hoverinfo="skip")  # fmt: skip
     moved = [(row.distance.value, row.entry.name, place) for (row, _), place in zip(rows, places, strict=True) if row.distance]
     figure.add_scatter(x=[max(LEAST, value) for value, _, _ in moved], y=[place for _, _, place in moved], mode="markers",
-                       name=SETTING, marker={"symbol": "circle", "size": 11, "color": blue},
+                       name=PLOTTED_SETTING, marker={"symbol": "circle", "size": 11, "color": blue},
                        customdata=[name for _, name, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
-    figure.add_scatter(x=[max(LEAST, own.worst) for _, own in rows], y=places, mode="lines+markers", name=ADDED,
+    figure.add_scatter(x=[max(LEAST, own.worst) for _, own in rows], y=places, mode="lines+markers", name=PLOTTED_ADDED,
                        line={"width": 0, "color": orange}, marker={"symbol": "diamond", "size": 11, "color": orange}, customdata=[row.entry.name for row, _ in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
     frame_chart(figure, 100 + 31 * len(rows), AXIS)

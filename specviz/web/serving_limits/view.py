@@ -1,7 +1,8 @@
-"""The page Serving limits on screen: what setups change, two texts, the setups as rows; a text of one's own; near ties."""
+"""The page Exact to what? on screen: two texts and a question, the setups in groups of one verdict, near ties."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,13 +18,12 @@ from specviz.web.common.elements import (
     PLOT,
     describe_machine,
     open_screen,
+    show_answer,
     show_dataframe,
     show_notes,
-    show_sentence,
     show_tables,
 )
 from specviz.web.common.figure_cache import draw_cached
-from specviz.web.common.html import TextLine
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.serving_limits import export, work
@@ -32,19 +32,20 @@ from specviz.web.serving_limits import setup_figures as figures
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, load_recorded_setups
 
 TEXTS = load_toml("texts/serving_limits")
+COUNT = re.compile(r"\d+ of \d+ ")
 STORIES = ("bf16", "int8")  # comparisons that the story may be of: neither has a draft
 
 
 @end_with_row("serving_limits")
 def show_page() -> None:
-    """Draw the page Serving limits."""
+    """Draw the page Exact to what?"""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", TEXTS["lede"])
-    top, numbers = st.container(key="serving_limits-story"), st.container(key="serving_limits-numbers")
-    fold, below = st.expander("Measure with a text of your own"), st.container(key="serving_limits-ties")
-    margins = open_screen("serving_limits", "margins", below)
+    story, setups = open_screen("serving_limits", "story"), open_screen("serving_limits", "setups")
+    own, details = st.container(key="serving_limits-own"), st.container(key="serving_limits-details")
+    margins = open_screen("serving_limits", "margins")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
-    form.show_prompt(fold)
+    form.show_prompt(own, label=TEXTS["own"])
     settings, problems = read_fields(form.raw, state.question.settings)
     with margins:
         arm = _show_comparison_choice(form, state.question.arm)
@@ -58,51 +59,48 @@ def show_page() -> None:
         "Measure every setup",
         work.measure_setups,
         TEXTS["about"],
-        fold,
+        own,
     )
     one, kind = state.partial_result or state.shown_result, session.get_theme()
     if one is None:
         st.caption("The measurements appear here once they have run.")
         return
-    conclusion = figures.describe_setups(one)
-    with top:
-        show_opening(one, conclusion)
+    with story:
         show_story(one)
-    with numbers:
-        with open_screen("serving_limits", "setups"):
-            st.markdown("## Every setup")
-            st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
-        st.caption(TEXTS["changes"])
-        show_notes([describe_measurement(state, one), *list_model_notes(one.models)], "serving_limits-notes-from")
-    with below:
-        _show_near_ties(one, state.question.arm, kind, state.partial_result is one, margins)
-    _show_folds(state, one)
-
-
-def show_opening(one: SetupComparison, conclusion: str) -> None:
-    """A sentence for each setup beside what it changes, and the conclusion."""
-    open_screen("serving_limits", "list").html(figures.build_dotted_list(one))
-    show_sentence(conclusion, "serving_limits-said-distances")
-    st.caption(TEXTS["signs"])
+    with setups:
+        st.markdown(f"## {TEXTS['setups']}")
+        st.html(figures.build_setup_list(one))
+        show_answer(*split_number(figures.describe_setups(one)))
+    with details:
+        _show_details(state, one)
+    with margins:
+        _show_near_ties(one, state.question.arm, kind, state.partial_result is one)
 
 
 def show_story(one: SetupComparison) -> None:
-    """One text served in two ways. The story stays when a visitor measures."""
-    told = next(
+    """Show one text served in two ways, which of the two is exact as a question, and the answer once it is given.
+
+    The story stays when a visitor measures.
+    """
+    story = next(
         filter(
             None, (ties.build_story(of.near_ties.summarize(arm)) for of in (load_recorded_setups(), one) if of for arm in STORIES)
         ),
         None,
     )
-    if told is None:
+    if story is None:
         return
-    lines = zip(told.names, told.tokens, told.after, strict=True)
-    with open_screen("serving_limits", "story"):
-        st.markdown("## Which of these two texts is exact?")
-        st.html(
-            html.build_two_texts(TextLine(name, "right", "…", told.before, token, f"{rest} …") for name, token, rest in lines)
-        )
-        show_sentence(told.sentence, "serving_limits-said-story", plain=True)
+    st.html(ties.build_fork(story))
+    both = TEXTS["both"]
+    answers = (*(f"The {name} text" for name in story.names), both)
+    st.markdown(f"## {TEXTS['story']}")
+    chosen = st.segmented_control(TEXTS["story"], answers, key="serving_limits-guess", label_visibility="collapsed")
+    if not chosen:
+        return
+    left, right = st.columns([6, 5], gap="large", vertical_alignment="center")
+    left.html(ties.build_lead_bars(story))
+    with right:
+        show_answer(f"✓ {both}" if chosen == both else f"{both}, in fact", story.sentence)
 
 
 def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
@@ -116,23 +114,27 @@ def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
     return f"Recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
 
 
+def split_number(sentence: str) -> tuple[str, str]:
+    """Split a sentence after the count that it begins with, such as "5 of 6"; an empty first part where it begins otherwise."""
+    found = COUNT.match(sentence)
+    return (found[0].strip(), sentence[found.end() :]) if found else ("", sentence)
+
+
 def _show_comparison_choice(form: Form, arm: str) -> str:
-    st.markdown(f"## Near ties\n{TEXTS['near_ties']}")
+    st.markdown(f"## {TEXTS['ties']}\n{TEXTS['near_ties']}")
     return form.show_choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
 
-def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool, screen: Any) -> None:
+def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
     seen = one.near_ties.summarize(arm)
     if seen is None:
         st.caption("The greedy texts follow." if underway else "This comparison could not run on this pair.")
         return
     conclusion = ties.describe_near_ties(seen)
-    left, right = screen.columns(2, gap="large")
-    places = {"margins": left, "spread": open_screen("serving_limits", "spread", right)}
-    for (name, place), draw in zip(places.items(), (ties.plot_margins, ties.plot_gap_histogram), strict=True):
-        figure = draw_cached(plot_comparison, draw, one, arm, kind)
-        place.plotly_chart(figure, key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
-    show_sentence(conclusion, "serving_limits-said-ties")
+    figure = draw_cached(plot_comparison, ties.plot_margins, one, arm, kind)
+    st.plotly_chart(figure, key="serving_limits-figure-margins", config=PLOT, alt=conclusion)
+    show_answer(*split_number(conclusion))
+    st.caption(ties.describe_gpu_rounding())
     if seen.differences:
         show_tables("Where they differ, and what each writes there", ties.build_difference_rows(seen))
 
@@ -142,20 +144,17 @@ def plot_comparison(draw: Callable[..., Any], one: SetupComparison, arm: str, ki
     return draw(one.near_ties.summarize(arm), kind)
 
 
-def _show_folds(state: SetupsState, one: SetupComparison) -> None:
-    with st.expander("Acceptance rate and speed in every setup"):
-        show_dataframe(figures.build_speed_rows(one), placeholder="")
-        st.caption(
-            " ".join(
-                filter(
-                    None,
-                    (
-                        figures.describe_timing(one),
-                        "" if state.has_own_result or state.partial_result else headline.add_headline(one.settings),
-                    ),
-                )
-            )
-        )
-    show_tables("The numbers behind the table", figures.build_detail_rows(one))
-    with st.expander("How it was measured"):
-        st.markdown(TEXTS["method"])
+def _show_details(state: SetupsState, one: SetupComparison) -> None:
+    """Show one fold with the numbers, the speeds and the method, and the line of where the numbers come from."""
+    with st.expander("All numbers, speeds, and how they were measured"):
+        numbers, speeds, method = st.tabs(["Numbers", "Speeds", "Method"])
+        with numbers:
+            st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
+            st.caption(TEXTS["changes"])
+            show_dataframe(figures.build_detail_rows(one), placeholder="")
+        with speeds:
+            show_dataframe(figures.build_speed_rows(one), placeholder="")
+            is_recorded = not (state.has_own_result or state.partial_result)
+            st.caption(f"{figures.describe_timing(one)} {headline.add_headline(one.settings) if is_recorded else ''}".rstrip())
+        method.markdown(TEXTS["method"])
+    show_notes([describe_measurement(state, one), *list_model_notes(one.models)], "serving_limits-notes-from")

@@ -1,10 +1,9 @@
-"""Serving limits: the recorded measurement opens without torch, links lead back, a run takes its place, pictures show the record's numbers."""
+"""Exact to what?: the recorded measurement opens without torch, links lead back, a run takes its place, pictures show the record's numbers."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from math import log10
 
 import pytest
 
@@ -61,7 +60,7 @@ def open_page(query: dict[str, str]) -> dict:
 
 def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
     seen = open_page({})
-    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 2) and "Measure every setup" in seen["buttons"]
+    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 1) and "Measure every setup" in seen["buttons"]
     assert any(one.startswith("Recorded on passages of dorothy") and "cores" in one for one in seen["text"])
 
 
@@ -120,8 +119,12 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
         (row for row in recorded_setups.rows if row.distance and row.entry.kind != LOSSY), key=lambda row: row.distance.value
     )
     worst = max((row for row in recorded_setups.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
-    assert f"{far.entry.name}, {format_probability(far.distance.value)}" in said and said.count(". ") == 1, "two sentences"
-    assert f"up to {format_probability(worst.own.worst)} after a mistake ({worst.entry.name})" in said
+    assert f"by up to {format_probability(far.distance.value)} ({far.entry.name})" in said
+    assert f"a mistake up to {format_probability(worst.own.worst)} ({worst.entry.name})" in said
+    same = sum(row.own.worst <= TOLERANCE for row in recorded_setups.rows)
+    right = sum(row.entry.kind != LOSSY for row in recorded_setups.rows)
+    assert view.split_number(said)[0] == f"{same} of {right}" and 0 < same < right
+    assert view.split_number("Nothing here.") == ("", "Nothing here.")
     blank = replace(recorded_setups, rows=tuple(type(row)(row.key, "none") for row in recorded_setups.rows))
     assert figures.describe_setups(blank) == "Nothing could be compared on this pair." and figures.build_setup_table(blank)[
         0
@@ -134,32 +137,55 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(recorded_setups):
     figure = figures.plot_distances(recorded_setups)
     named = {trace.name: trace for trace in figure.data if trace.name}
-    worst = named[figures.ADDED]
+    worst = named[figures.PLOTTED_ADDED]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in recorded_setups.rows]
-    assert list(named[figures.SETTING].x) == [row.distance.value for row in recorded_setups.rows if row.distance]
+    assert list(named[figures.PLOTTED_SETTING].x) == [row.distance.value for row in recorded_setups.rows if row.distance]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", figures.AXIS)
 
 
-def test_the_list_has_each_setup_once_with_its_distances_as_places_and_as_words(recorded_setups):
+def test_the_list_has_each_setup_once_in_the_group_of_its_verdict_with_bars_as_long_as_its_changes(recorded_setups):
     bad = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, distance=None)
-    made = figures.build_dotted_list(replace(recorded_setups, rows=(*recorded_setups.rows, bad)))
-    rows = made.split("<li>")[1:]
-    assert len(rows) == len(recorded_setups.rows) + 1
-    for row, text in zip(recorded_setups.rows, rows, strict=False):
-        place = 100 * (log10(max(figures.LEAST, row.own.worst)) + 8) / 8.25
-        assert f"class='added' style='left:{place:.2f}%'" in text and format_probability(row.own.worst) in text
-        assert ("class='setting'" in text) is (row.distance is not None)
-    assert "&lt;b&gt;not here" in rows[-1] and "class='added'" not in rows[-1]
+    made = figures.build_setup_list(replace(recorded_setups, rows=(*recorded_setups.rows, bad)))
+    groups = dict(zip(("exact", "rounding", "lossy", "blank"), made.split("<section class='")[1:], strict=True))
+    assert all(group.startswith(f"{name}'") for name, group in groups.items())
+    for row in recorded_setups.rows:
+        (text,) = [one for one in groups[row.verdict.split()[-1]].split("<details>") if f"<b>{row.entry.name}</b>" in one]
+        assert made.count(f"<b>{row.entry.name}</b>") == 1 + (row.key == bad.key)
+        added = f"class='added' style='width:{100 * row.own.worst:.2f}%'" in text
+        assert added is (row.own.worst > TOLERANCE) is not (" nothing</span>" in text)
+        if row.distance:
+            assert f"class='setting' style='width:{100 * row.distance.value:.2f}%'" in text
+        assert str(row.own.prefixes) in text and "×10" not in text, "no exponents"
+    assert "&lt;b&gt;not here" in groups["blank"] and "class='added'" not in groups["blank"]
+
+
+def test_a_change_is_written_without_exponents_and_rounding_is_no_change():
+    assert [figures.format_change(value, "up to ") for value in (0.0, TOLERANCE, 2e-5, 0.018, 0.82)] == [
+        "nothing", "nothing", "up to 0.00002", "up to 0.018", "up to 0.82"]  # fmt: skip
+
+
+def test_what_a_gpu_adds_is_read_from_its_record(monkeypatch):
+    (costs,) = ties.list_gpu_costs().values()
+    tokens = {kind: costs.pair[f"{kind}, T=0"].tokens_per_round for kind in ("bfloat16", "float32")}
+    said = ties.describe_gpu_rounding()
+    assert all(f"{tokens['bfloat16'][engine]:.2f}" in said for engine in ("device", "compiled")) and costs.machine in said
+    assert f"In float32 both wrote {tokens['float32']['device']:.2f}" in said
+    monkeypatch.setattr(
+        ties, "list_gpu_costs", lambda: {"x": replace(costs, pair=costs.pair | {"bfloat16, T=0": costs.pair["float32, T=0"]})}
+    )
+    assert ties.describe_gpu_rounding() == "", "no claim where the record does not show it"
 
 
 def test_margins_are_drawn_up_to_where_texts_diverge():
     figure = ties.plot_margins(HAND_MADE)
     named = {trace.name: trace for trace in figure.data}
-    assert list(named["same token"].x) == [1, 2, 1, 2, 1, 2, 3, 1, 2, 3]
-    assert list(named["texts differ"].y) == [0.01, 0.03] and list(named["texts differ"].x) == [3, 3], "positions count from 1"
-    assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
+    assert list(named["both texts have the same token"].x) == [1, 2, 1, 2, 1, 2, 3, 1, 2, 3]
+    assert list(named["here the texts part"].y) == [0.01, 0.03] and list(named["here the texts part"].x) == [3, 3], (
+        "positions count from 1"
+    )
+    assert min(named["both texts have the same token"].y) == ties.FLOOR, "a tie stands on the edge"
     lines = ties.plot_margins(NearTieSummary("int8", HAND_MADE.pairings[:1]))
-    assert [trace.name for trace in lines.data] == ["float32", "int8", "texts differ"]
+    assert [trace.name for trace in lines.data] == ["float32", "int8", "here the texts part"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
 
@@ -174,7 +200,7 @@ def test_the_histogram_counts_every_margin_once():
 
 def test_the_conclusion_of_near_ties_follows_its_counts():
     said = ties.describe_near_ties(HAND_MADE)
-    assert said.startswith("Of 4 greedy texts of 3 tokens, 2 differ between float32 and bfloat16. ")
+    assert said.startswith("2 of 4 greedy texts of 3 tokens differ between float32 and bfloat16. ")
     assert "at most 0.03 apart (median 0.02); over all positions the median is" in said
     assert (
         ties.describe_near_ties(NearTieSummary("int8", HAND_MADE.pairings[2:]))
@@ -300,13 +326,12 @@ def test_the_story_is_the_closest_tie_of_the_record_told_with_its_own_numbers():
     seen = load_recorded_setups().near_ties.summarize("bf16")
     told = ties.build_story(seen)
     one = min(seen.differences, key=lambda pair: pair.margins[0])
-    assert (told.place, told.gap, told.names) == (
-        one.place + 1,
-        min(p.margins[0] for p in seen.differences),
-        ("float32", "bfloat16"),
-    )
+    assert (told.place, told.gaps, told.names) == (one.place + 1, one.margins, ("float32", "bfloat16"))
+    assert told.gaps[0] == min(p.margins[0] for p in seen.differences)
     assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
-    assert f"{told.gap:.2g} apart in float32; the median gap is {seen.median_margin:.2g}" in told.sentence
+    assert f"{told.gaps[0]:.2g} apart in float32" in told.sentence
+    bars = ties.build_lead_bars(told)
+    assert f"<b>{seen.median_margin:.2g}</b>" in bars and f"width:{100 * told.gaps[1] / seen.median_margin:.2f}%" in bars
     same = replace(one.pair, second=one.pair.first)
     assert ties.build_story(replace(seen, pairings=(same,))) is None and ties.build_story(None) is None, "no texts part"
 
@@ -325,9 +350,12 @@ def test_the_cells_of_a_plain_table_are_text():
     )
 
 
-def test_the_page_opens_with_the_story_and_what_models_wrote_is_text():
+def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     seen = open_page({})
-    assert any("Which of these two texts is exact?" in line for line in seen["said"])
-    assert html.build_two_texts([TextLine("<a>", "right", "<b>", "<c>", " <d>", "&")]) == (
-        "<div class='two-texts'><p class='right'><span>&lt;a&gt;</span><q><i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>≠ &lt;d&gt;</b>&amp;</q></p></div>"
-    )
+    assert any("Which text is exact?" in line for line in seen["said"])
+    story = ties.NearTieStory(("<x>", "y"), "<b>", ("<c>", "d"), ("<e>", "f"), 1, (0.1, 0.2), 1.0)
+    fork, bars = ties.build_fork(story), ties.build_lead_bars(story)
+    assert all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>")) and "&lt;c&gt;" in fork and "&lt;c&gt;" in bars
+    assert "<b>&lt;c&gt;</b>&lt;e&gt;" in fork and "… &lt;b&gt;" in fork
+    made = html.build_two_texts([TextLine("<a>", "right", "<b>", "<c>", " <d>", "&")])
+    assert "<i>&lt;b&gt;</i>&lt;c&gt; <b class='right'>≠ &lt;d&gt;</b>&amp;" in made
