@@ -123,3 +123,8 @@ def standings(page) -> list[str]:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+
+
+def open_more(page) -> None:
+    """Open the menu of One round with what is needed now and then."""
+    page.locator(".moreMenu summary").click()

@@ -12,6 +12,7 @@ from specviz.static_site import build
 from specviz.static_site import document as edition
 from specviz.web.common.frame import PAGES
 from tests.browser.chromium import at_rest
+from tests.browser.component_pages import open_more
 
 GRAVE = ("serious", "critical")
 
@@ -110,7 +111,8 @@ def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, ser
     page.wait_for_load_state("networkidle")
     assert list_violations(page, SCHEMES[scheme]) == []
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Ask me first").click()
+    open_more(page)
+    page.get_by_role("button", name="Guess first").click()
     for _ in range(8):
         if page.get_by_role("button", name="Draw u").is_visible():
             break

@@ -11,6 +11,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from specviz.web.common.frame import ABOUT
 from tests.browser.chromium import at_rest, resize
+from tests.browser.component_pages import open_more
 from tests.browser.conftest import ROOT, VIOLATIONS, laptop
 
 PATIENT = 150_000  # ms; importing torch beside twenty clients on two busy cores takes that long at worst
@@ -78,7 +79,7 @@ def opened_page(browser, server) -> Page:
 def test_a_laptop_screen_holds_the_page_without_scrolling_but_for_the_way_to_the_next_one(opened_page):
     page = opened_page
     assert page.evaluate("document.querySelector('.st-key-terms-one_round').getBoundingClientRect().bottom <= innerHeight")
-    for name in ("Step →", "Go live", "Your own text"):
+    for name in ("Step →", "Play", "Your own text"):
         expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
     assert status(page).startswith("recorded round")
     assert "cpu float32" in status(page)
@@ -155,12 +156,13 @@ def test_a_copied_link_shows_the_same_round_and_motion(opened_page, browser):
 
 def test_going_live_says_so_and_next_adds_a_round(page, server):
     open_page(page, f"{server}/one_round")
-    page.get_by_role("button", name="Go live").click()
+    open_more(page)
+    page.get_by_role("button", name="Run it now").click()
     wait_live(page)
     rounds = page.locator(".stage select option")
     rounds.first.wait_for(state="attached")
     count = rounds.count()
-    page.locator(".stage select").select_option(str(count - 1))
+    page.locator(".stage select").select_option(str(count - 1), force=True)
     page.locator(".stage .sentence").click()  # a key in the list of rounds is its own
     page.keyboard.press("Enter")
     expect(rounds).to_have_count(count + 1, timeout=PATIENT)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from specviz.figures.numbers import format_probability
+from specviz.figures.pages_and_glossary import PAGES
 from specviz.web.one_round.payload import TEXTS, build_round_payload
 from tests import traces
-from tests.browser.component_pages import find_step, page_html, sentence, standings, step_through
+from tests.browser.component_pages import find_step, open_more, page_html, sentence, standings, step_through
 
 
 def test_each_motion_shows_its_sentence_in_a_live_region_and_back_returns(open_stage):
@@ -54,7 +55,7 @@ def test_a_visit_opens_at_the_first_step_with_few_words_and_three_controls(open_
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, address=ADDRESS)
     assert sentence(page) == payload["rounds"][0]["steps"][0]["sentence"]
-    assert page.locator(".roundHead .headline").inner_text() == ": ".join(TEXTS["headline"])
+    assert page.locator(".roundHead .headline").inner_text() == TEXTS["headline"] == PAGES["one_round"].title
     assert page.locator(".opening").inner_text() == TEXTS["opening"]
     assert page.locator(".transport button").all_inner_texts() == ["← Back", "▶ Play", "Step →"]
     read = " ".join(page.locator(".headline, .opening, .sentence").all_inner_texts())
@@ -199,15 +200,17 @@ def test_a_page_that_opens_plays_by_itself_to_the_end_of_the_round_unless_less_m
     page.reload()
     page.wait_for_function("window.ready")
     page.clock.run_for(1300)
-    assert sentence(page) == steps[1]["sentence"]
-    page.clock.run_for(1200 * len(steps))
-    page.clock.run_for(5000)
+    assert sentence(page) == steps[0]["sentence"], "it begins with a rest"
+    assert page.get_by_role("button", name="Pause").get_attribute("aria-pressed") == "true"
+    page.clock.run_for(6300)
+    assert sentence(page) != steps[0]["sentence"]
+    page.clock.run_for(6000 * len(steps))
     assert sentence(page) == steps[-1]["sentence"], "it rests at the end of the round"
     still = open_html(page_html(payload, plays=True), ADDRESS, where=browser.new_context())
     still.clock.install()
     still.reload()
     still.wait_for_function("window.ready")
-    still.clock.run_for(1500)
+    still.clock.run_for(9000)
     assert sentence(still) == steps[0]["sentence"]
 
 
@@ -244,9 +247,11 @@ def test_next_round_is_in_the_record_or_asked_of_the_server(open_stage):
 
 def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
     page = open_stage(build_round_payload(traces.build_story()))
-    page.get_by_role("button", name="Go live").click()
+    open_more(page)
+    page.get_by_role("button", name="Run it now").click()
     page.evaluate("window.give({busy: 'Loading the pair.'})")
-    assert page.get_by_role("button", name="Go live").is_disabled()
+    open_more(page)
+    assert page.get_by_role("button", name="Run it now").is_disabled()
     assert page.locator(".busy").inner_text() == "Loading the pair."
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]
 
@@ -255,7 +260,8 @@ def test_without_a_run_the_opening_and_going_live_stand_alone(open_stage):
     page = open_stage(None)
     assert page.locator(".opening").inner_text() == TEXTS["opening"]
     page.keyboard.press("ArrowRight")
-    page.get_by_role("button", name="Go live").click()
+    open_more(page)
+    page.get_by_role("button", name="Run it now").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]
     page.evaluate("(payload) => window.give({payload})", build_round_payload(traces.build_story()))
     assert page.locator(".chip").count() == 5
@@ -289,7 +295,7 @@ def test_words_of_the_panels_do_not_meet_on_tablets_and_at_200_percent(open_stag
     page = open_stage(payload)
     page.set_viewport_size({"width": width, "height": height})
     for one in range(len(payload["rounds"])):
-        page.locator("select[aria-label=round]").select_option(str(one))
+        page.locator("select[aria-label=round]").select_option(str(one), force=True)
         page.evaluate("document.activeElement.blur()")
         for _ in payload["rounds"][one]["steps"]:
             assert page.evaluate(OVERLAPPING) == []

@@ -1,4 +1,4 @@
-"""Ask me first: what the learner says before a draft token is decided, and what becomes of it. In this browser alone."""
+"""Guess first: what the learner says before a draft token is decided, and what becomes of it. In this browser alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from specviz.figures.numbers import format_probability
 from specviz.web.one_round.payload import build_round_payload
 from tests import traces
-from tests.browser.component_pages import find_step, page_html, sentence
+from tests.browser.component_pages import find_step, open_more, page_html, sentence
 
 PAYLOAD = build_round_payload(traces.build_story())
 CHIPS = PAYLOAD["rounds"][0]["chips"]
@@ -89,7 +89,9 @@ def test_whoever_switches_it_on_reads_at_once_that_questions_will_come(open_aski
 
 
 def test_the_button_that_is_pressed_says_so_in_shape_too(open_asking):
-    button = open_asking().get_by_role("button", name="Ask me first")
+    page = open_asking()
+    open_more(page)
+    button = page.get_by_role("button", name="Guess first")
     assert button.get_attribute("aria-pressed") == "true"
     assert button.evaluate("node => getComputedStyle(node, '::before').content") == '"✓ "'
 

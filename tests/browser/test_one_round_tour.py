@@ -10,7 +10,7 @@ from specviz.web.one_round.payload import TEXTS, build_round_payload, select_tex
 from specviz.web.questions.questions import load_recorded_runs
 from tests import traces
 from tests.browser.chromium import resize
-from tests.browser.component_pages import page_html
+from tests.browser.component_pages import open_more, page_html
 
 PAYLOAD = build_round_payload(load_recorded_runs().opening)
 TOUR = TEXTS["tour"]
@@ -34,12 +34,14 @@ def test_there_are_at_most_eight_stops_and_each_says_what_to_do_in_few_words():
 
 def test_a_rule_that_does_not_accept_with_p_over_q_has_no_tour(open_tour):
     page = open_tour(tour=select_texts("block")["tour"])
+    open_more(page)
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Tour", exact=True).is_visible()
 
 
 def test_it_never_starts_by_itself_and_starts_by_a_button(open_tour):
     page = open_tour(ADDRESS)
     assert not page.locator(".tour").is_visible()
+    open_more(page)
     page.get_by_role("button", name="Tour", exact=True).click()
     expect(page.locator(TITLE)).to_have_text(TOUR[0]["title"])
     page.wait_for_url("**tour=1*")
@@ -89,6 +91,7 @@ def test_the_third_stop_says_in_the_rounds_own_numbers_why_the_target_gets_its_s
 
 def test_the_tour_puts_chosen_numbers_back_before_it_begins(open_tour):
     page = open_tour(ADDRESS, payload=build_round_payload(traces.build_edited()))
+    open_more(page)
     page.get_by_role("button", name="Tour", exact=True).click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]
     expect(page.locator(".tour")).to_be_hidden()
@@ -138,7 +141,7 @@ def test_it_follows_whoever_steps_and_waits_on_other_rounds(open_tour):
     expect(page.locator(TITLE)).to_have_text(TOUR[1]["title"])
     page.keyboard.press("Enter")  # the next round
     assert not page.locator(".tour").is_visible()
-    page.locator("select[aria-label=round]").select_option("0")
+    page.locator("select[aria-label=round]").select_option("0", force=True)
     expect(page.locator(".tour")).to_be_visible()
 
 
@@ -157,6 +160,7 @@ def test_a_reload_goes_on_where_it_was_and_escape_ends_it(open_tour):
 
 def test_a_run_without_a_rejection_offers_no_tour(open_tour):
     page = open_tour(payload=build_round_payload(traces.build_same_distributions()))
+    open_more(page)
     assert not page.locator(".tour").is_visible() and not page.get_by_role("button", name="Tour", exact=True).is_visible()
 
 

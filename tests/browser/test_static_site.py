@@ -101,7 +101,7 @@ def test_stepping_works_without_a_server_once_the_page_is_there(open_page, conte
         expect(page.locator(".sentence")).not_to_have_text(before)
         page.keyboard.press("ArrowRight")
         expect(page).to_have_url(f"{address}one_round.html?at=1.4")
-        expect(page.get_by_role("button", name="Go live")).to_have_count(0)
+        expect(page.get_by_role("button", name="Run it now")).to_have_count(0)
     finally:
         context.set_offline(False)
 

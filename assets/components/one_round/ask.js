@@ -1,4 +1,4 @@
-// Ask me first: before a draft token is decided, the learner says how probable it is that it is accepted. What was said stays in this browser.
+// Guess first: before a draft token is decided, the learner says how probable it is that it is accepted. What was said stays in this browser.
 
 import { computeBrier, groupForecasts, computeExpectedBrier, readForecasts } from "../lib/calibration.js";
 import { button, h, place, s, say, show } from "../lib/dom.js";
@@ -13,7 +13,7 @@ export class Asker {
     this.on = false;
     this.forecasts = load();
     this.said = new Map(); // of this visit: which draft token -> the probability that was said, null for one that was skipped
-    this.toggle = button("Ask me first", "say how probable it is that a draft token is accepted, before it is decided (A)", () => this.turn(!this.on), "plain asker");
+    this.toggle = button("Guess first", "say how probable it is that a draft token is accepted, before it is decided (A)", () => this.turn(!this.on), "plain asker");
     this.toggle.setAttribute("aria-pressed", "false");
     this.range = h("input", { type: "range", min: "0", max: "100", step: "1", "aria-label": "probability that it is accepted, in per cent" });
     this.range.addEventListener("input", () => this.drawForm());

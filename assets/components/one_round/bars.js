@@ -6,19 +6,49 @@ import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue }
 import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
+const ENTRIES = { // of the legend: classes of its swatch, and its words
+  p: [["bar p"], "target p"],
+  q: [["bar q"], "draft q"],
+  rejected: [["bar q rejected"], "rejected"],
+  both: [["half bar p", "half bar q", "slab"], "overlap"],
+  kept: [["bar p", "slab"], "accepted"],
+  add: [["bar add"], "residual"],
+  space: [[], "· space"],
+};
+
+/** What the legend names at a step: what is drawn then. */
+export function listLegend(frame) {
+  if (frame.landed) return ["kept", "add", "space"];
+  if (frame.lifted) return ["add", "rejected", "space"];
+  return frame.p ? ["p", "q", ...(frame.slab ? ["both"] : []), "space"] : ["q", "space"];
+}
+
+function drawLegend(panel, frame, left, right) {
+  const shown = listLegend(frame), apart = 18;
+  const whole = shown.reduce((sum, key) => sum + panel.entries[key].width, apart * (shown.length - 1));
+  let x = left ?? right - whole;
+  for (const [key, { node, width }] of Object.entries(panel.entries)) {
+    show(node, shown.includes(key));
+    if (shown.includes(key)) {
+      move(node, x, 0);
+      x += width + apart;
+    }
+  }
+}
 
 export function makeBars() {
   const panel = makePanel("distributions");
-  const legend = s("g", { class: "legend" },
-    s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
-    s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
-    s("rect", { class: "bar p", width: 7, height: 12, x: 160, y: -10 }), s("rect", { class: "bar q", width: 7, height: 12, x: 167, y: -10 }),
-    s("rect", { class: "slab", width: 14, height: 12, x: 160, y: -10 }), s("text", { x: 180 }, "overlap"), s("text", { x: 238 }, "· space"));
+  const legend = s("g", { class: "legend" });
+  const entries = Object.fromEntries(Object.entries(ENTRIES).map(([key, [classes, words]]) => {
+    const parts = classes.map((name, i) => s("rect", { class: name, width: name.startsWith("half") ? 7 : 14, height: 12, x: name === "half bar q" ? 7 : 0, y: -10 }));
+    return [key, { node: s("g", {}, ...parts, s("text", { x: classes.length ? 20 : 0 }, words)), width: (classes.length ? 20 : 0) + 6.6 * words.length }];
+  }));
+  legend.append(...Object.values(entries).map(({ node }) => node));
   const axis = s("line", { class: "axis", x2: 1 });
   const foot = s("text", { class: "foot" });
   const slots = Array.from({ length: SLOTS }, makeSlot);
   panel.node.append(legend, axis, foot, ...slots.map((one) => one.node));
-  return { ...panel, legend, axis, foot, slots };
+  return { ...panel, legend, entries, axis, foot, slots };
 }
 
 function makeSlot() {
@@ -43,8 +73,8 @@ export function drawBars(panel, plan, probs, bars, frame) {
   const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
   show(panel.node, !frame.chain && (!plan.narrow || ["draft", "look", "lift"].includes(frame.kind) || (frame.kind === "pass" && !frame.mask)));
   placePanel(panel, plan.bars, plan.narrow);
-  const start = plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : plan.bars.x + plan.bars.w - 302;
-  move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50 + low));
+  move(panel.legend, 0, plan.bars.y + (plan.narrow ? 62 : 50 + low));
+  drawLegend(panel, frame, plan.narrow ? plan.bars.x + 12 : low ? plan.bars.x + 20 : null, plan.bars.x + plan.bars.w - 20);
   move(panel.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
   place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   show(panel.legend, !frame.uniforms);
@@ -90,19 +120,20 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   show(one.node, Boolean(bar));
   if (!bar) return;
   const half = bar.q === null ? where.wide * 0.7 : where.wide / 2;
-  const left = bar.q === null ? where.middle - half / 2 : where.middle - half;
+  const before = bar.q === null ? where.middle - half / 2 : where.middle - half;
   const shared = frame.lifted && bar.overlap !== null ? bar.overlap : 0;
   one.q.classList.toggle("rejected", frame.lifted && bar.overlap !== null);
   const p = frame.p ? bar.p : 0;
   const gone = frame.lifted && bar.overlap !== null;
   const joined = gone && frame.landed; // overlap and residual, put together again: the blue bar
-  placeBar(one.p, left, half - 1, joined ? 0 : shared, Math.max(shared, p), plot, scale);
-  placeBar(one.add, left, half - 1, shared, Math.max(shared, p), plot, scale);
+  const thick = joined ? where.wide * 0.66 : half - 1, left = joined ? where.middle - thick / 2 : before; // over its name
+  placeBar(one.p, left, thick, joined ? 0 : shared, Math.max(shared, p), plot, scale);
+  placeBar(one.add, left, thick, shared, Math.max(shared, p), plot, scale);
   one.add.style.opacity = joined ? 1 : 0;
   const alone = bar.q !== null && !frame.p; // before the pass a bar stands over its name
   placeBar(one.q, alone ? where.middle - half / 2 : where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
   one.q.style.opacity = bar.q === null || joined ? 0 : 1;
-  placeBar(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
+  placeBar(one.slab, left - (joined ? 1 : 2), joined ? thick + 2 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
   one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
   one.slab.classList.toggle("up", frame.lifted && !joined);
   one.slab.style.opacity = (frame.slab || joined) && bar.overlap ? 1 : 0;

@@ -26,7 +26,16 @@ export function formatCursor({ round, step }) {
   return `${round + 1}.${step + 1}`;
 }
 
-export const STEP_TIME = 1200; // ms that a step stays while playing, at speed 1
+export const REST = 1500; // ms before the first step of a page that plays by itself
+const STEP_TIME = 1200; // ms that a step stays at least while playing, at speed 1
+const WORD_TIME = 230; // ms to read a word of its sentence
+const LONGEST = 6000; // ms
+
+/** How long a step with this sentence stays while playing, in ms. */
+export function computeStepTime(sentence, speed = 1) {
+  return Math.min(LONGEST, Math.max(STEP_TIME, WORD_TIME * sentence.split(/\s+/).length)) / speed;
+}
+
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 
 /** The next speed up (+1) or down (-1). */

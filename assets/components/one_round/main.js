@@ -9,14 +9,14 @@ import { uniformText } from "../lib/numbers.js";
 import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
 import { drawChain, makeChain } from "./chain.js";
-import { STEP_TIME, formatCursor, changeSpeed, findStep, moveCursor, clampCursor } from "./cursor.js";
+import { REST, changeSpeed, clampCursor, computeStepTime, findStep, formatCursor, moveCursor } from "./cursor.js";
 import { describeFrame, isAccepted, compareMoved } from "./decisions.js";
 import { drawMask, makeMask } from "./mask.js";
 import { NARROW, planScene } from "./layout.js";
 import { drawLastPanel, makeLast } from "./residual.js";
 import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } from "./text.js";
 import { Tour } from "./tour.js";
-import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from "./transport.js";
+import { drawHead, drawTransport, fillTransport, makeHead, makeMore, makeTransport } from "./transport.js";
 import { drawUniform, makeUniform } from "./uniform.js";
 
 const GAP = 12; // px between the rows, --space-more
@@ -44,11 +44,10 @@ class RoundView {
       makeHatches("shared", "both", "bad"), this.bars.node, this.mask.node, this.uniform.node, this.last.node, this.last.flying);
     this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form, this.asker.form, this.chain.node);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
-    this.pulse = h("div", { class: "pulse", "aria-hidden": "true" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
-      this.head.notices, this.head.node, this.text.line, this.scene, this.pulse, this.sentence, this.bar.node, this.asker.card,
-      h("div", { class: "below" }, h("div", { class: "asks" }, this.bar.rounds, this.tour.start, this.asker.toggle, this.head.live, this.head.undo, this.bar.keysNote), this.head.state), this.tour.ring);
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.asker.card,
+      h("div", { class: "below" }, h("div", { class: "asks" }, makeMore([h("label", { class: "rounds" }, "Show ", this.bar.rounds), this.tour.start, this.asker.toggle, this.head.live, this.bar.keys]), this.head.undo), this.head.state), this.tour.ring);
     this.fit = () => this.resize(); // names and the ring were placed by another font's widths
     document.fonts.addEventListener("loadingdone", this.fit);
     this.mirror = makeMirror();
@@ -107,7 +106,7 @@ class RoundView {
       this.toured = this.payload.id;
       this.tour.renew();
     }
-    if (data.plays && !this.opened && !this.tour.on && !window.matchMedia(LESS_MOTION).matches) this.play(true);
+    if (data.plays && !this.opened && !this.tour.on && !window.matchMedia(LESS_MOTION).matches) this.play(true, REST);
     this.opened = true;
   }
 
@@ -115,16 +114,13 @@ class RoundView {
     this.payload = this.filled = null;
     this.node.classList.add("waiting");
     drawHead(this.head, this);
-    say(this.sentence, this.data?.busy ?? "There is no round to show yet. Press Go live to make one.");
+    say(this.sentence, this.data?.busy ?? "There is no round to show yet. Press Run it now to make one.");
   }
 
   mirrorCursor() { this.mirror.write({ at: formatCursor(this.at) }); }
 
   round() { return this.payload.rounds[this.at.round]; }
   step() { return this.round().steps[this.at.step]; }
-
-  /** Whether nobody has stepped yet: then the page says why one drafts at all. */
-  isFirst() { return this.at.round === 0 && this.at.step === 0; }
 
   atEnd() { return this.at.step === this.round().steps.length - 1; }
 
@@ -219,15 +215,15 @@ class RoundView {
     if (this.playing) this.play(true);
   }
 
-  /** Steps by itself to the end of the round. It ends where somebody has to answer. */
-  play(on) {
+  /** Steps by itself to the end of the round, each step for as long as its sentence takes to read, after ``rest`` ms. It ends where somebody has to answer. */
+  play(on, rest = 0) {
     clearTimeout(this.timer);
     this.pulsing?.cancel();
     const changed = this.playing !== on;
     this.playing = on;
     if (on) {
-      const time = STEP_TIME / this.speed;
-      this.pulsing = this.pulse.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }], time);
+      const time = rest + computeStepTime(this.spoken(this.step()), this.speed);
+      this.pulsing = this.bar.pulse.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }], time);
       this.timer = setTimeout(() => {
         const to = this.asker.asking ? null : moveCursor(this.payload.rounds, this.at, 1);
         if (!to) return this.play(false);
@@ -247,7 +243,7 @@ class RoundView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = [...this.node.children].reduce((sum, one) => sum + (one === this.scene || one === this.tour.ring || !one.offsetHeight ? 0 : one.offsetHeight + GAP), 0);
     const free = this.room ? this.room.height - others : window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(this.isFirst() ? 176 : 208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(620, free));
+    const height = this.narrow ? Math.max(208, Math.min(this.room ? 520 : 320, free)) : Math.max(this.room ? 208 : 264, Math.min(620, free));
     const { fontSize, fontFamily } = getComputedStyle(this.bars.slots[0].name); // read here alone
     this.size = { width, height, font: `${fontSize} ${fontFamily}` };
     setSize(this.svg, width, height);
@@ -269,10 +265,6 @@ class RoundView {
     drawSoFar(this.text, this);
     const step = this.step();
     this.node.dataset.step = step.kind;
-    if (this.node.classList.toggle("first", this.isFirst()) !== this.wasFirst) {
-      this.wasFirst = this.isFirst();
-      if (this.narrow) return this.resize(); // what a first visitor reads has gone, or is back
-    }
     this.node.classList.toggle("dragging", Boolean(this.drag));
     const { chips, ending } = this.round(), { width, height, font } = this.size;
     this.frame = describeFrame(step.kind, ending, chips.length);

@@ -3,12 +3,12 @@
 import { button, h, say, show } from "../lib/dom.js";
 
 export function makeHead(view) {
-  const headline = h("h2", { class: "headline" }, h("span", {}), h("span", { class: "claim" }));
+  const headline = h("h2", { class: "headline" });
   const opening = h("p", { class: "opening" });
   const status = h("p", { class: "status" });
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices over", role: "status" });
-  const live = button("Go live", "run both models on this machine, with a new seed", () => view.ask({ kind: "live" }), "plain live");
+  const live = button("Run it now", "run both models on this machine, with a new seed", () => view.ask({ kind: "live" }), "plain live");
   const undo = button("Undo my numbers", "put back every random number that was drawn", () => view.ask({ kind: "undo" }), "plain undo");
   const node = h("header", { class: "roundHead" }, headline, opening, view.tour.card);
   const state = h("div", { class: "state" }, status, busy);
@@ -18,9 +18,7 @@ export function makeHead(view) {
 export function drawHead(head, view) {
   const { payload, data } = view;
   const round = payload ? view.round() : null;
-  const [subject, further] = data.headline;
-  say(head.headline.firstChild, subject);
-  say(head.headline.lastChild, `: ${further}`);
+  say(head.headline, data.headline);
   say(head.opening, data.opening ?? "");
   const edits = payload?.edits ?? [];
   say(head.status, payload ? [`${data.mode} round`, ...edits, ...round.times, ...(data.alone ? [payload.pair] : []), ...payload.status].join(" · ") : "");
@@ -30,7 +28,7 @@ export function drawHead(head, view) {
   show(head.busy, Boolean(data.busy));
   say(head.busy, data.busy ?? "");
   show(head.live, !data.alone);
-  say(head.live, data.mode === "live" && payload ? "New seed" : "Go live");
+  say(head.live, data.mode === "live" && payload ? "Run it again, with a new seed" : "Run it now");
   head.live.disabled = Boolean(data.busy);
   show(head.undo, edits.length > 0);
   head.undo.disabled = Boolean(data.busy);
@@ -41,10 +39,29 @@ export function drawHead(head, view) {
   head.notices.replaceChildren(...(wanted ? [close, ...data.notices.map((sentence) => h("p", {}, sentence))] : []));
 }
 
+/** What is needed now and then, behind one word. It closes when something in it is chosen, and when the focus leaves it. */
+export function makeMore(parts) {
+  const list = h("div", { class: "moreList" }, ...parts);
+  const more = h("details", { class: "moreMenu" }, h("summary", { class: "button plain" }, "More"), list);
+  const close = () => { more.open = false; };
+  list.addEventListener("click", ({ target }) => target.closest("button") && close());
+  list.addEventListener("change", close);
+  more.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && !more.contains(relatedTarget) && close());
+  more.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !more.open) return;
+    event.stopPropagation();
+    close();
+    more.firstChild.focus();
+  });
+  return more;
+}
+
 export function makeTransport(view) {
   const forward = button("", "next step (→)", () => view.forward(), "primary");
   const back = button("← Back", "one step back (←)", () => view.stepBy(-1));
   const play = button("", "play or pause (P); faster and slower: + and −", () => view.play(!view.playing), "play");
+  const playing = h("span", {}), pulse = h("span", { class: "pulse", "aria-hidden": "true" }); // the time of a step runs along the button
+  play.append(playing, pulse);
   const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
   const stops = h("div", { class: "stops", "aria-hidden": "true" });
   const rounds = h("select", { "aria-label": "round" });
@@ -53,9 +70,8 @@ export function makeTransport(view) {
   const keys = h("span", { class: "keys" });
   keys.append(...[["←", " "], ["→", " step  "], ["P", " play  "], ["+", " "], ["−", " speed  "], ["F", " presenter view  "], ["S", " notes"]]
     .flatMap(([key, what]) => [h("kbd", {}, key), what]));
-  const keysNote = h("details", { class: "keysNote" }, h("summary", { class: "button plain" }, "Keys"), keys);
   const node = h("div", { class: "transport" }, h("div", { class: "buttons" }, back, play, forward), h("div", { class: "track" }, stops, range));
-  return { node, forward, back, play, range, stops, rounds, keysNote };
+  return { node, forward, back, play, playing, pulse, range, stops, rounds, keys };
 }
 
 /** Stops for the steps of a round, and the list of rounds. */
@@ -64,10 +80,11 @@ export function fillTransport(bar, view) {
   bar.range.max = String(steps.length - 1);
   bar.marks = steps.map((step, i) => {
     const label = h("span", { class: "label" }, step.label);
-    const mark = h("span", { class: step.label ? "stop big" : "stop" }, label);
+    const mark = h("span", { class: "stop" }, label);
     mark.style.left = `${(100 * i) / Math.max(1, steps.length - 1)}%`;
     return { mark, label, text: step.label };
   });
+  bar.spaced = null;
   bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
   if (bar.listed !== view.payload.id) {
     bar.listed = view.payload.id;
@@ -94,21 +111,34 @@ export function drawTransport(bar, view) {
   bar.forward.disabled = end && (over || (lastRound && Boolean(data.busy)));
   say(bar.forward, !end ? "Step →" : !over ? "Next round →" : data.alone ? "End of recording" : "End of text");
   bar.back.disabled = at.step === 0 && at.round === 0;
-  say(bar.play, view.playing ? "❚❚ Pause" : "▶ Play");
+  say(bar.playing, view.playing ? "❚❚ Pause" : "▶ Play");
   bar.play.setAttribute("aria-pressed", String(Boolean(view.playing)));
 }
 
-/** Labels that would touch are left out; the one that is current always shows, or its group's. */
+/** The stops that have a name have a dot, where their names have room beside each other: the same ones at every step of a round. */
 function spaceLabels(bar, now, width) {
   let group = now;
   while (group > 0 && !bar.marks[group].text) group -= 1;
+  if (bar.spaced !== width) {
+    bar.spaced = width;
+    chooseStops(bar, width);
+  }
+  for (const [i, { mark }] of bar.marks.entries()) mark.classList.toggle("group", i === group);
+}
+
+function chooseStops(bar, width) {
+  const shorten = bar.marks.filter(({ text }) => text).length * 76 > width; // of check 1, check 2 the numbers alone
+  const texts = bar.marks.map(({ text }) => (shorten ? text.replace(/^check (?=\d)/, "").replace("draft tokens", "draft") : text));
   const middle = (i) => (width * i) / Math.max(1, bar.marks.length - 1);
-  const size = (i) => bar.marks[i].text.length * 6.4 + 6;
-  const taken = [group];
-  const clear = (i) => taken.every((j) => i === j || Math.abs(middle(i) - middle(j)) > (size(i) + size(j)) / 2);
-  for (const [i, { text }] of bar.marks.entries()) if (text && clear(i)) taken.push(i);
+  const size = (i) => texts[i].length * 6 + 3;
+  const taken = [];
+  const named = bar.marks.map((_, i) => i).filter((i) => bar.marks[i].text);
+  for (const i of [named[0], named.at(-1), ...named.slice(1, -1)]) {
+    if (i !== undefined && taken.every((j) => i === j || Math.abs(middle(i) - middle(j)) > (size(i) + size(j)) / 2)) taken.push(i);
+  }
   for (const [i, { label, mark }] of bar.marks.entries()) {
+    say(label, texts[i]);
     show(label, taken.includes(i));
-    mark.classList.toggle("group", i === group);
+    mark.classList.toggle("big", taken.includes(i));
   }
 }

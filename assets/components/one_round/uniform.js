@@ -112,15 +112,16 @@ function nudge(event, view) {
 export function drawUniform(uniform, plan, view) {
   const frame = view.frame;
   const chip = view.chip();
-  const there = !view.asker.asking && chip !== null && chip.threshold !== null && plan.beside === "uniform";
+  const there = !view.asker.asking && frame.kind !== "draft" && chip !== null && chip.threshold !== null && plan.beside === "uniform";
   const hidden = plan.beside !== "uniform" || (plan.narrow && frame.kind !== "uniform");
   show(uniform.node, !hidden);
   placePanel(uniform, plan.uniform, plan.narrow);
   say(uniform.title, view.asker.asking ? "What do you expect?" : "The random number u");
   uniform.node.classList.toggle("asking", view.asker.asking);
   move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
-  say(uniform.ratio, there ? `p/q = ${chip.ratio.p} / ${chip.ratio.q}` : "");
-  say(uniform.sub, there ? "accepted if u is below p/q" : "u: uniform between 0 and 1");
+  const sure = there && chip.threshold >= 1;
+  say(uniform.ratio, there ? `p/q = ${chip.ratio.p} / ${chip.ratio.q}${sure ? ", at least 1" : ` = ${number(chip.threshold)}`}` : "");
+  say(uniform.sub, !there ? "drawn when the target checks a token" : sure ? "accepted whatever u is" : "accepted if u is below p/q");
   uniform.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.uniform, plan.narrow);
   drawRuler(uniform, ruler, there ? chip : null, plan);

@@ -31,7 +31,7 @@ export function drawHead(head, view) {
 
 export function makeMore(view) {
   const source = view.payload.shared ? view.texts.source : view.texts.sourceOwn;
-  const places = h("select", { "aria-label": source }, h("option", { value: "" }, "none: a preset"));
+  const places = h("select", { "aria-label": source }, h("option", { value: "" }, "no text: one of the pairs above"));
   places.append(...view.payload.positions.map(({ id, before, draft }) => h("option", { value: id }, `${id}  ${before} ▸ ${draft}`)));
   places.addEventListener("change", () => view.begin({ from: places.value || null }));
   const count = h("select", { "aria-label": "number of tokens" }, ...[5, 6, 7, 8].map((n) => h("option", { value: String(n) }, String(n))));

@@ -43,7 +43,7 @@ class TokenView {
     const forth = () => this.walk(1), back = () => this.walk(-1);
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, " ": forth, PageUp: back, ArrowLeft: back }, { ready: () => Boolean(this.room) });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.complete.node, this.trio, this.sentence, this.head.from, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
+      this.notices, this.head.node, this.complete.node, this.head.from, this.trio, this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
   }
 
   /** What a clicker walks through while the page is presented: the answers on the first distributions, then the other presets with the right one. */
@@ -187,7 +187,7 @@ class TokenView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : this.room ? 13 : 12.5); // as one_token.css and components.css write a number over a bar
-    const usual = this.narrow ? 200 : grand ? 320 : 232;
+    const usual = this.narrow ? 200 : grand ? 320 : 216;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
     if (this.room) this.planAt(this.highIn(this.room.height), width);

@@ -79,7 +79,7 @@ export function makeOut(view) {
   const swatch = h("i");
   const added = h("span", {}, swatch, "◆ replaced");
   const key = h("p", { class: "legend" },
-    h("span", {}, h("i", { class: "swatch dash" }), "p"), h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
+    h("span", {}, h("i", { class: "swatch dash" }), "target p"), h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
   return { ...makeCard("out", view.texts.out, key, svg), svg, axis, stacks, added, swatch };
 }
 

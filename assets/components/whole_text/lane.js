@@ -9,7 +9,7 @@ export const DIVERGENCE = "specviz-divergence"; // a place that both views of th
 export function makeLane(key) {
   const title = h("h3", {});
   const clock = h("p", { class: "clock" });
-  const text = h("div", { class: "text" });
+  const text = h("div", { class: "text", tabindex: "0", role: "group", "aria-label": "the text" }); // keys scroll it
   const node = h("article", { class: `lane ${key}` }, h("header", {}, title, clock), text);
   return { key, node, title, clock, text, made: [], drawn: "", there: 0, passed: 0, feet: [] };
 }

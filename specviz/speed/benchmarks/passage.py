@@ -67,7 +67,7 @@ def write_passage(
     """A whole passage: a warm-up, a run that is shown as it is written, the scoring of the target's text, then the other runs.
 
     runs: timed ones, the first among them; on_rounds: (share done, what is done, rounds of the first run so far), after every
-    round; what it raises ends the work; expect: called after the warm-up how long the rest will take; show: called with the
+    round, and before them those of the warm-up that it writes again; what it raises ends the work; expect: called after the warm-up how long the rest will take; show: called with the
     passage after each run but the last, with the rates so far.
 
     Raises:
@@ -76,9 +76,13 @@ def write_passage(
     settings = replace(settings, uniforms={})
     where = describe_measurement(pair)
     warming: list[TimedRound] = []
-    for one in stream_rounds(pair, replace(settings, max_new_tokens=min(WARM_TOKENS, settings.max_new_tokens))):
+    shown: list[TimedRound] = []  # of the warm-up, those that the first run will write again: the first words stand at once
+    warm_settings = replace(settings, max_new_tokens=min(WARM_TOKENS, settings.max_new_tokens))
+    for one in stream_rounds(pair, warm_settings):
+        if not _is_cut_short(one, warming, warm_settings):
+            shown.append(one)
         warming.append(one)
-        on_rounds(0.0, "Warming up", ())
+        on_rounds(0.0, "Warming up", shown)
     baseline: Baseline | None = None
     made: list[list[TimedRound]] = [[]]
     both, reading = estimate_stage_seconds(warming, settings.max_new_tokens)
@@ -108,6 +112,12 @@ def write_passage(
         run(scale_progress(tell[again], (number - 1) / (runs - 1), number / (runs - 1), f"{again}: run {number + 1} of {runs}"))
     compile_ahead(pair, settings, passage.target.trace.prompt_ids, waits=False)  # for the next passage, not beside this one
     return add_rates(passage, made)
+
+
+def _is_cut_short(one: TimedRound, before: Sequence[TimedRound], settings: Settings) -> bool:
+    """Whether a longer text may go on otherwise than with this round, which has fewer tokens left than a round can write."""
+    written = sum(len(other.round.committed) for other in before if other.lane == one.lane)
+    return one.lane == SPECULATIVE and written + settings.gamma + 1 > settings.max_new_tokens
 
 
 def _rescale(one: TimedRound, baseline: Baseline | None) -> TimedRound:

@@ -205,21 +205,35 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
         rates=(4 / 3,),
     )
     found = replace(measured_passage, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
-    tokens, time_, fast = words.explain_speed(found)
-    assert [part["value"] for part in (tokens, time_, fast)] == ["2.00", "1.50", "1.33"]
-    assert tokens["said"].startswith("4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.")
-    assert time_["said"].startswith(
-        "A round takes 1.50 s: the draft model runs 3 times, then the target reads 4 tokens. Without a draft, a pass reads one and takes 1.00 s."
-    )
-    assert fast["said"].startswith("One run. One text at temperature 1, 3 draft tokens per round, 1 of 2 cores.")
-    slow = words.explain_speed(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
-    assert slow["value"] == "0.67" and slow["said"].startswith("Drafting does not pay here.")
-    writing = words.explain_speed(replace(found, read=None, speculative=replace(drafted, clock=(3.0, 6.0))))[2]
-    assert (writing["value"], writing["said"]) == ("…", "Known when both texts are written."), "no verdict after some tokens"
+    answer = words.build_answer(found)
+    assert (answer["passes"], answer["factor"], answer["unit"]) == ("2 target passes instead of 4:", "1.33", "times as fast")
+    assert answer["equation"] == "2.00 tokens a pass; a round takes as long as 1.50 passes; 2.00 / 1.50 = 1.33."
+    said = words.explain_speed(found)
+    for part in (
+        "2.00 tokens a pass: 4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.",
+        "A round takes 1.50 s: the draft model runs 3 times, then the target reads 4 tokens. Without a draft, a pass reads one token and takes 1.00 s.",
+        "One run. One text at temperature 1, 3 draft tokens per round, 1 of 2 cores.",
+    ):
+        assert part in said
+    slow = words.build_answer(replace(found, speculative=replace(drafted, clock=(3.0, 6.0))))
+    assert slow["factor"] == "0.67" and slow["unit"].endswith("drafting does not pay here")
+    writing = words.build_answer(replace(found, read=None))
+    assert set(writing.values()) == {""}, "no verdict after some tokens"
 
 
-def test_before_both_ways_have_ended_a_round_the_sum_has_no_numbers(pair):
-    assert {part["value"] for part in words.explain_speed(passage.build_passage(pair, SETTINGS, []))} == {"…"}
+def test_before_both_ways_have_ended_a_round_there_is_no_answer(pair):
+    assert set(words.build_answer(passage.build_passage(pair, SETTINGS, [])).values()) == {""}
+
+
+def test_the_first_words_stand_while_the_models_warm_up_and_the_run_writes_them_again(pair):
+    """Nothing is measured before the first token is shown, and no token that was shown is taken back."""
+    seen = []
+    passage.write_passage(pair, SETTINGS, 1, lambda share, doing, events: seen.append((doing, list(events))))
+    warm = next(events for doing, events in reversed(seen) if doing == "Warming up")
+    assert seen[0][1] and warm
+    for lane in (TARGET_ONLY, SPECULATIVE):
+        mine, whole = ([one.round for one in events if one.lane == lane] for events in (warm, seen[-1][1]))
+        assert mine == whole[: len(mine)]
 
 
 def test_the_legend_counts_in_plurals(measured_passage):
@@ -312,8 +326,10 @@ def test_the_figures_show_the_readings_numbers_and_say_what_they_conclude(measur
     plain, divergences = figures.plot_along_text(measured_passage.read).data
     assert len(plain.x) + len(divergences.x) == SETTINGS.max_new_tokens and sorted(
         place - 1 for place in divergences.x
-    ) == sorted(measured_passage.read.divergences)
-    assert list(divergences.y) == [measured_passage.read.distances[place] for place in sorted(measured_passage.read.divergences)]
+    ) == sorted(measured_passage.read.divergence_places[:MARKED])
+    assert list(divergences.y) == [
+        measured_passage.read.distances[place] for place in sorted(measured_passage.read.divergence_places[:MARKED])
+    ]
     curves = figures.list_curves(measured_passage.read, {"temperature 1": (measured_passage.read,) * 2})
     drawn = figures.plot_lorenz(curves, "dark")
     assert list(drawn.data[1].y) == list(curves[0][1].y) and drawn.layout.yaxis.title.text == "share of all divergence"
