@@ -78,10 +78,7 @@ def _show_fold(state: OneRoundState) -> None:
             state.offered_request.settings if state.offered_request else settings
         )
     with st.container(key="fold"), st.popover("Your own text", width="content"):
-        top = st.container(key="problems")
         state.apply_fields(_show_fields(state), read_fields)
-        for sentence in state.problems:
-            top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         chat.show_chat_field(state)
         st.caption(TEXTS["share"])
 
