@@ -21,6 +21,15 @@ def compute_expected_tokens(alpha: float, gamma: int) -> float:
     return float(np.sum(np.power(float(alpha), np.arange(gamma + 1))))
 
 
+def find_acceptance_rate(tokens: float, gamma: int) -> float:
+    """The alpha with which ``compute_expected_tokens`` gives so many tokens: that equation solved for alpha. gamma >= 1; 0 or 1 beyond its range."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        alpha = (low + high) / 2
+        low, high = (alpha, high) if compute_expected_tokens(alpha, gamma) < tokens else (low, alpha)
+    return (low + high) / 2
+
+
 def compute_hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
     """Tokens per target pass: 1 + sum over j <= gamma of h_1 ... h_j, with h_i = P(token i accepted, given those before it are).
 

@@ -17,16 +17,16 @@ PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook.
 def open_plans(page: Page, server: str) -> Page:
     """Open the page and wait until its pictures stand."""
     page.goto(f"{server}/speed")
-    expect(page.get_by_role("heading", name="Over temperature")).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_role("heading", name="Speed by number of texts")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
-    page.get_by_text("Predict for a text of your own").click()
+    page.get_by_text("Predict it for a text of your own").click()
     return page
 
 
 @pytest.mark.slow  # tests/web/speed/test_link.py holds the tabs and the link without a browser
 def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_only_the_open_tab_is_drawn(page, server):
     open_plans(page, server)
-    page.get_by_role("radio", name="copied from the text").click()
+    page.get_by_role("radio", name="copied text").click()
     page.wait_for_url(re.compile("draft=ngram"))
     page.get_by_role("radio", name="0.6", exact=True).click()
     page.wait_for_url(re.compile(r"temperature=0\.6"))
@@ -35,9 +35,9 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
     assert query(page)["text"] == SHORT
-    page.get_by_text("How is it predicted?").click()
+    page.get_by_role("tab", name="How is it predicted?").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_contain_text("without running speculative decoding", timeout=PATIENT)
-    page.get_by_text("How is it predicted?").click()
+    page.get_by_role("tab", name="Many texts at once?").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-failed")).to_contain_text("tokens long", timeout=PATIENT)
@@ -48,9 +48,9 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     boxes = [word.bounding_box() for word in words]
     assert len(boxes) > 4 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), "no tab, no name is cut"
     resize(page, 1366, 768)
-    page.get_by_role("tab", name="The formula as a map").click()
-    expect(page.get_by_role("slider", name="gamma: draft tokens per round")).to_be_visible(timeout=PATIENT)
-    for name, key in (("alpha: acceptance rate", "Home"), ("gamma: draft tokens per round", "End")):
+    page.get_by_role("tab", name="When does drafting pay?").click()
+    expect(page.get_by_role("slider", name="Draft tokens (gamma)")).to_be_visible(timeout=PATIENT)
+    for name, key in (("Acceptance rate (alpha)", "Home"), ("Draft tokens (gamma)", "End")):
         page.get_by_role("slider", name=name).focus()
         page.keyboard.press(key)
     said = page.locator(".st-key-speed-said-surface")
@@ -62,10 +62,10 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     expect(field).to_have_value(SHORT, timeout=PATIENT)
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     expect(said).to_contain_text("with gamma 16")
-    page.get_by_role("tab", name="Many texts at once").click()
+    page.get_by_role("tab", name="Many texts at once?").click()
     expect(page.locator(".st-key-speed-said-batch")).to_be_visible(timeout=PATIENT)
     expect(said).to_have_count(0)
-    page.wait_for_url(re.compile("tab=many"))
+    page.wait_for_url(re.compile("gamma=16(?!.*tab=)"))
     page.go_back()
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     assert_harmless(page)
@@ -84,19 +84,19 @@ def test_a_plan_is_stopped_and_made(page, server):
     expect(page.locator(".st-key-speed-notes-from")).to_contain_text(re.compile("Recorded: Storybook|Your prediction"))
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-from")).to_contain_text("16 continuations", timeout=2 * PATIENT)
-    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4, timeout=PATIENT)
     assert page.mistakes == []
 
 
 def test_paper_has_the_charts_beside_their_words_and_no_sliders_or_closed_folds(page, server):
     """A landscape A4 between its margins is 1,039 px wide."""
     page.goto(f"{server}/speed")
-    expect(page.locator(".js-plotly-plot")).to_have_count(5, timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4, timeout=PATIENT)
     at_rest(page)
     page.emulate_media(media="print", color_scheme="dark")
     charts = page.locator(".js-plotly-plot .main-svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
-    assert len(charts) >= 5 and max(charts) <= page.viewport_size["width"]
-    verdict, chart = (page.locator(f".st-key-{name}").bounding_box() for name in ("speed-said", "speed-figure-factors"))
-    assert verdict["x"] + verdict["width"] <= chart["x"], "side by side, as on the screen"
+    assert len(charts) >= 4 and max(charts) <= page.viewport_size["width"]
+    chart, answer = (page.locator(f".st-key-{name}").bounding_box() for name in ("speed-figure-timeline", "speed-answer"))
+    assert chart["x"] + chart["width"] <= answer["x"], "side by side, as on the screen"
     expect(page.get_by_role("slider")).to_have_count(0)
-    expect(page.get_by_text("Lines to paste: this pair and gamma in your server")).to_be_hidden()
+    expect(page.get_by_text("The formula behind the number")).to_be_hidden()

@@ -80,6 +80,27 @@ class BatchSpeeds:
             return costs[-1] + slope * (gamma - gammas[-1])
         return float(np.interp(gamma, gammas, costs))
 
+    def list_part(self, part: str) -> dict[int, float]:
+        """Drafting or the rule of a round with the fewest texts, by gamma, in passes over one token: medians."""
+        return dict(
+            zip(
+                self.gammas,
+                (np.median(np.array(getattr(self, part)[0]), -1) / np.median(self.passes[0][0])).tolist(),
+                strict=True,
+            )
+        )
+
+    def compare_texts(self, part: str, rows: int, gamma: int) -> float:
+        """A part of a round over that part with the fewest texts, each in passes over one token of as many texts; linear between timed gammas.
+
+        part: passes, drafting or rule
+        """
+        costs = [
+            np.median(np.array(getattr(self, part))[at], -1) / np.median(self.passes[at][0]) for at in (0, self.rows.index(rows))
+        ]
+        few, many = (np.interp(gamma, self.gammas, found[-len(self.gammas) :]) for found in costs)
+        return float(many / few)
+
     def round_cost(self, rows: int, gamma: int) -> float:
         """A whole round of every text, in passes over one token of each: medians."""
         own = self.seconds[self.rows.index(rows)]
@@ -138,8 +159,8 @@ class BatchSpeeds:
         """The speed-up of one text, between which values that of several lies, and why it rises on the way where it does."""
         if why := self._unsteadiness:
             return f"No verdict: {why}"
-        (first, (gamma, one)), *others = ((rows, self.find_best(key, rows)) for rows in self.rows)
-        said = f"With {_count_in_words(first)} the speed-up is {one.format()}, with gamma {gamma}."
+        (first, (_, one)), *others = ((rows, self.find_best(key, rows)) for rows in self.rows)
+        said = f"With {_count_in_words(first)} the speed-up is {one.format()}."
         if not others:
             return said
         found = {rows: best for rows, (_, best) in others}
@@ -147,7 +168,7 @@ class BatchSpeeds:
         where = f"{others[0][0]} to {others[-1][0]} texts" if len(others) > 1 else _count_in_words(others[0][0])
         only = " only" if found[high].high < one.low else ""
         span = f"{_format_estimate(found, low)} to {_format_estimate(found, high)}" if low != high else found[low].format()
-        said += f" With {where} at once it is{only} {span}, each with its best gamma."
+        said += f" With {where} at once it is{only} {span}, each with its fastest draft length."
         slower = [rows for rows in self.rows if self.find_best(key, rows)[1].high < 1.0]
         said += f" Below 1, as with {_count_in_words(slower[0])}, drafting costs time." if slower else ""
         return said + self._explain_rise(key)

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from specviz.records import load_toml
 from specviz.settings import Settings
 
 _TABLE = load_toml("bench")
+WHY_OTHERS = "How fast? lists every speed of this pair and why they differ."
 PAIR: str = _TABLE["pair"]
 FACTORS: dict[str, tuple[float, float, float]] = {
     heat: (value, low, high) for heat, (value, low, high) in _TABLE["factor"].items()
 }
+GAMMA: int = _TABLE["gamma"]
+RUNS: int = _TABLE["runs"]
+OLDER_MACHINE: str = _TABLE["older"]["machine"]
+OLDER_FACTORS: dict[str, tuple[float, float, float]] = {heat: tuple(found) for heat, found in _TABLE["older"]["factor"].items()}
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRound:
+    """A round of the pair as ``bench`` measured it, in the runs of the headline.
+
+    Attributes:
+        tokens: That a round commits, mean.
+        factor: Times as fast as target-only sampling.
+        drafting, target_pass: Their time, over that of one token of target-only sampling.
+    """
+
+    tokens: float
+    factor: float
+    drafting: float
+    target_pass: float
+
+    @property
+    def cost(self) -> float:
+        """Time of a round over that of one token of target-only sampling."""
+        return self.tokens / self.factor
+
+    @property
+    def rest(self) -> float:
+        """What a round takes besides drafting and the target's pass: the rule, and the work between passes."""
+        return max(0.0, self.cost - self.drafting - self.target_pass)
+
+
+def load_bench_round(temperature: str) -> BenchRound:
+    """The round at temperature 0 or 1."""
+    row = _TABLE["round"][temperature]
+    milliseconds = 1000 / row["target_only"]
+    return BenchRound(row["tokens"], FACTORS[temperature][0], row["drafting"] / milliseconds, row["target_pass"] / milliseconds)
 
 
 def format_headline(temperature: str) -> str:
@@ -18,15 +58,10 @@ def format_headline(temperature: str) -> str:
     return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
-def describe_headline() -> str:
-    """The speed at both temperatures, for a heading."""
-    return f"{FACTORS['1'][0]:.2f} times as fast at temperature 1, {FACTORS['0'][0]:.2f} at 0"
-
-
-def describe_headline_intervals() -> str:
-    """The 95% intervals of both."""
-    (_, low, high), (_, greedy_low, greedy_high) = FACTORS["1"], FACTORS["0"]
-    return f"95% intervals: {low:.2f} to {high:.2f}, and {greedy_low:.2f} to {greedy_high:.2f}."
+def describe_interval(temperature: str) -> str:
+    """The 95% interval of the speed and its temperature."""
+    _, low, high = FACTORS[temperature]
+    return f"95% interval: {low:.2f} to {high:.2f}; temperature {temperature}."
 
 
 def find_headline(settings: Settings) -> tuple[float, float, float] | None:
@@ -38,7 +73,10 @@ def add_headline(settings: Settings) -> str:
     """The speed from more runs, for a page that shows another one of the same pair and temperature; empty where there is none."""
     if find_headline(settings) is None:
         return ""
-    return f"The speed of this pair, from more runs: {format_headline(f'{settings.temperature:g}')} times with the draft model. {describe_headline_origin()}"
+    return (
+        f"The speed of this pair, from more runs: {format_headline(f'{settings.temperature:g}')} times with the draft model. "
+        f"{describe_headline_origin()} {WHY_OTHERS}"
+    )
 
 
 def relate_to_headline(settings: Settings) -> str:
@@ -51,4 +89,7 @@ def relate_to_headline(settings: Settings) -> str:
 
 def describe_headline_origin() -> str:
     """What was measured, where and when."""
-    return f"Measured with specviz bench over the fastest target-only decoding: gamma {_TABLE['gamma']}, one text, {_TABLE['machine']}, {_TABLE['date']}."
+    return (
+        f"Measured with specviz bench over the fastest target-only decoding: gamma {GAMMA}, one text at a time, {RUNS} runs, "
+        f"{_TABLE['machine']}, {_TABLE['date']}."
+    )

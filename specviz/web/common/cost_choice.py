@@ -1,4 +1,4 @@
-"""Whose costs count: those that were measured with a result, or those of another machine. The same choice on every page about speed."""
+"""The machine of a speed: that on which it was timed, or one whose costs it is computed from. The same choice on every page about speed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from specviz.speed.records.plan import SpeedPlan
 
 Result = TypeVar("Result", SpeedPlan, MethodComparison)
 MEASURED = "measured"
-LABEL = "Whose costs count"
+ON_RECORD = "two-cpu-cores"  # the cost model of the machine that the recorded speeds were timed on
+LABEL = "Machine"
+TIMED, FROM_PASSES = "two CPU cores (timed)", "two CPU cores (from pass times)"
 HELP = (
-    "Tokens per target pass are this pair’s. What passes cost is the machine’s. As measured: both of the same run. Otherwise the speed is "
-    "computed from both."
+    "Timed: the speed was measured as a whole. The others are computed: how many draft tokens are accepted is this pair’s, what a pass takes "
+    "is the machine’s, on the H200 with random weights of the published shapes. “From pass times” does the same for the two CPU cores: it shows how far such a "
+    "computation is from the measured speed."
 )
 
 
 def list_cost_titles() -> dict[str, str]:
     """The choices, by what they are called in links."""
-    return {MEASURED: "as measured", **{name: model.title for name, model in load_cost_models().items()}}
+    models = load_cost_models()
+    titles = {MEASURED: TIMED} | ({ON_RECORD: FROM_PASSES} if ON_RECORD in models else {})
+    return titles | {name: model.title for name, model in models.items() if name != ON_RECORD}
 
 
 def check_costs(name: str) -> str:

@@ -15,18 +15,26 @@ def escape_markdown(text: str, signs: str = "$~") -> str:
     return "".join(f"\\{sign}" if sign in signs else sign for sign in text)
 
 
-def build_plain_table(columns: Sequence[str], rows: Iterable[tuple[Sequence[str], str]], words: bool = False) -> str:
+def build_plain_table(
+    columns: Sequence[str], rows: Iterable[tuple[Sequence[str], str]], words: bool = False, wide: bool = False
+) -> str:
     """Build a small table whose rows have a name, and below it a meaning.
 
     Args:
         columns: Titles, that of the rows' names first.
         rows: (cells, meaning of the first cell or "").
         words: Whether the last column holds words rather than numbers.
+        wide: Whether it is as wide as its place.
     """
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in columns)
     body = "".join(_build_row(columns[1:], row) for row in rows)
-    kind = " words" if words else ""
-    return f"<table class='plain-table{kind}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    kind = f"plain-table{' words' * words}{' wide' * wide}"
+    return f"<table class='{kind}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def build_big_number(number: str, meaning: str) -> str:
+    """The answer of a page: one number in large type, and what it is."""
+    return f"<p class='big-number'><b>{escape(number)}</b> <span>{escape(meaning)}</span></p>"
 
 
 def _build_row(titles: Sequence[str], row: tuple[Sequence[str], str]) -> str:

@@ -6,44 +6,39 @@ from specviz.figures.charts import frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY
 from specviz.speed.records.batches import BatchSpeeds
-from specviz.speed.records.plan import SpeedPlan
 from specviz.web.speed.plan_figures import PLAIN, add_band, add_line_names
-
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def plot_factors(batches: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
-    """Speed-up over target-only sampling, over the number of texts: each gamma, and the best of them with its band."""
-    figure, places = go.Figure(), list(range(len(batches.rows)))
-    lines = {gamma: [batches.estimate_factor(key, rows, gamma).value for rows in batches.rows] for gamma in batches.gammas}
-    for (gamma, values), dash in zip(lines.items(), DASHES, strict=False):
-        figure.add_scatter(x=places, y=values, mode="lines", name=f"gamma {gamma}", line={"width": 1.3, "dash": dash, "color": PLAIN},
-                           showlegend=False, hovertemplate=f"gamma {gamma}: %{{y:.2f}}<extra></extra>")  # fmt: skip
+    """Speed-up over target-only sampling, over the number of texts: the fastest gamma of each with its band, and the longest drafts."""
+    figure, places, longest = go.Figure(), list(range(len(batches.rows))), batches.gammas[-1]
+    values = [batches.estimate_factor(key, rows, longest).value for rows in batches.rows]
+    figure.add_scatter(x=places, y=values, mode="lines", name=f"gamma {longest}", line={"width": 1.6, "dash": "dash", "color": PLAIN},
+                       hovertemplate=f"gamma {longest}: %{{y:.2f}}<extra></extra>")  # fmt: skip
     best = [batches.find_best(key, rows)[1] for rows in batches.rows]
-    add_band(figure, places, best, "the best gamma", kind)
+    add_band(figure, places, best, "the fastest gamma of each", kind)
     ends = [-0.15, places[-1] + 0.15]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GRAY[kind]},
                        hoverinfo="skip")  # fmt: skip
-    frame_chart(figure, 340, "texts at once", "speed-up over target-only")
-    add_line_names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
+    frame_chart(figure, 300, "texts at once", "times as fast as target only")
     figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in batches.rows], range=ends)
     return figure
 
 
 def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
-    """Cost of a pass over more tokens of every text, in passes over one of each: a line for each number of texts."""
+    """Cost of a pass over more tokens of every text, in passes over one of each: with the fewest, a middle number and the most texts."""
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in batches.gammas)]
     figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip")  # fmt: skip
     lines = {
         _count_texts(rows): [1.0, *(batches.estimate_cost(rows, gamma).value for gamma in batches.gammas)]
-        for rows in batches.rows
+        for rows in dict.fromkeys((batches.rows[0], batches.rows[len(batches.rows) // 2], batches.rows[-1]))
     }
-    for place, (name, values) in enumerate(lines.items()):
-        line = {"width": 1.0 + 0.25 * place, "color": GRAY[kind], "dash": "solid" if place else "dash"}
+    for (name, values), dash in zip(lines.items(), ("solid", "dash", "dashdot"), strict=False):
+        line = {"width": 2.0, "color": GRAY[kind], "dash": dash}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame_chart(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
+    frame_chart(figure, 300, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
     values = [value for line in lines.values() for value in line]
     low, high = (
         0.9 * min(values),
@@ -75,19 +70,6 @@ def build_rows(batches: BatchSpeeds, key: str) -> list[dict[str, object]]:
         for count in batches.rows
         for gamma in batches.gammas
     ]  # fmt: skip
-
-
-def compare_with_plan(batches: BatchSpeeds, key: str, plan: SpeedPlan | None) -> str:
-    """Why the speed-up of one text is another one than in the plan of the same rounds, from the costs of both; empty without both."""
-    gamma, here = batches.find_best(key, batches.rows[0])
-    row = plan.row(gamma) if plan else None
-    if plan is None or plan.costs is None or row is None or row.factor is None or batches.rows[0] != 1:
-        return ""
-    return (
-        f"For one text and gamma {gamma} this chart says {here.value:.2f}, the prediction above {row.factor.value:.2f}: two measurements. Here a round "
-        f"took {batches.round_cost(1, gamma):.2f} target passes, with {batches.cached_tokens} tokens in the cache, at {batches.estimate_tokens(key, gamma).value:.2f} tokens per pass; "
-        f"above it took {plan.costs.compute_cost(gamma):.2f}, at {row.tokens.value:.2f} tokens per pass."
-    )
 
 
 def _count_texts(rows: int) -> str:

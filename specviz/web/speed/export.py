@@ -16,11 +16,12 @@ from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.study import STATISTICS, Study
 from specviz.web.common.cost_choice import describe_costs, name_cost_model
 from specviz.web.speed import batch_figures, plan_figures, study_figures, surface_figures, timeline_figures
+from specviz.web.speed.round_model import RoundParts
 from specviz.web.speed.state import (
     TEXTS,
     SpeedState,
+    build_round_model,
     choose_rounds,
-    compute_pass_costs,
     load_batches,
     load_study,
     locate_pair,
@@ -34,7 +35,8 @@ def build_offer(state: SpeedState) -> ExportOffer:
     plan, choice, study, batches = state.shown_plan, state.question.choice, load_study(), load_batches()
     if plan is None:
         return ExportOffer("how-fast")
-    sliders = place_sliders(state.question, plan, batches)
+    model = build_round_model(state.question, state.shown_result, batches)
+    sliders = place_sliders(state.question, model)
     commands = [build_plan_command(plan), "python -m specviz study", "python -m specviz record batches"]
     facts = build_facts(
         plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
@@ -47,7 +49,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
         study=(study, choice.draft) if study else None,
         batches=(batches, choose_rounds(batches, choice)[0]) if batches else None,
         what_if=(sliders.gamma, sliders.spot, locate_pair(choice, plan, batches, sliders.gamma)),
-        pass_cost=compute_pass_costs(plan, batches, state.question.has_own_pair, sliders.texts)[0].get(sliders.gamma, 1.0),
+        parts=model.compute_parts(sliders.gamma, sliders.c, sliders.texts),
     )
     return ExportOffer.from_package(
         package, "" if state.has_own_result else f"This is the recorded plan, of the text {plan.text['name']}."
@@ -81,7 +83,7 @@ def build_speed_package(
     study: tuple[Study, str] | None = None,
     batches: tuple[BatchSpeeds, str] | None = None,
     what_if: tuple[int, Spot, Spot | None] | None = None,
-    pass_cost: float = 1.0,
+    parts: RoundParts | None = None,
 ) -> Package:
     """What the page shows, as a package; sections that were not recorded are left out.
 
@@ -91,7 +93,7 @@ def build_speed_package(
         study: With the draft whose acceptance is drawn.
         batches: With the key of the rounds that are drawn.
         what_if: gamma, the chosen point and the running pair.
-        pass_cost: Of the pass that checks gamma draft tokens.
+        parts: What the round of the sliders costs; None: only as the formula has it.
     """
     where, pictures, captions = f" {describe_conditions(plan.settings, plan.models)}", {}, []
     tables: dict[str, Callable[[], Rows]] = {}
@@ -129,8 +131,9 @@ def build_speed_package(
         tables["many-texts.csv"] = lambda: (BATCH_COLUMNS, _iterate_batch_rows(speeds, key))
     if what_if is not None:
         gamma, chosen, running = what_if
-        caption, title = timeline_figures.describe_round(gamma, chosen, pass_cost), "Draft steps and target passes by the formula"
-        add("timeline", title, timeline_figures.plot_timeline, caption, gamma, chosen, pass_cost)
+        parts = parts or RoundParts(gamma, chosen.c, 1.0, 0.0)
+        caption, title = timeline_figures.describe_round(chosen.alpha, parts), "Ten tokens by the target alone, and with a draft"
+        add("timeline", title, timeline_figures.plot_timeline, caption, chosen.alpha, parts)
         caption, title = (
             f"{surface_figures.describe_spot(gamma, chosen)} {TEXTS['formula']}",
             f"Speed-up by the formula, gamma {gamma}",

@@ -1,4 +1,4 @@
-"""How fast? in words and pictures: tokens and speed-up over gamma, by every formula and as measured."""
+"""How fast? in words and pictures: tokens and speed-up over gamma, predicted and measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.speed.records.published_speeds import ROWS
 LETTERS = 11  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them
 PLAIN = "#8a94a0"  # simpler formulas
-PER_POSITION, FORMULA = "one alpha per position", "the paper’s formula"
+PER_POSITION = "one alpha per position"
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
@@ -24,12 +24,11 @@ def plot_tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
 
 
 def plot_factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
-    """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
-    simpler = {PER_POSITION: "linear", FORMULA: "leviathan"}
-    figure = _plot_over_gamma(plan, "factor", simpler, "speed-up over target-only", kind)
+    """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and timed rounds, and measured."""
+    figure = _plot_over_gamma(plan, "factor", {}, "times as fast as target only", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
-    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
-                          text="target-only sampling", font={"size": 12, "color": GRAY[kind]})  # fmt: skip
+    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-10, showarrow=False,
+                          text="target-only sampling", font={"size": 13, "color": GRAY[kind]})  # fmt: skip
     return figure
 
 
@@ -37,14 +36,14 @@ def _plot_over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], tit
     """One field of the plan's rows with its band, simpler formulas (name on screen -> field), and the same field as measured."""
     figure, gammas = go.Figure(), [row.gamma for row in plan.rows]
     add_band(figure, gammas, [getattr(row, name) for row in plan.rows], "predicted", kind)
-    for (formula, field), dash in zip(simpler.items(), ("dash", "dot"), strict=True):
+    for (formula, field), dash in zip(simpler.items(), ("dash", "dot"), strict=False):
         figure.add_scatter(x=gammas, y=[getattr(row, field) for row in plan.rows], mode="lines", name=formula,
                            line={"width": 1.8, "dash": dash, "color": PLAIN}, hovertemplate=f"{formula}: %{{y:.3f}}<extra></extra>")  # fmt: skip
     if measured := {row.gamma: one for row in plan.checked if (one := getattr(row, name)) is not None}:
         figure.add_scatter(x=list(measured), y=[one.value for one in measured.values()], mode="markers", name="measured",
                            error_y=build_error_bars(measured.values(), thickness=1.4, width=4),
                            marker={"size": 8, "symbol": "diamond", "color": GRAY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
-    frame_chart(figure, 340, "gamma, draft tokens per round", title)
+    frame_chart(figure, 300, "gamma, draft tokens per round", title)
     figure.update_xaxes(tickvals=gammas)
     return figure
 
@@ -64,29 +63,23 @@ def describe_tokens(plan: SpeedPlan) -> str:
     )
 
 
-def describe_best_gamma(plan: SpeedPlan) -> str:
-    """The gamma that each way of predicting chooses, and what makes the curve turn there."""
-    ways = {"accepted draft tokens": "predicted", "hazards": f"with {PER_POSITION}", "Leviathan": f"by {FORMULA}"}
-    chosen = ", ".join(f"{plan.chosen_by[name]} {said}" for name, said in ways.items() if name in plan.chosen_by)
-    zero = " 0 means target-only sampling." if 0 in plan.chosen_by.values() else ""
-    return " ".join(filter(None, (f"The best gamma: {chosen}.{zero}", _describe_turn(plan))))
-
-
-def _describe_turn(plan: SpeedPlan) -> str:
-    """That a longer pass was the cheaper one, where this makes the best gamma; empty elsewhere."""
-    best, costs = plan.chosen_by.get("accepted draft tokens"), plan.costs
-    if not best or costs is None or not plan.row(best - 1) or not plan.row(best + 1):
+def describe_gap(plan: SpeedPlan) -> str:
+    """Where prediction and measurement of the speed differ, in numbers; empty where no speed was measured."""
+    pairs = [(row, one.factor) for one in plan.checked if one.factor is not None and (row := plan.row(one.gamma)) and row.factor]
+    if not pairs:
         return ""
-    less, here, more = (costs.compute_part("target", gamma) for gamma in (best - 1, best, best + 1))
-    if here >= less:
-        return ""
+    apart = [(row, measured) for row, measured in pairs if not measured.low <= row.speedup.value <= measured.high]
+    most, least = max(pairs, key=lambda pair: abs(pair[0].speedup.value / pair[1].value - 1.0)), len(pairs) - len(apart)
+    off = most[0].speedup.value / most[1].value - 1.0
+    said = f"{least} of {len(pairs)} predictions lie within the 95% interval of the measurement."
+    if apart:
+        listed = ", ".join(str(row.gamma) for row, _ in apart)
+        said += f" At gamma {listed} {'it does' if len(apart) == 1 else 'they do'} not."
+    way = "high" if off > 0.0 else "low"
     return (
-        f"The curve peaks there because of the timed passes: over {best + 1} tokens one takes {here:.2f}, but over {best} tokens {less:.2f} and over "
-        f"{best + 2} tokens {more:.2f}."
+        f"{said} The largest difference is at gamma {most[0].gamma}: {most[0].speedup.value:.2f} predicted, {most[1].value:.2f} measured, "
+        f"{abs(off):.0%} too {way}."
     )
-
-
-WAYS = ("", "tokens per round", "target passes per round", "speed-up")  # columns of ``build_ways``
 
 
 def choose_row(plan: SpeedPlan) -> PlanRow | None:
@@ -94,40 +87,6 @@ def choose_row(plan: SpeedPlan) -> PlanRow | None:
     if plan.best is None or plan.costs is None:
         return None
     return plan.row(int(plan.best.value)) or max(plan.rows, key=lambda row: row.speedup.value)
-
-
-def build_ways(plan: SpeedPlan) -> list[tuple[tuple[str, str, str, str], str]]:
-    """At that gamma, three ways to the speed-up, each tokens over cost: (cells as WAYS, what it is). Empty without costs."""
-    row, costs = choose_row(plan), plan.costs
-    if row is None or costs is None or row.leviathan is None:
-        return []
-    whose = f"costs of {plan.cost_model.title}" if plan.cost_model else "costs from timed passes"
-    meanings = (
-        f"from alpha {row.alpha:.3f}, c {costs.c:.3f} and gamma {row.gamma}; every pass takes as long as one over a single token",
-        f"accepted tokens from both models’ probabilities, {whose}",
-    )
-    ways = [
-        ("By the paper’s formula", row.independent, row.leviathan, f"{row.leviathan:.2f}", meanings[0]),
-        ("Computed" if plan.cost_model else "Predicted", row.tokens.value, row.speedup.value, row.speedup.format(), meanings[1]),
-    ]
-    for one in plan.checked:
-        if one.gamma == row.gamma and one.factor is not None:
-            meaning = "this text, written with draft tokens" + ("" if plan.is_conclusive else "; too uncertain to compare")
-            ways.append(("Measured", one.tokens.value, one.factor.value, one.factor.format(), meaning))
-    return [((name, f"{tokens:.2f}", f"{tokens / factor:.2f}", said), meaning) for name, tokens, factor, said, meaning in ways]
-
-
-def explain_formula(plan: SpeedPlan) -> str:
-    """What the formula leaves out of the cost of a round; empty without costs."""
-    row, costs = choose_row(plan), plan.costs
-    took = costs.compute_cost(row.gamma) if row and costs else None
-    if row is None or costs is None or took is None:
-        return ""
-    gamma, draft, check = row.gamma, costs.compute_part("draft", row.gamma), costs.compute_part("target", row.gamma)
-    return (
-        f"Why the paper’s formula differs, in target passes: drafting takes {draft:.2f}{'' if plan.cost_model else ' when timed'} (formula: {gamma * costs.c:.2f}), the pass over {gamma + 1} tokens "
-        f"{check:.2f} (formula: 1), the acceptance rule and the work between passes {took - draft - check:.2f} (formula: 0)."
-    )
 
 
 DRAFT_COLUMNS = ("", "gamma", "tokens per round", "speed-up, predicted", "speed-up, measured")  # columns of ``build_draft_table``
@@ -211,28 +170,25 @@ def plot_positions(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=places, y=[one.value for one in found], mode="lines+markers", name="accepted", error_y=spread,
                        line={"width": 1.6, "color": color, "dash": "dot"}, marker={"size": 9, "color": color},
                        hovertemplate="position %{x}: %{y:.3f}<extra></extra>")  # fmt: skip
-    frame_chart(figure, 300, "position in the round", "accepted, of those checked")
+    frame_chart(figure, 220, "position in the round", "accepted, of those checked")
     figure.update_xaxes(tickvals=places)
     figure.update_yaxes(range=[0.0, 1.02])
     return figure
 
 
 def describe_positions(plan: SpeedPlan) -> str:
-    """What the picture shows."""
+    """Whether the position in the round matters."""
     first, last, number = plan.positions[0], plan.positions[-1], len(plan.positions)
-    said = f"Of the draft tokens checked at position 1, {first.format()} are accepted"
     if number == 1:
-        return f"{said}."
-    way = "less often" if first.low > last.high else "more often" if last.low > first.high else ""
+        return f"Of the draft tokens checked at position 1, {first.format()} are accepted."
     low, high = (pick(plan.positions, key=lambda one: one.value) for pick in (min, max))
-    if way:
-        meaning = f"Later draft tokens are accepted {way}."
-    elif low.high < high.low:
+    span = f"{first.format()} at position 1, {last.format()} at position {number}"
+    if first.low > last.high or last.low > first.high:
+        return f"Later draft tokens are accepted {'less' if first.low > last.high else 'more'} often: {span}."
+    if low.high < high.low:
         place, other = (1 + plan.positions.index(one) for one in (low, high))
-        meaning = f"The least is {low.format()} at position {place}, the most {high.format()} at position {other}: not steadily more or less along the round."
-    else:
-        meaning = "The intervals overlap: no change with the position is seen."
-    return f"{said}; at position {number}, {last.format()}. {meaning}"
+        return f"Not steadily: the least is {low.format()} at position {place}, the most {high.format()} at position {other}."
+    return f"No change with the position is seen: {span}."
 
 
 def build_position_rows(plan: SpeedPlan) -> list[dict[str, object]]:

@@ -11,15 +11,23 @@ from specviz.errors import SettingsError, TooLongError
 from specviz.models.pairs.catalog import PAIRS
 from specviz.records import ASSETS, load_toml, read_file_or
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
+from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.cost_model import load_cost_models
 from specviz.speed.records.plan import OWN_PAIR_DRAFTS, PLAN_DRAFTS, PLAN_TEXT, PlanChoice, SpeedPlan, load_plans
 from specviz.speed.records.study import Study
-from specviz.theory import find_best_gamma
 from specviz.web.common import links
 from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.hosting.limits import check_text
 from specviz.web.hosting.server_options import load_options
+from specviz.web.speed.round_model import (
+    RoundModel,
+    build_bench_model,
+    build_machine_model,
+    build_plan_model,
+    build_unknown_model,
+)
 from specviz.web.speed.surface_figures import Spot
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
@@ -27,16 +35,17 @@ SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
 FIRST = PlanChoice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
-    "acceptance": "Acceptance rate",
-    "foretold": "Predicted acceptance",
-    "many": "Many texts at once",
-    "what-if": "The formula as a map",
-    "server": "On my server",
+    "many": "Many texts at once?",
+    "server": "On my server?",
+    "drafts": "Another draft?",
+    "acceptance": "Does temperature matter?",
+    "foretold": "How is it predicted?",
+    "what-if": "When does drafting pay?",
 }
 LOCAL_TABS = {"server"}  # those of one's own machine: what a visitor uploads is nobody else's business, and a host needs none
 NUMBERS = {"alpha": float, "c": float, "gamma": int, "texts": int}  # of the sliders
 TEXTS = load_toml("texts/speed")
-DEFAULT_C = 0.2  # of the slider where a plan has no c: a place, and no claim
+SHARED_COSTS = ("alpha",)  # sliders that stay when another machine is chosen: they are the pair's
 
 
 def list_tabs() -> dict[str, str]:
@@ -84,7 +93,7 @@ class SpeedQuestion:
     text  of the kind that will be written; with ``lines`` prompts, one to a line; choice  draft and temperature
     pair  of models; of those of the catalog the draft of ``choice`` says which
     costs whose count, one of ``cost_choice.list_cost_titles``
-    tab   the open one; alpha, c, gamma, texts  where the sliders of What if? were moved to, None: where they begin
+    tab   the open one; alpha, c, gamma, texts  where the sliders were moved to, None: where they begin
     """
 
     text: str
@@ -210,7 +219,7 @@ class SpeedState(MeasurementState):
 
 @dataclass(frozen=True, slots=True)
 class Sliders:
-    """Values of the three sliders."""
+    """Values of the four sliders."""
 
     alpha: float
     c: float
@@ -236,52 +245,52 @@ def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, batches: BatchSpeeds
     return Spot(row.alpha, batches.c) if batches is not None and choice.key in batches.rounds else None
 
 
-def compute_pass_costs(
-    plan: SpeedPlan | None, batches: BatchSpeeds | None, has_own_pair: bool, texts: int
-) -> tuple[dict[int, float], str]:
-    """Cost of the pass that checks gamma draft tokens, by gamma, in passes over one token; and whose cost that is, for a sentence.
-
-    Where nothing was timed every pass counts as 1, as in Leviathan's formula, and the second is empty.
-    """
-    gammas = range(1, GAMMA_MAX + 1)
-    if plan and plan.costs and (plan.cost_model or has_own_pair):
-        costs = {
-            gamma: plan.costs.compute_part("target", gamma) for gamma in gammas if plan.costs.compute_cost(gamma) is not None
-        }
-        if costs:
-            whose = f"By the costs of {plan.cost_model.title}" if plan.cost_model else "Timed with this pair"
-            return costs, whose
-    if batches is None or has_own_pair or (plan and plan.cost_model):
-        return dict.fromkeys(gammas, 1.0), ""
-    return {gamma: batches.interpolate_pass_cost(texts, gamma) for gamma in gammas}, "As recorded on two CPU cores"
+def build_round_model(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> RoundModel:
+    """The model where the sliders begin: this pair at temperature 1, on the chosen machine. shown: the plan on screen, without another machine's costs."""
+    pair, layers = _build_pair_model(question, shown, batches)
+    costs = load_cost_models().get(question.costs)
+    return pair if costs is None else build_machine_model(pair, costs, layers)
 
 
-def place_sliders(question: SpeedQuestion, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> Sliders:
-    """The sliders where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
-    choice = question.choice
-    planned = plan.row(int(plan.best.value)) if plan and plan.best else None
-    unknown = Spot(plan.rows[0].alpha if plan else 0.5, DEFAULT_C)
-    here = locate_pair(choice, plan, batches, planned.gamma if planned else 1) or unknown
-    gamma = question.gamma or (planned.gamma if planned else find_best_gamma(here.compute_factors()) or 1)
-    alpha = round(min(1.0, here.alpha), 2) if question.alpha is None else question.alpha
-    return Sliders(alpha, round(min(1.0, here.c), 2) if question.c is None else question.c, gamma, question.texts or 1)
+def _build_pair_model(
+    question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None
+) -> tuple[RoundModel, int | None]:
+    """The pair as it was timed, and the layers of its draft: by ``bench``, else by its recorded plan, else by the visitor's own."""
+    plan = shown if question.has_own_pair else load_recorded_plans().get(PlanChoice(draft=question.pair).key)
+    if plan is None or plan.settings.pair != question.pair:
+        return build_unknown_model(), None
+    layers = plan.models.get("draft", {}).get("layers")
+    if question.pair == headline.PAIR:
+        return build_bench_model(batches), layers
+    if question.has_own_pair:
+        return build_plan_model(
+            plan, None, "this machine", f"Predicted from your text, temperature {plan.settings.temperature:g}."
+        ), layers
+    origin = f"Predicted from {plan.openings} continuations of {plan.text['name']} and timed rounds, {plan.date}; temperature {plan.settings.temperature:g}."
+    return build_plan_model(plan, batches, "two CPU cores", origin), layers
 
 
-def follow_widgets(
-    question: SpeedQuestion, plan: SpeedPlan | None, batches: BatchSpeeds | None, widgets: Mapping[Any, Any], turn: int
-) -> SpeedQuestion:
+def place_sliders(question: SpeedQuestion, model: RoundModel) -> Sliders:
+    """The sliders where they were moved, else where the model begins."""
+    chosen = {name: getattr(question, name) for name in ("alpha", "c", "gamma")}
+    values = {name: getattr(model, name) if value is None else value for name, value in chosen.items()}
+    texts = 1 if model.batches is None else question.texts or 1
+    return Sliders(min(1.0, values["alpha"]), min(1.0, values["c"]), values["gamma"], texts)
+
+
+def follow_widgets(question: SpeedQuestion, model: RoundModel, widgets: Mapping[Any, Any], turn: int) -> SpeedQuestion:
     """The question after tabs and sliders were touched. widgets: their values in the session; those not drawn change nothing.
 
     A slider at its beginning was not moved, and a link leaves it out.
     """
     title = widgets.get(build_tabs_key(turn))
     tab = next((name for name, one in TABS.items() if one == title), question.tab)
-    begin = place_sliders(replace(question, alpha=None, c=None, gamma=None, texts=None), plan, batches)
+    begin = place_sliders(replace(question, alpha=None, c=None, gamma=None, texts=None), model)
     moved: dict[str, Any] = {}
     for name in NUMBERS:
         value = widgets.get(build_slider_key(name, question, turn))
         if value is not None:
-            moved[name] = None if round(value, 2) == getattr(begin, name) else round(value, 2)
+            moved[name] = None if round(value, 2) == round(getattr(begin, name), 2) else round(value, 2)
     try:
         return replace(question, tab=tab, **moved)
     except SettingsError:  # a slider beyond its range: a forged value
@@ -294,8 +303,9 @@ def build_tabs_key(turn: int) -> str:
 
 
 def build_slider_key(name: str, question: SpeedQuestion, turn: int) -> str:
-    """Key of a slider's widget: each draft, temperature and machine has its own, for each pair stands elsewhere."""
-    return f"speed-what-{name}-{question.choice.key}-{question.costs}-{turn}"
+    """Key of a slider's widget: each pair, and for its costs each machine, has its own, for each stands elsewhere."""
+    machine = "" if name in SHARED_COSTS else question.costs
+    return f"speed-what-{name}-{question.pair}-{machine}-{turn}"
 
 
 def choose_rounds(batches: BatchSpeeds, choice: PlanChoice) -> tuple[str, str]:

@@ -56,7 +56,7 @@ def plot_acceptance(study: Study, draft: str, axis: str, kind: str = "light") ->
     add_band(figure, places, list(over.values()), "mean over kinds of text", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    frame_chart(figure, 340, axis, "acceptance rate")
+    frame_chart(figure, 220, axis, "acceptance rate")
     add_line_names(figure, {KINDS[name]: by[name][last] for name in _choose_named_kinds(by, last)}, 1.0, kind)
     figure.update_yaxes(range=[0, 1])
     edge = 0.03 * (last - places[0])
@@ -213,5 +213,5 @@ def _add_diagonal(figure: go.Figure) -> None:
 def _frame_square(figure: go.Figure, x: str, y: str, ends: tuple[float, float]) -> go.Figure:
     edge = 0.02 * (ends[1] - ends[0])
     both = [ends[0] - edge, ends[1] + edge]
-    frame_chart(figure, 380, x, y, xaxis_range=both, yaxis_range=both)
+    frame_chart(figure, 340, x, y, xaxis_range=both, yaxis_range=both)
     return figure

@@ -1,72 +1,76 @@
-"""Draft steps and target passes as bars over time, as the formula has them: what a round costs, and what it brings. Plotly, sentences."""
+"""Two ways to write the same number of tokens as bars over time: target passes alone, and rounds with a draft. Plotly, sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from math import ceil
 
 from specviz.figures.lazy_plotly import go
 from specviz.figures.numbers import RAISED
-from specviz.figures.theme import GRAY, GRID, LEGEND, MEANINGS
+from specviz.figures.theme import GRAY, GRID, INK, LEGEND, MEANINGS
 from specviz.theory import compute_expected_tokens
-from specviz.web.speed.surface_figures import Spot
+from specviz.web.speed.round_model import RoundModel, RoundParts
 
-PASSES = 8.0  # target passes that the picture is long, or one round where that takes longer
+TOKENS = 10  # that both lanes write
 ALONE, DRAFTED = 1, 0  # lanes, from below
 EDGE = "rgba(0, 0, 0, 0.45)"  # between draft steps, which may be a pixel wide
+REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
-LETTERS = 12.5  # px: of the words; a number that does not fit into its bar at this size is left out
+LETTERS = 13  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
+PARTS = ("draft step", "target pass", "rule and work between passes")
 
 
-def compute_round_cost(gamma: int, spot: Spot, pass_cost: float = 1.0) -> float:
-    """Time of a round, in target passes over one token. pass_cost: of the pass over gamma + 1 tokens."""
-    return gamma * spot.c + pass_cost
+def compute_end(alpha: float, parts: RoundParts) -> float:
+    """When the last of TOKENS tokens is written on average, in passes."""
+    return TOKENS / compute_expected_tokens(alpha, parts.gamma) * parts.cost
 
 
-def compute_span(gamma: int, spot: Spot, pass_cost: float = 1.0) -> float:
-    """How much time is shown, in target passes."""
-    return max(PASSES, compute_round_cost(gamma, spot, pass_cost))
+def list_bars(alpha: float, parts: RoundParts) -> dict[str, list[tuple[float, float]]]:
+    """(begin, length) of every bar of the drafting lane, by its name; the last round ends with the last token."""
+    end = compute_end(alpha, parts)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in PARTS}
+    for number in range(ceil(end / parts.cost - 1e-9)):
+        at = number * parts.cost
+        lengths = [*((PARTS[0], parts.step) for _ in range(parts.gamma)), (PARTS[1], parts.target_pass), (PARTS[2], parts.rest)]
+        for name, length in lengths:
+            if length > 0.0 and at < end - 1e-9:
+                found[name].append((at, min(length, end - at)))
+            at += length
+    return found
 
 
-def list_round_starts(gamma: int, spot: Spot, pass_cost: float = 1.0) -> list[float]:
-    """When each round begins that is shown, in target passes; the last one may be cut by the end of the picture."""
-    round_, end = compute_round_cost(gamma, spot, pass_cost), compute_span(gamma, spot, pass_cost)
-    return [number * round_ for number in range(int(end / round_) + 1) if number * round_ < end - 1e-9]
-
-
-def compute_speedup(gamma: int, spot: Spot, pass_cost: float = 1.0) -> float:
-    """Expected tokens of a round over its time, in tokens of target-only sampling."""
-    return compute_expected_tokens(spot.alpha, gamma) / compute_round_cost(gamma, spot, pass_cost)
-
-
-def plot_timeline(gamma: int, spot: Spot, pass_cost: float = 1.0, kind: str = "light") -> go.Figure:
-    """Two lanes of the same time: target passes of one token each, and rounds of gamma draft steps with one target pass."""
-    end, tokens = compute_span(gamma, spot, pass_cost), compute_expected_tokens(spot.alpha, gamma)
-    rounds = list_round_starts(gamma, spot, pass_cost)
-    alone = [float(number) for number in range(int(end))]
-    steps = [begin + step * spot.c for begin in rounds for step in range(gamma)]
-    passes = [begin + gamma * spot.c for begin in rounds]
+def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Figure:
+    """Two lanes that write TOKENS tokens: the shorter one is faster. Below, each round is its draft steps, its pass and the rest."""
+    end, tokens = compute_end(alpha, parts), compute_expected_tokens(alpha, parts.gamma)
+    bars, blue = list_bars(alpha, parts), getattr(MEANINGS["target"], kind)
+    colors = dict(zip(PARTS, (getattr(MEANINGS["draft"], kind), blue, REST[kind]), strict=True))
     figure = go.Figure()
-    figure.add_bar(
-        x=[spot.c] * len(steps), base=steps, y=[DRAFTED] * len(steps), orientation="h", width=0.62, name="draft step",
-        marker={"color": getattr(MEANINGS["draft"], kind), "line": {"color": EDGE, "width": 0.6}}, hoverinfo="skip",
-    )  # fmt: skip
-    figure.add_bar(
-        x=[1.0] * len(alone) + [pass_cost] * len(passes), base=[*alone, *passes], y=[ALONE] * len(alone) + [DRAFTED] * len(passes),
-        orientation="h", width=0.62, name="target pass, with its tokens on average",
-        text=["1"] * len(alone) + ["" if place + pass_cost > end + 1e-9 else f"{tokens:.1f}" for place in passes], textposition="inside",
-        insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 13}, hoverinfo="skip",
-        marker={"color": getattr(MEANINGS["target"], kind), "line": {"color": EDGE, "width": 0.6}},
-    )  # fmt: skip
-    written = int(end) * compute_speedup(gamma, spot, pass_cost)
+    for name in PARTS:
+        drafted = bars[name]
+        alone = [(float(number), 1.0) for number in range(TOKENS)] if name == PARTS[1] else []
+        whole = [length > parts.target_pass - 1e-9 for _, length in drafted]
+        texts = ["1"] * len(alone) + [f"{tokens:.1f}" if name == PARTS[1] and one else "" for one in whole]
+        figure.add_bar(
+            x=[length for _, length in [*alone, *drafted]], base=[begin for begin, _ in [*alone, *drafted]],
+            y=[ALONE] * len(alone) + [DRAFTED] * len(drafted), orientation="h", width=0.62, name=name, text=texts, textposition="inside",
+            insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 14}, hoverinfo="skip",
+            marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
+        )  # fmt: skip
+    for lane, passes in ((ALONE, float(TOKENS)), (DRAFTED, end)):
+        figure.add_annotation(
+            x=passes, y=lane, text=f" <b>{passes:.1f}</b>", xanchor="left", showarrow=False, font={"size": 15, "color": INK[kind]}
+        )
     figure.update_layout(
-        barmode="overlay", height=190, margin={"l": 8, "r": 12, "t": 34, "b": 44}, dragmode=False, showlegend=True,
+        barmode="overlay", height=200, margin={"l": 8, "r": 12, "t": 34, "b": 44}, dragmode=False, showlegend=True,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
     )  # fmt: skip
-    figure.update_xaxes(range=[0.0, end], title="time, in target passes", gridcolor=GRID, zeroline=False, fixedrange=True)
+    figure.update_xaxes(
+        range=[0.0, 1.1 * max(TOKENS, end)], title=f"time of {TOKENS} tokens, in target passes", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
+        tickfont={"size": LETTERS}, title_font={"size": LETTERS},
+    )  # fmt: skip
     figure.update_yaxes(
-        range=[-0.5, 1.5], tickvals=[DRAFTED, ALONE], ticktext=[f"drafting<br>{format_number(written)} tokens", f"target only<br>{int(end)} tokens"],
-        automargin=True, showgrid=False, zeroline=False, fixedrange=True, tickfont={"size": LETTERS, "color": GRAY[kind]},
+        range=[-0.5, 1.5], tickvals=[DRAFTED, ALONE], ticktext=["with a draft", "target only"], automargin=True, showgrid=False, zeroline=False,
+        fixedrange=True, tickfont={"size": LETTERS, "color": GRAY[kind]},
     )  # fmt: skip
     return figure
 
@@ -77,25 +81,32 @@ def format_number(number: float) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.5 * 10**-decimals else f"{number:.{decimals}f}"
 
 
-def describe_round(gamma: int, spot: Spot, pass_cost: float = 1.0) -> str:
-    """What the picture shows, in a sentence."""
-    cost, tokens = (
-        format_number(one) for one in (compute_round_cost(gamma, spot, pass_cost), compute_expected_tokens(spot.alpha, gamma))
-    )
+def describe_round(alpha: float, parts: RoundParts) -> str:
+    """What a round brings and costs, and the speed that follows, in a sentence."""
+    tokens = compute_expected_tokens(alpha, parts.gamma)
+    written, cost, speed = (format_number(one) for one in (tokens, parts.cost, tokens / parts.cost))
     return (
-        f"A round of {_count_drafts(gamma)} takes {gamma} c + {format_number(pass_cost)} = {_count_passes(cost)} and yields "
-        f"{_write_powers(gamma)} = {_count_tokens(tokens)} on average: {tokens} / {cost} = {format_number(compute_speedup(gamma, spot, pass_cost))} times as fast "
-        "as target-only sampling, without the rule and the work between passes."
+        f"A round of {_count_drafts(parts.gamma)} writes {written} token{'s' * (written != '1')} on average and takes {_count_passes(cost)}: "
+        f"{written} / {cost} = {speed} times as fast as target-only sampling."
     )
 
 
-def recommend_gamma(gamma: int, spot: Spot, pass_costs: Mapping[int, float]) -> str:
-    """The gamma to take: this one, another one, or none. pass_costs: by gamma."""
-    found = {one: compute_speedup(one, spot, cost) for one, cost in pass_costs.items()}
-    best = max(found, key=found.__getitem__)
-    if found[best] <= 1.0:
+def explain_terms(alpha: float, c: float, parts: RoundParts) -> str:
+    """Both numbers of that quotient as sums."""
+    tokens, cost = (format_number(one) for one in (compute_expected_tokens(alpha, parts.gamma), parts.cost))
+    drafting, check, rest = (format_number(one) for one in (parts.gamma * parts.step, parts.target_pass, parts.rest))
+    return (
+        f"Tokens of a round: {_write_powers(parts.gamma)} = {tokens}, with alpha {alpha:.2f}. Its time, in target passes: drafting {drafting}, "
+        f"the target’s pass over {parts.gamma + 1} tokens {check}, the rule and the work between passes {rest}, together {cost}."
+    )
+
+
+def recommend_gamma(model: RoundModel, alpha: float, c: float, gamma: int, texts: int) -> str:
+    """The gamma to take: this one, another one, or none. The only place that names a best gamma."""
+    best, speed = model.find_best_gamma(alpha, c, texts)
+    if speed <= 1.0:
         return "Do not draft: no gamma pays here."
-    return "No other gamma is better." if best == gamma else f"The best gamma is {best}: {format_number(found[best])} times."
+    return "No other gamma is faster." if best == gamma else f"The best gamma is {best}: {speed:.2f} times."
 
 
 def _write_powers(gamma: int) -> str:
@@ -104,15 +115,25 @@ def _write_powers(gamma: int) -> str:
     return " + ".join(["1", *(terms if gamma <= 3 else [*terms[:2], "…", terms[-1]])])
 
 
-def explain_pass_cost(gamma: int, texts: int, pass_cost: float, origin: str) -> str:
-    """What the pass that checks the draft tokens costs, and whose cost that is. origin: empty where it is not known, and 1 is assumed."""
-    if not origin:
-        return f"The target pass that checks {_count_drafts(gamma)} counts as 1, as in the formula of Leviathan et al. (2023): it was not timed here."
+def explain_pass_cost(model: RoundModel, gamma: int, texts: int) -> str:
+    """What the pass that checks the draft tokens costs, and why. Empty where it was not timed."""
+    if not model.origin:
+        return ""
+    cost = model.compute_parts(gamma, model.c, texts).target_pass
     each = f"{gamma + 1} tokens" + (f" of each of {texts} texts" if texts > 1 else "")
-    said = f"{origin}, the target pass over {each} takes {pass_cost:.2f} times as long as one over a single token"
-    if texts == 1 and pass_cost < CHEAP * (gamma + 1):
+    said = f"The target’s pass over {each} takes {cost:.2f} times as long as one token of target-only sampling"
+    if texts == 1 and cost < CHEAP * (gamma + 1):
         return f"{said}, not {gamma + 1} times: for a single text, most of the time goes into reading the weights, once per pass."
     return f"{said}: many texts use the time in which a single one waits for the weights." if texts > 1 else f"{said}."
+
+
+def explain_paper_formula(model: RoundModel, alpha: float, c: float, gamma: int, speed: float) -> str:
+    """What Leviathan's formula says at the same place, and why it says more."""
+    paper = model.compute_paper_speed(alpha, c, gamma)
+    return (
+        f"The paper’s formula (Leviathan et al. 2023) says {paper:.2f} instead of {speed:.2f}: it leaves out the rule and the work between passes, and "
+        f"a pass over {gamma + 1} tokens counts as long as one over a single token."
+    )
 
 
 def _count_drafts(gamma: int) -> str:
@@ -121,7 +142,3 @@ def _count_drafts(gamma: int) -> str:
 
 def _count_passes(number: str) -> str:
     return f"{number} target pass{'es' * (number != '1')}"
-
-
-def _count_tokens(number: str) -> str:
-    return f"{number} token{'s' * (number != '1')}"

@@ -1,4 +1,4 @@
-"""The page How fast?: three sliders; a text, a draft and a temperature; the verdict; tokens and speed as pictures; four sections in tabs."""
+"""The page How fast?: four sliders over two lanes and the speed; why other speeds differ; predicted and measured; questions in tabs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from specviz.errors import SettingsError, TraceError
 from specviz.figures import server_speed
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import GAMMA_MAX
-from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, SpeedPlan
 from specviz.speed.records.published_speeds import SOURCE
@@ -35,16 +34,28 @@ from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair, list_model_notes, name_pair
 from specviz.web.hosting.server_options import load_options
-from specviz.web.speed import batch_figures, export, plan_figures, study_figures, surface_figures, timeline_figures, work
+from specviz.web.speed import (
+    batch_figures,
+    export,
+    other_speeds,
+    plan_figures,
+    study_figures,
+    surface_figures,
+    timeline_figures,
+    words,
+    work,
+)
+from specviz.web.speed.round_model import COMPUTED, MEASURED, RoundModel
 from specviz.web.speed.state import (
-    NUMBERS,
+    FIRST,
     TEXTS,
+    Sliders,
     SpeedQuestion,
     SpeedState,
+    build_round_model,
     build_slider_key,
     build_tabs_key,
     choose_rounds,
-    compute_pass_costs,
     follow_widgets,
     list_batch_sizes,
     list_tabs,
@@ -58,10 +69,10 @@ from specviz.web.speed.state import (
 from specviz.web.speed.surface_figures import Spot
 
 HEADINGS = TEXTS["headings"]
-DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied from the text"}
-SLIDERS = ("alpha: acceptance rate", "c: draft step over target pass", "gamma: draft tokens per round")
-TEXTS_AT_ONCE = "batch: texts at once"
-OWN_DRAFTS = {"draft": "draft", "ngram": "copied from the text"}
+DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
+SLIDERS = {"alpha": "Acceptance rate (alpha)", "c": "Cost of a draft step (c)", "gamma": "Draft tokens (gamma)"}
+TEXTS_AT_ONCE = "Texts at once (batch)"
+OWN_DRAFTS = {"draft": "draft", "ngram": "copied text"}
 
 
 @end_with_row("speed")
@@ -70,36 +81,38 @@ def show_page() -> None:
     state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
     show_page_head("speed", TEXTS["lede"])
     with open_screen("speed", "sliders"):
-        answer = st.container(key="speed-verdict")
+        costs = Form("speed", state.turn, {}).show_choice(
+            st.container(key="speed-machine"), "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
+        )  # fmt: skip
         top = st.container(key="speed-sandbox")
-    pass_cost = st.container(key="speed-pass-cost")
-    gain = open_screen("speed", "gain", st.container(key="speed-second"))
-    gain.markdown("## On one text instead: predicted and measured")
-    costs = Form("speed", state.turn, {}).show_choice(
-        gain, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
-    )
-    fold = st.expander("Predict for a text of your own, another drafting method or temperature")
+    others = st.container(key="speed-others")
+    gain = st.container(key="speed-second")
+    with gain, open_screen("speed", "gain"):
+        st.markdown(HEADINGS["gain"])
+        left, right = st.columns([7, 5], gap="large")
+        choices = left.container(key="speed-choices", horizontal=True, gap="medium")
+        chart = left.container(key="speed-chart")
+    fold = gain.expander(TEXTS["own_text"])
     with fold:
-        question, problems = show_fields(state, costs)
+        question, problems = show_fields(state, costs, choices)
     state.choose(question)
-    question = follow_widgets(question, state.shown_plan, load_batches(), st.session_state, state.turn)
+    model = build_round_model(state.question, state.shown_result, load_batches())
+    question = follow_widgets(question, model, st.session_state, state.turn)
     run = "Predict for this text", work.make_plan_of_text, TEXTS["about"], fold
     measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
-    plan, kind = state.shown_plan, session.get_theme()
-    if said := describe_answer(state, plan):
-        answer.markdown(said)
+    plan, kind = state.shown_result, session.get_theme()
     with top:
-        gamma, spot = show_sliders(question, plan, kind, state.turn, pass_cost)
+        show_sandbox(state, model, kind)
+    with others:
+        show_other_speeds()
     if plan is None:
-        st.caption("The prediction appears here once it is made.")
+        chart.caption("The prediction appears here once it is made.")
     else:
-        with gain:
+        with chart:
             show_gains(state, plan, kind)
-        if not state.has_own_result and not state.question.has_own_pair:
-            show_other_drafts(state.question)
-        show_server_lines(state, plan)
-        show_prediction(plan, kind)
-    show_tabs(state, plan, kind, gamma, spot)
+        with right:
+            show_server_lines(state, plan)
+    show_tabs(state, plan, kind)
 
 
 def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str], *records: Any, kind: str) -> None:
@@ -107,8 +120,73 @@ def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str]
     show_figure(draw_cached(plot, *records, kind), "speed", key, describe(*records))
 
 
-def show_fields(state: SpeedState, costs: str) -> tuple[SpeedQuestion, list[str]]:
-    """Text, draft and temperature: what they ask for, and a sentence where it cannot be used. costs: whose count."""
+def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
+    """The sliders, both lanes, and the speed that follows from them."""
+    question = state.question
+    values = show_sliders(question, model, state.turn)
+    parts = model.compute_parts(values.gamma, values.c, values.texts)
+    speed = model.compute_speed(values.alpha, values.c, values.gamma, values.texts)
+    said = timeline_figures.describe_round(values.alpha, parts)
+    strip, answer = st.columns([7, 3], gap="large")
+    with strip:
+        show_figure(timeline_figures.plot_timeline(values.alpha, parts, kind), "speed", "timeline", said, sentence=False)
+    with answer.container(key="speed-answer"):
+        has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
+        st.html(html.build_big_number(f"{speed:.2f}×", words.describe_answer(state.pair, model, has_moved)))
+        st.markdown(f"{said} {timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)}")
+    if model.origin:
+        st.container(key="speed-from").caption(escape_markdown(model.origin))
+    with st.expander(TEXTS["details"]):
+        st.markdown(escape_markdown(timeline_figures.explain_terms(values.alpha, values.c, parts)))
+        if longer := timeline_figures.explain_pass_cost(model, values.gamma, values.texts):
+            st.markdown(longer)
+        st.markdown(timeline_figures.explain_paper_formula(model, values.alpha, values.c, values.gamma, speed))
+        st.caption(TEXTS["alpha"] if model.kind == MEASURED else TEXTS["alpha_computed"])
+        computed = state.shown_plan
+        if model.kind == COMPUTED and computed is not None:
+            show_notes(computed.describe_drafts(), "speed-notes-from-drafts")
+            st.caption(f"{computed.origin} {TEXTS['bands_computed']}")
+            show_dataframe(plan_figures.build_rows(computed), placeholder="")
+
+
+def show_sliders(question: SpeedQuestion, model: RoundModel, turn: int) -> Sliders:
+    """Four sliders, which begin where the model does. A slider that was not moved gives the exact value, not its rounded one."""
+    start, places = place_sliders(question, model), st.columns(4, gap="large")
+    for place, (name, label), low, high, step in zip(
+        places[:3], SLIDERS.items(), (0.0, 0.0, 1), (1.0, 1.0, GAMMA_MAX), (0.01, 0.01, 1), strict=True
+    ):
+        value, key = round(getattr(start, name), 2), build_slider_key(name, question, turn)
+        place.slider(label, low, high, value, step, key=key, persist_state="session")
+    sizes = list_batch_sizes()
+    fixed = model.batches is None or len(sizes) < 2
+    places[3].select_slider(
+        TEXTS_AT_ONCE,
+        sizes,
+        start.texts if start.texts in sizes and not fixed else sizes[0],
+        key=f"{build_slider_key('texts', question, turn)}{'-fixed' * fixed}",
+        persist_state="session",
+        disabled=fixed,
+        help=TEXTS["batch_fixed"] if fixed else None,
+    )
+    return start
+
+
+def show_other_speeds() -> None:
+    """Why other pages and the README name other speeds of the shipped pair."""
+    st.markdown(HEADINGS["others"])
+    batches = load_batches()
+    model = build_round_model(SpeedQuestion(""), None, batches)
+    found = other_speeds.list_other_speeds(model, load_recorded_plans().get(FIRST.key), batches)
+    half = (len(found) + 1) // 2
+    for place, part in zip(st.columns(2, gap="large"), (found[:half], found[half:]), strict=True):
+        place.html(html.build_plain_table(other_speeds.COLUMNS, [one.row for one in part], wide=True))
+
+
+def show_fields(state: SpeedState, costs: str, choices: Any) -> tuple[SpeedQuestion, list[str]]:
+    """Text, draft and temperature: what they ask for, and a sentence where it cannot be used.
+
+    costs: the chosen machine; choices: where draft and temperature stand
+    """
     question = state.question
     form = Form("speed", state.turn, {})
     left, right = st.columns([6, 4])
@@ -116,14 +194,14 @@ def show_fields(state: SpeedState, costs: str) -> tuple[SpeedQuestion, list[str]
     text = left.text_area(label, value=question.text, height=120, **form.build_key("text"))
     kinds = {"text": "one text", "prompts": "prompts, one per line"}
     lines = form.show_choice(right, "lines", "Read it as", kinds, "prompts" if question.lines else "text") == "prompts"
-    draft = form.show_choice(
-        right, "draft", "Drafting method", OWN_DRAFTS if question.has_own_pair else DRAFTS, question.choice.draft
-    )
-    heat = form.show_choice(right, "heat", "Temperature", {one: one for one in PLAN_TEMPERATURES}, question.choice.temperature)
+    draft = form.show_choice(choices, "draft", "Draft", OWN_DRAFTS if question.has_own_pair else DRAFTS, question.choice.draft)
+    heats = {one: one for one in PLAN_TEMPERATURES}
+    heat = form.show_choice(choices, "heat", "Temperature", heats, question.choice.temperature)
     problems = read_prompt_file(state, left) if lines else []
     choice = PlanChoice(draft, heat)
-    is_same = (choice, costs) == (question.choice, question.costs)
-    moved = {} if is_same else dict.fromkeys(NUMBERS)  # each pair and machine stands elsewhere
+    moved: dict[str, None] = (
+        {} if costs == question.costs else {"c": None, "gamma": None, "texts": None}
+    )  # they are the machine's
     try:
         return replace(question, text=(text or "").strip(), lines=lines, choice=choice, costs=costs, **moved), problems
     except SettingsError as error:
@@ -148,43 +226,26 @@ def read_prompt_file(state: SpeedState, place: Any) -> list[str]:
     st.rerun()
 
 
-def show_positions(plan: SpeedPlan, kind: str) -> None:
-    """How often the first, second, .. draft token of a round is accepted."""
-    if plan.positions:
-        rounds = f"In rounds of {plan.rows[-1].gamma} draft tokens, with 95% intervals over resampled texts."
-        with open_screen("speed", "positions"):
-            st.markdown(f"### Acceptance by position\n{rounds}")
-            _show_chart("positions", plan_figures.plot_positions, plan_figures.describe_positions, plan, kind=kind)
-        show_tables("The numbers behind the picture", plan_figures.build_position_rows(plan))
-
-
 def show_server_lines(state: SpeedState, plan: SpeedPlan) -> None:
-    """How servers are started with the best gamma."""
+    """How servers are started with the best gamma, a tab for each."""
     if plan.best is None:
         return
-    with st.expander("Lines to paste: this pair and gamma in your server"):
-        if plan.server_commands and (other := describe_recorded_pair(plan.settings.pair, state.pair, "lines")):
-            st.caption(escape_markdown(f"{other} Predict for this text to get yours."))
-        if not plan.server_commands:
-            why = "no gamma is predicted to be faster" if plan.best.value == 0 else "these servers have no such drafting method"
-            st.caption(f"Nothing to paste: {why}.")
-        elif plan.verdict != "speculate":
-            st.caption(f"With the gamma that was predicted best, {plan.best.value:g}. {plan.in_words}")
-        if plan.server_commands and plan.settings.pair in PAIRS:
-            st.caption("Put your own models in the place of the folders.")
-        for one in plan.server_commands:
-            st.markdown(f"**{one.server}**")
+    st.markdown(f"{HEADINGS['server_lines']}\n{escape_markdown(words.explain_lines(state, plan))}")
+    if not plan.server_commands:
+        return
+    for one, tab in zip(plan.server_commands, st.tabs([one.server for one in plan.server_commands]), strict=True):
+        with tab:
             st.code(one.text, language=one.language, wrap_lines=True)
-            st.caption(escape_markdown(one.note))
+            own = " Put your own models in the place of the folders." if plan.settings.pair in PAIRS else ""
+            st.caption(escape_markdown(f"{one.note}{own}"))
 
 
 def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
-    """Where the numbers come from, and under which settings."""
+    """Where the numbers of a plan come from, and under which settings."""
     what = f"{plan.openings} prompts of yours, each continued by" if plan.of_prompts else f"{plan.openings} continuations of"
     where = "" if plan.of_prompts else f" of {plan.text['name']}"
     size = f"{what} {plan.length} tokens{where}; {plan.date}, {describe_machine(plan.machine)}."
     size += f" {plan.baseline.in_words}" if plan.baseline else ""
-    size += f" {plan.cost_model.describe()}" if plan.cost_model else ""
     under = f"{name_pair(plan.settings.pair)}, temperature {plan.settings.temperature:g}, one text at a time, relative to target-only sampling"
     if state.has_own_result:
         return f"Your prediction: {under}; {size}"
@@ -194,70 +255,29 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     return f"Recorded: {under}; {size}{more}"
 
 
-def describe_answer(state: SpeedState, plan: SpeedPlan | None) -> str:
-    """The page's answer, a heading and a line: what ``bench`` measured for the shipped pair, or what follows with other costs."""
-    if plan is not None and plan.cost_model is not None and plan.best is not None and (row := plan.row(int(plan.best.value))):
-        speed = f"{row.speedup.value:.2f} times as fast at temperature {plan.settings.temperature:g}"
-        return f"## With the costs of {plan.cost_model.title}: {speed}\n{plan.in_words} The sliders stand at these costs."
-    if state.pair != headline.PAIR:
-        return ""
-    return (
-        f"## {name_pair(headline.PAIR)}: {headline.describe_headline()}\n"
-        f"{headline.describe_headline_origin()} {headline.describe_headline_intervals()}"
-    )
-
-
-def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:
-    """The verdict; while rounds are timed, that it follows; where that was stopped, that it is missing."""
-    if not state.has_own_result or plan.costs is not None:
-        return plan.in_words
-    return (
-        "The verdict follows: rounds are being timed." if state.is_busy else f"{plan.in_words} The work was stopped before that."
-    )
-
-
 def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
-    """The verdict and how it is reached, beside the speed over gamma; before rounds are timed, beside the tokens."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        show_sentence(describe_verdict(state, plan), "speed-said")
-        if ways := plan_figures.build_ways(plan):
-            st.html(html.build_plain_table(plan_figures.WAYS, ways))
-            st.caption(plan_figures.explain_formula(plan))
-        for sentence in plan.describe_drafts():
-            show_sentence(sentence, "speed-said-drafts")
-        show_notes([describe_measurement(state, plan), *list_model_notes(plan.models)], "speed-notes-from")
-    with right, open_screen("speed", "factors"):
+    """Speed over gamma, predicted and measured, and where they differ; before rounds are timed, the tokens."""
+    with open_screen("speed", "factors"):
         if plan.costs:
-            _show_chart("factors", plan_figures.plot_factors, plan_figures.describe_best_gamma, plan, kind=kind)
+            figure = draw_cached(plan_figures.plot_factors, plan, kind)
+            said = f"{words.describe_verdict(state, plan)} {plan_figures.describe_gap(plan)}".rstrip()
+            show_figure(figure, "speed", "factors", said, sentence=False)
         else:
+            said = words.describe_verdict(state, plan)
             _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
+    show_sentence(said, "speed-said")
+    show_notes([describe_measurement(state, plan), *list_model_notes(plan.models)], "speed-notes-from")
 
 
 def show_other_drafts(question: SpeedQuestion) -> None:
-    """The recorded plans of all drafts at this temperature, with the chosen costs."""
+    """The recorded plans of all drafts at this temperature."""
     keys = {name: f"{draft} {question.choice.temperature}" for draft, name in DRAFTS.items()}
-    recorded = {name: plan for name, key in keys.items() if (plan := load_recorded_plans().get(key))}
-    plans = {name: cost_choice.apply_costs(plan, question.costs) for name, plan in recorded.items()}
-    with st.expander("The same text with other drafts"):
-        st.html(html.build_plain_table(*plan_figures.build_draft_table(plans)))
-        st.caption(TEXTS["other_drafts"])
+    plans = {name: plan for name, key in keys.items() if (plan := load_recorded_plans().get(key))}
+    st.html(html.build_plain_table(*plan_figures.build_draft_table(plans)))
+    st.caption(TEXTS["other_drafts"].format(temperature=question.choice.temperature))
 
 
-def show_prediction(plan: SpeedPlan, kind: str) -> None:
-    """How the prediction is made, and how near it comes; the tokens are here where the speed is above."""
-    fold = st.expander("How is it predicted?", key="speed-predicting", on_change="rerun")
-    if not fold.open:  # a chart in a closed fold would be drawn for nobody
-        return
-    with fold:
-        st.markdown(TEXTS["method"])
-        if plan.costs:
-            _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
-        st.caption(TEXTS["bands_computed" if plan.cost_model else "bands" if plan.costs else "no_costs"])
-        show_dataframe(plan_figures.build_rows(plan), placeholder="")
-
-
-def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
+def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
     """All tabs, and in the open one its section."""
     question, choice, study = state.question, state.question.choice, load_study()
     titles = list_tabs()
@@ -267,46 +287,70 @@ def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str, gamma: int, 
             continue
         with tab:
             if name == "what-if":
-                show_surface(question, plan, kind, gamma, spot)
+                model = build_round_model(question, plan, load_batches())
+                sliders = place_sliders(question, model)
+                show_surface(question, plan, kind, sliders.gamma, sliders.spot)
             elif name == "many":
-                show_batches(load_batches(), choice, None if state.has_own_result or (plan and plan.cost_model) else plan, kind)
+                show_batches(load_batches(), choice, kind)
             elif name == "server":
                 show_server_record(state.turn, kind)
-            elif study is None or not study.list_measured((choice.draft,)):
-                st.caption("There is no recorded study of this draft.")
+            elif name == "drafts":
+                show_other_drafts(question)
+            elif name == "foretold":
+                show_predictions(study, plan, choice.draft, kind)
             else:
-                (show_acceptance if name == "acceptance" else show_predictions)(study, choice.draft, kind)
-            if name == "acceptance" and plan is not None:
-                show_positions(plan, kind)
+                show_acceptance(study, plan, choice.draft, kind)
 
 
-def show_acceptance(study: Study, draft: str, kind: str) -> None:
-    """The acceptance rate over temperature and over top-p."""
+def show_acceptance(study: Study | None, plan: SpeedPlan | None, draft: str, kind: str) -> None:
+    """The acceptance rate over temperature, over top-p and over the position in the round: a small picture and a sentence each."""
+    tables: list[Any] = []
+    places = iter(st.columns(3, gap="large"))
+    if study is not None and study.list_measured((draft,)):
+        for axis in study_figures.AXES:
+            if len(study_figures.group_by_axis(study, draft, axis)) > 1:
+                with next(places), open_screen("speed", axis):
+                    st.markdown(HEADINGS[axis])
+                    plot, describe = study_figures.plot_acceptance, study_figures.describe_acceptance
+                    _show_chart(axis, plot, describe, study, draft, axis, kind=kind)
+        tables.append(("By kind of text", study_figures.build_rows(study, draft)))
+    else:
+        st.caption("There is no recorded study of this draft.")
+    if plan is not None and plan.positions:
+        with next(places), open_screen("speed", "positions"):
+            st.markdown(HEADINGS["positions"].format(gamma=plan.rows[-1].gamma))
+            _show_chart("positions", plan_figures.plot_positions, plan_figures.describe_positions, plan, kind=kind)
+        tables.append(("By position", plan_figures.build_position_rows(plan)))
     st.caption(TEXTS["study"])
-    for column, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
-        if len(study_figures.group_by_axis(study, draft, axis)) > 1:
-            with column, open_screen("speed", axis):
-                st.markdown(HEADINGS[axis])
-                plot, describe = study_figures.plot_acceptance, study_figures.describe_acceptance
-                _show_chart(axis, plot, describe, study, draft, axis, kind=kind)
-    show_tables("The numbers behind the pictures", study_figures.build_rows(study, draft))
+    show_tables("The numbers behind the pictures", *tables)
 
 
-def show_predictions(study: Study, draft: str, kind: str) -> None:
-    """Whether the acceptance rate can be predicted, and whether the draft is calibrated."""
-    left, right = st.columns(2, gap="large")
-    with left, open_screen("speed", "predictions"):
-        st.markdown(HEADINGS["predictions"])
-        plot, describe = study_figures.plot_predictions, study_figures.describe_predictions
-        _show_chart("foretold", plot, describe, study, draft, kind=kind)
-    with right, open_screen("speed", "confidence"):
-        st.markdown(HEADINGS["confidence"])
-        plot, describe = study_figures.plot_confidence, study_figures.describe_confidence
-        _show_chart("confidence", plot, describe, study, draft, kind=kind)
-    with st.expander("Which simple statistic predicts it best?"):
-        show_dataframe(study_figures.build_score_rows(study))
-        st.caption(TEXTS["scores"])
-    tables = study_figures.build_rows(study, draft), study_figures.build_calibration_rows(study, draft)
+def show_predictions(study: Study | None, plan: SpeedPlan | None, draft: str, kind: str) -> None:
+    """How tokens and acceptance are predicted, how near both come, and whether the draft is calibrated."""
+    st.markdown(TEXTS["method"])
+    tables: list[Any] = []
+    places = iter(st.columns(3, gap="large"))
+    if plan is not None:
+        with next(places):
+            st.markdown(HEADINGS["tokens"])
+            if plan.costs:  # else it stands above
+                _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
+            st.caption(TEXTS["bands" if plan.costs else "no_costs"])
+        tables.append(("By gamma", plan_figures.build_rows(plan)))
+    if study is not None and study.list_measured((draft,)):
+        with next(places), open_screen("speed", "predictions"):
+            st.markdown(HEADINGS["predictions"])
+            plot, describe = study_figures.plot_predictions, study_figures.describe_predictions
+            _show_chart("foretold", plot, describe, study, draft, kind=kind)
+        with next(places), open_screen("speed", "confidence"):
+            st.markdown(HEADINGS["confidence"])
+            plot, describe = study_figures.plot_confidence, study_figures.describe_confidence
+            _show_chart("confidence", plot, describe, study, draft, kind=kind)
+        tables.append((f"Which statistic predicts acceptance best? {TEXTS['scores']}", study_figures.build_score_rows(study)))
+        tables.append(("By kind of text", study_figures.build_rows(study, draft)))
+        tables.append(("Calibration", study_figures.build_calibration_rows(study, draft)))
+    else:
+        st.caption("There is no recorded study of this draft.")
     show_tables("The numbers behind the pictures", *tables)
 
 
@@ -344,63 +388,21 @@ def show_server_record(turn: int, kind: str) -> None:
     show_notes([f"Measured on {report['date']}, prompts: {report['prompts']}.", *report["remarks"]], "speed-notes-server")
 
 
-def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, plan: SpeedPlan | None, kind: str) -> None:
-    """Speed over the number of texts. plan: the recorded one above, to compare one text with."""
+def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, kind: str) -> None:
+    """Speed over the number of texts."""
     if batches is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
     key, origin = choose_rounds(batches, choice)
-    st.caption(origin)
     left, right = st.columns(2, gap="large")
     with left, open_screen("speed", "batch"):
         st.markdown(HEADINGS["batch"])
         show_figure(batch_figures.plot_factors(batches, key, kind), "speed", "batch", batches.describe(key))
-        if why := batch_figures.compare_with_plan(batches, key, plan if key == choice.key else None):
-            st.caption(why)
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
         _show_chart("passes", batch_figures.plot_pass_costs, batch_figures.describe_pass_costs, batches, kind=kind)
+    st.caption(origin)
     show_tables("The numbers behind the pictures", batch_figures.build_rows(batches, key))
-
-
-def show_sliders(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int, below: Any) -> tuple[int, Spot]:
-    """Four sliders, which begin where the running pair is, over the rounds that follow from them; below: what a pass costs. Returns the first three values."""
-    start, places = place_sliders(question, plan, load_batches()), st.columns(4, gap="large")
-    alpha, c, gamma = (
-        place.slider(
-            label,
-            low,
-            high,
-            getattr(start, name),
-            step,
-            key=build_slider_key(name, question, turn),
-            persist_state="session",
-        )
-        for place, name, label, low, high, step in zip(
-            places[:3], ("alpha", "c", "gamma"), SLIDERS, (0.0, 0.0, 1), (1.0, 1.0, GAMMA_MAX), (0.01, 0.01, 1), strict=True
-        )
-    )
-    fixed = question.has_own_pair or bool(plan and plan.cost_model)
-    sizes = list_batch_sizes()
-    texts = places[3].select_slider(
-        TEXTS_AT_ONCE,
-        sizes,
-        1 if fixed or start.texts not in sizes else start.texts,
-        key=f"{build_slider_key('texts', question, turn)}{'-fixed' * fixed}",
-        persist_state="session",
-        disabled=fixed or len(sizes) < 2,
-        help=TEXTS["batch_fixed"] if fixed else None,
-    )
-    spot, texts = Spot(alpha, c), texts or 1
-    costs, origin = compute_pass_costs(plan, load_batches(), question.has_own_pair, texts)
-    cost = costs.get(gamma)
-    if cost is None:
-        cost, origin, costs = 1.0, "", dict.fromkeys(range(1, GAMMA_MAX + 1), 1.0)
-    alt = timeline_figures.describe_round(gamma, spot, cost)
-    show_figure(timeline_figures.plot_timeline(gamma, spot, cost, kind), "speed", "timeline", alt, sentence=False)
-    show_sentence(f"{alt} {timeline_figures.recommend_gamma(gamma, spot, costs)}", "speed-said-sandbox")
-    below.markdown(escape_markdown(timeline_figures.explain_pass_cost(gamma, texts, cost, origin)))
-    return gamma, spot
 
 
 def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
@@ -411,7 +413,8 @@ def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gam
     with open_screen("speed", "surface"):
         show_figure(surface, "speed", "surface", sentence)
     show_sentence(surface_figures.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
-    show_tables("The numbers behind the picture", surface_figures.build_rows(pair, spot))
-    with st.expander("How close is the formula to the paper’s own table?"):
-        show_dataframe(plan_figures.build_published_rows())
-        st.caption(f"{SOURCE}: {TEXTS['table']}")
+    tables = (
+        ("At both points, by gamma", surface_figures.build_rows(pair, spot)),
+        (f"How close is the formula to the paper’s own table? {SOURCE}: {TEXTS['table']}", plan_figures.build_published_rows()),
+    )
+    show_tables("The numbers behind the picture", *tables)

@@ -56,8 +56,8 @@ def test_the_sentence_gives_the_speed_up_of_one_text_and_of_more_with_their_inte
     found = by_hand()
     one, four = found.estimate_factor(KEY, 1, 2), found.estimate_factor(KEY, 4, 2)
     said = found.describe(KEY)
-    assert said.startswith(f"With one text the speed-up is {one.format()}, with gamma 2. With 4 texts at once it is")
-    assert f"{four.format()}, each with its best gamma. Below 1, as with 4 texts" in said and "rises" not in said
+    assert said.startswith(f"With one text the speed-up is {one.format()}. With 4 texts at once it is")
+    assert f"{four.format()}, each with its fastest draft length. Below 1, as with 4 texts" in said and "rises" not in said
     assert "Below 1" not in by_hand(costly=1.2).describe(KEY), "nothing is slower there"
 
 

@@ -81,7 +81,7 @@ def prompts_page(foreign):
     """How fast? on the pair, reading its field as prompts."""
     pairs.remember_pair(foreign)
     app = AppTest.from_file(str(ROOT / "pages" / "speed.py"), default_timeout=120)
-    for key, value in {"pair": foreign, "lines": "1", "text": "the river\nthe boat"}.items():
+    for key, value in {"pair": foreign, "lines": "1", "text": "the river\nthe boat", "tab": "acceptance"}.items():
         app.query_params[key] = value
     return settle(app.run(), "speed")
 
@@ -95,7 +95,7 @@ def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(promp
     plan = settle(app, "speed").session_state["speed"].shown_result
     assert state.has_own_result and plan.of_prompts and plan.openings == 3, state.notices
     assert len(plan.positions) == 3 and all(0.0 <= one.low <= one.value <= one.high <= 1.0 for one in plan.positions)
-    assert any(one.value.startswith("### Acceptance by position\nIn rounds of 3 draft tokens") for one in app.markdown)
+    assert any(one.value == "### By position in a round of 3" for one in app.markdown)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_a_pair_of_ones_own_is_checked_used_kept_across_pages_and_remembered(own
         assert not recorded or "not of target with draft" in read_sentences(app), "what is recorded says whose it is"
         if page == "speed":
             assert any(
-                one.value.startswith("These lines are those of Storybook, not of target with draft.") for one in app.caption
+                "These lines are those of Storybook, not of target with draft." in one.value for one in app.markdown
             )
 
 

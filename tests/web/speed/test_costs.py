@@ -24,11 +24,11 @@ from specviz.web.drafting_methods import words
 from specviz.web.drafting_methods.overview import build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, build_first_settings, load_recorded_comparisons
 from specviz.web.speed import export as plan_export
-from specviz.web.speed import plan_figures, timeline_figures
+from specviz.web.speed import plan_figures
 from specviz.web.speed.state import (
     SpeedQuestion,
     SpeedState,
-    compute_pass_costs,
+    build_round_model,
     load_example_text,
     load_recorded_plans,
     place_sliders,
@@ -46,9 +46,10 @@ def open_plan(costs: str) -> SpeedState:
     return SpeedState(SpeedQuestion(load_example_text(), costs=costs), FairQueue())
 
 
-def test_the_choices_are_as_measured_and_each_shipped_machine():
+def test_the_choices_are_the_timed_machine_the_same_from_its_pass_times_and_each_shipped_one():
     assert list_cost_titles() == {
-        MEASURED: "as measured", "h200-1.7b": "H200, target of 1.7B", "h200-8b": "H200, target of 8B", "two-cpu-cores": "two CPU cores",
+        MEASURED: "two CPU cores (timed)", "two-cpu-cores": "two CPU cores (from pass times)", "h200-1.7b": "H200, target of 1.7B",
+        "h200-8b": "H200, target of 8B",
     }  # fmt: skip
 
 
@@ -64,7 +65,7 @@ def test_a_link_names_no_file_and_no_unknown_machine(tmp_path):
         for kind in (SpeedQuestion, MethodsQuestion):
             question, said = kind.from_link({"costs": wrong}, Settings())
             assert question.costs == MEASURED and said[0].startswith(
-                "The link's machine whose costs count was left out: it must be one of measured, h200"
+                "The link's machine whose costs count was left out: it must be one of measured, two"
             )
     with pytest.raises(SettingsError):
         replace(open_methods(MEASURED).question, costs="")
@@ -75,15 +76,13 @@ def test_a_plans_words_and_pictures_are_those_of_the_chosen_costs(costs):
     state, measured = open_plan(costs), load_recorded_plans()["storybook 1"]
     plan, model = state.shown_plan, load_cost_models()[costs]
     assert plan == measured.with_cost_model(model) and state.shown_plan is plan, "the same object, so that pictures are kept"
-    ways = {name: cells for (name, *cells), _ in plan_figures.build_ways(plan)}
-    assert list(ways) == ["By the paper’s formula", "Computed"], "what was measured here is no speed there"
+    assert plan_figures.describe_gap(plan) == "", "what was measured here is no speed there"
     predicted = next(trace for trace in plan_figures.plot_factors(plan).data if trace.name == "predicted")
     assert list(predicted.y) == [row.speedup.value for row in plan.rows]
-    costs_of_passes, origin = compute_pass_costs(plan, None, False, 1)
-    assert f"By the costs of {model.title}, the target pass" in timeline_figures.explain_pass_cost(
-        3, 1, costs_of_passes[3], origin
-    )
-    assert place_sliders(state.question, plan, None).c == round(plan.costs.c, 2)
+    round_model = build_round_model(state.question, measured, None)
+    assert (round_model.machine, round_model.kind) == (model.title, "computed") and model.machine in round_model.origin
+    assert round_model.passes[3] == pytest.approx(model.compute_pass(4) / model.target_only)
+    assert place_sliders(state.question, round_model).c == pytest.approx(model.find_draft(1).step / model.target_only)
 
 
 def test_every_recorded_plan_has_speeds_under_every_costs():

@@ -14,6 +14,7 @@ from specviz.web.common.error_sentences import name_setting
 from specviz.web.speed.state import (
     SpeedQuestion,
     SpeedState,
+    build_round_model,
     build_slider_key,
     build_tabs_key,
     follow_widgets,
@@ -54,7 +55,7 @@ def test_a_link_leads_to_what_it_was_made_from():
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     (
-        ("tab", "x", "one of acceptance, foretold"),
+        ("tab", "x", "one of many, server, drafts"),
         ("alpha", "1.5", "a number from 0 to 1"),
         ("c", "nan", "a number from 0 to 1"),
         ("alpha", "x", "a number, got"),
@@ -82,32 +83,58 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     seen = draw_first_paint(
         "speed",
         {"tab": "what-if", "alpha": "0.3", "gamma": "7", "c": "5", "costs": "h200-1.7b"},
-        '"prompt": "", "sliders": [one.value for one in app.slider]',
+        '"prompt": "", "sliders": [one.value for one in app.slider], "captions": [one.value for one in app.caption], "html": [one.proto.body for one in app.get("html")]',
     )
     assert seen["errors"] == 0 and [seen["sliders"][0], seen["sliders"][2]] == [0.3, 7]
     assert any("link's cost of a draft step was left out" in one for one in seen["text"])
-    said = "\n".join([*seen["said"], *seen["text"]])
+    said = "\n".join([*seen["said"], *seen["text"], *seen["captions"]])
     assert "Computed from both: tokens per target pass of this pair, costs of H200, target of 1.7B." in said
-    assert "## With the costs of H200, target of 1.7B: 1." in said and "1.42 times as fast" not in said, "one answer"
     assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said
+    (answer,) = [one for one in seen["html"] if "big-number" in one]
+    assert "computed for these sliders" in answer, "one answer"
 
 
-def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
-    plan, choice = build_plan(0.5), PlanChoice()
-    ask = SpeedQuestion(TEXT, choice)
-    here = place_sliders(ask, plan, None)
-    assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
-    assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)
+def test_another_machine_moves_what_is_its_own_and_leaves_the_pairs_acceptance():
+    """alpha is of the pair; a draft step, its best gamma and the number of texts are of the machine."""
+    ask = SpeedQuestion(TEXT, alpha=0.3, c=0.5, gamma=7)
+    keys = {
+        name: [build_slider_key(name, replace(ask, costs=costs), 0) for costs in ("measured", "h200-8b")]
+        for name in ("alpha", "c", "gamma")
+    }
+    assert keys["alpha"][0] == keys["alpha"][1] and all(keys[name][0] != keys[name][1] for name in ("c", "gamma"))
+
+
+def test_sliders_begin_where_the_model_does_and_keep_what_was_chosen():
+    ask = SpeedQuestion(TEXT)
+    model = build_round_model(ask, None, load_batches())
+    here = place_sliders(ask, model)
+    assert (here.alpha, here.c, here.gamma, here.texts) == (model.alpha, model.c, model.gamma, 1), (
+        "not rounded: the speed is the measured one"
+    )
     state = {
         build_slider_key("c", ask, 0): 0.7,
         build_slider_key("gamma", ask, 0): here.gamma,
-        build_tabs_key(0): "The formula as a map",
+        build_tabs_key(0): "When does drafting pay?",
     }
-    moved = follow_widgets(ask, plan, None, state, 0)
+    moved = follow_widgets(ask, model, state, 0)
     assert moved == replace(ask, c=0.7, tab="what-if"), "a slider that stands where it begins was not moved"
-    assert place_sliders(moved, plan, None).spot == replace(here.spot, c=0.7)
-    assert follow_widgets(moved, plan, None, {build_slider_key("c", ask, 0): round(here.spot.c, 2)}, 0).c is None
-    assert follow_widgets(moved, plan, None, {}, 0) == moved, "what was never drawn stays as the link had it"
+    assert place_sliders(moved, model).spot == replace(here.spot, c=0.7)
+    assert follow_widgets(moved, model, {build_slider_key("c", ask, 0): round(here.c, 2)}, 0).c is None
+    assert follow_widgets(moved, model, {}, 0) == moved, "what was never drawn stays as the link had it"
+
+
+def test_a_pair_of_ones_own_is_an_example_until_its_plan_is_made():
+    plan = build_plan(0.5)
+    ask = SpeedQuestion(TEXT, pair="a|b")
+    assert build_round_model(ask, plan, load_batches()).kind == "not timed", "a plan of other models"
+    parts = {"draft": (0.0, 0.5, 1.0, 1.5, 2.0), "target": (5.0, 5.1, 5.2, 5.3, 5.4)}
+    own = replace(plan, settings=replace(plan.settings, pair="a|b"), costs=replace(plan.costs, parts=parts))
+    assert build_round_model(ask, own, load_batches()).kind == "predicted"
+
+
+def test_the_map_marks_the_pair_that_was_timed():
+    plan, choice = build_plan(0.5), PlanChoice()
+    assert locate_pair(choice, plan, None, 2).c == pytest.approx(plan.costs.c)
     timeless = replace(plan, costs=None, best=None)
     assert locate_pair(choice, timeless, None, 2) is None, "nothing was timed"
     assert locate_pair(choice, timeless, load_batches(), 2).c == load_batches().c

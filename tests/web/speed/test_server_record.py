@@ -79,5 +79,5 @@ def test_only_a_local_page_has_the_tab(serve):
     assert seen["errors"] == 0 and any("Does speculation pay on a server of your own?" in one for one in seen["said"])
     serve(mode="hosted")
     assert "server" not in list_tabs()
-    with pytest.raises(SettingsError, match="one of acceptance"):
+    with pytest.raises(SettingsError, match="one of many, drafts"):
         SpeedQuestion("text", tab="server")

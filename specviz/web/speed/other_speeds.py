@@ -1,0 +1,107 @@
+"""Every speed of the shipped pair that stands on a page or in the README, each read from its record, with what makes it differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specviz.figures.pages_and_glossary import PAGES
+from specviz.records import read_file_or
+from specviz.speed.records import gpu_costs, headline
+from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.passage import Passage
+from specviz.speed.records.plan import SpeedPlan
+from specviz.web.drafting_methods.state import load_recorded_comparisons
+from specviz.web.drafting_methods.words import compute_speed
+from specviz.web.front.race_payload import TOKENS, build_race_payload
+from specviz.web.speed.round_model import RoundModel
+from specviz.web.whole_text.state import load_recorded_passages
+
+COLUMNS = ("where it stands, and what makes it differ", "times as fast")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSpeed:
+    """A speed of the pair.
+
+    Attributes:
+        place: Where it stands.
+        speed: Times as fast as target-only sampling, with its 95% interval where it has one.
+        why: What makes it differ from the others.
+    """
+
+    place: str
+    speed: str
+    why: str
+
+    @property
+    def row(self) -> tuple[tuple[str, str], str]:
+        """Its row of a table with COLUMNS."""
+        return (self.place, self.speed), self.why
+
+
+def list_other_speeds(model: RoundModel, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> list[OtherSpeed]:
+    """All of them, the headline first. model: of the pair as ``bench`` measured it; plan: recorded, at temperature 1."""
+    return [*_list_bench(), *_list_texts(), *_list_methods(), *_list_predictions(model, plan, batches)]
+
+
+def _list_bench() -> Iterator[OtherSpeed]:
+    tokens = {heat: headline.load_bench_round(heat).tokens for heat in headline.FACTORS}
+    yield OtherSpeed(
+        "At the top of this page, README",
+        headline.format_headline("1"),
+        f"temperature 1, gamma {headline.GAMMA}, {headline.RUNS} runs",
+    )
+    yield OtherSpeed(
+        "README, temperature 0", headline.format_headline("0"), f"a round writes {tokens['0']:.2f} tokens instead of {tokens['1']:.2f}"
+    )  # fmt: skip
+    value, low, high = headline.OLDER_FACTORS["1"]
+    yield OtherSpeed("README, older CPU", f"{value:.2f} ({low:.2f} to {high:.2f})", headline.OLDER_MACHINE)
+    record = read_file_or(gpu_costs.FOLDER / "h200.json", gpu_costs.GpuCosts.from_json, None)
+    for dtype in ("float32", "bfloat16"):
+        if record and (pair := record.pair.get(f"{dtype}, T=1")):
+            value, low, high = pair.ratios["auto"]
+            yield OtherSpeed("README, GPU", f"{value:.2f} ({low:.2f} to {high:.2f})", f"{record.machine}, {dtype}, compiled")
+
+
+def _list_texts() -> Iterator[OtherSpeed]:
+    for number, passage in enumerate(load_recorded_passages().values()):
+        heat = f"temperature {passage.settings.temperature:g}"
+        gain = build_race_payload(passage, True)["gain"] if number == 0 else None
+        if gain:
+            yield OtherSpeed("The front page", f"{gain:.2f}", f"one text, its first {TOKENS} tokens; {heat}")
+        yield OtherSpeed(
+            PAGES["whole_text"].title,
+            f"{_compare_clocks(passage):.2f}",
+            f"one text of {len(passage.target.trace.output_ids)} tokens; {heat}",
+        )
+
+
+def _compare_clocks(passage: Passage) -> float:
+    return passage.speculative.speed / passage.target.speed
+
+
+def _list_methods() -> Iterator[OtherSpeed]:
+    comparison = load_recorded_comparisons().get("1")
+    row = comparison.row("draft") if comparison else None
+    if comparison and row and (speed := compute_speed(row, comparison)):
+        settings = comparison.settings
+        why = f"gamma {settings.gamma}, {comparison.runs} short runs of {settings.max_new_tokens} tokens"
+        yield OtherSpeed(PAGES["drafting_methods"].title, f"{speed.value:.2f} ({speed.low:.2f} to {speed.high:.2f})", why)
+
+
+def _list_predictions(model: RoundModel, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> Iterator[OtherSpeed]:
+    if plan is not None and plan.best is not None and (row := plan.row(int(plan.best.value))):
+        text = f"{plan.openings} continuations of one text, {plan.length} tokens each"
+        yield OtherSpeed("Next section: predicted", row.speedup.format(), text)
+        measured = next((one.factor for one in plan.checked if one.gamma == row.gamma and one.factor), None)
+        if measured:
+            yield OtherSpeed("Next section: measured", measured.format(), f"the same {text.partition(',')[0]}")
+    if batches is not None:
+        key = f"{batches.settings.pair} 1"
+        _, found = batches.find_best(key, batches.rows[0])
+        yield OtherSpeed(
+            "Many texts at once, Eight questions", found.format(), f"computed from timed passes with {batches.cached_tokens} tokens in the cache"
+        )  # fmt: skip
+    paper = model.compute_paper_speed(model.alpha, model.c, model.gamma)
+    yield OtherSpeed("The paper’s formula", f"{paper:.2f}", "computed; longer passes and the rule cost nothing")
