@@ -32,11 +32,6 @@ def build_plain_table(
     return f"<table class='{kind}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def build_big_number(number: str, meaning: str) -> str:
-    """The answer of a page: one number in large type, and what it is."""
-    return f"<p class='big-number'><b>{escape(number)}</b> <span>{escape(meaning)}</span></p>"
-
-
 def _build_row(titles: Sequence[str], row: tuple[Sequence[str], str]) -> str:
     """A row; each cell carries its column's title, which a phone shows beside it."""
     (name, *cells), meaning = row

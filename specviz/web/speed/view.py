@@ -132,7 +132,7 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
         show_figure(timeline_figures.plot_timeline(values.alpha, parts, kind), "speed", "timeline", said, sentence=False)
     with answer.container(key="speed-answer"):
         has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
-        st.html(html.build_big_number(f"{speed:.2f}×", words.describe_answer(state.pair, model, has_moved)))
+        show_answer(f"{speed:.2f}×", words.describe_answer(state.pair, model, has_moved))
         st.markdown(f"{said} {timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)}")
     if model.origin:
         st.container(key="speed-from").caption(escape_markdown(model.origin))
