@@ -22,6 +22,7 @@ from specviz.web.common.controls import Form
 from specviz.web.common.elements import (
     describe_machine,
     open_screen,
+    show_answer,
     show_dataframe,
     show_figure,
     show_notes,
