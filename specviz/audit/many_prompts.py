@@ -175,6 +175,7 @@ def plan_prompts(
     """How many samples and minutes each prompt takes. Arguments as for ``run_prompts``."""
     found = []
     for number, prompt in enumerate(prompts, 1):
+        show_line(f"Prompt {number} of {len(prompts)}:")
         one = replace(request, prompt=prompt)
         found += plan_audit(one, folder / f"prompt-{number:02}", make_progress, show_line, alpha=ALPHA / len(prompts))
     return found

@@ -12,6 +12,7 @@ import json
 import pytest
 
 from specviz.__main__ import main
+from specviz.audit.pays.estimate import estimate_rounds, estimate_token_seconds
 from specviz.audit.pays.load import OFF, ON, Block
 from specviz.audit.pays.report import list_remarks
 from specviz.audit.pays.streams import StreamedAnswer
@@ -67,6 +68,21 @@ def test_a_stream_of_several_tokens_a_chunk_and_without_counts_is_measured_and_s
         assert main(["pays", on.url, "--without", off.url, *words, "--out", str(tmp_path / "a")]) == 0
     assert "rates are in characters" in capsys.readouterr().out
     assert len((tmp_path / "a" / "blocks.jsonl").read_text().splitlines()) == 1 + 3 * 2
+
+
+def test_answers_that_arrive_at_once_tell_of_no_times():
+    """Pieces of two tokens, or of one without speculation, within a millisecond after half a second; or spread over it."""
+
+    def block(arm: str, spread: float) -> Block:
+        arrivals = tuple(0.5 + spread * piece for piece in range(6))
+        return Block(arm, 1, 0, 0.0, (StreamedAnswer(0.0, arrivals, 60, 12 if arm == ON else 6, "length", None, None, "text"),))
+
+    for spread, is_held_back in ((0.0001, True), (0.1, False)):
+        blocks = [block(ON, spread), block(OFF, spread)]
+        (rounds,) = estimate_rounds(blocks)
+        assert rounds.source == "pieces" and (rounds.seconds_per_round is None) is is_held_back
+        assert (estimate_token_seconds(blocks) is None) is is_held_back
+        assert any("arrive at once" in remark for remark in list_remarks(blocks, [rounds], {}, "mine")) is is_held_back
 
 
 def test_a_change_of_speed_while_it_was_measured_is_said():

@@ -65,7 +65,7 @@ def run_audit(url: str, out: Path, pair_folders, samples: int, tv: float, more: 
 
 
 COLD = ("--temperature", "0.3")  # samples share their prefixes
-REPEATING = ("--body", json.dumps({"frequency_penalty": PENALTY, "logit_bias": {"17": 6}}))  # about half of all tokens are 17
+REPEATING = ("--body", json.dumps({"frequency_penalty": PENALTY, "logit_bias": {"17": 8}}))  # most tokens are 17
 NAMED = (
     ("R18", 300, ()),
     ("R1", 1500, ()),
@@ -79,7 +79,7 @@ NAMED = (
     ("draft-settings", 1500, ()),
     ("rejecting-number", 6000, ()),
     ("one-uniform", 1500, COLD),
-    ("penalty-twice", 1500, REPEATING),
+    ("penalty-twice", 3000, REPEATING),
     ("no-rollback", 1500, COLD),
     ("row-after-rejected", 1500, COLD),
 )

@@ -22,6 +22,7 @@ from specviz.speed.records.estimate import Estimate
 MIN_GAP = 1e-6  # seconds; pieces that arrive in one read have no gap at all
 BURST_RATIO = 4.0  # times by which gaps between bursts exceed those inside, at least (medians)
 BURST_SHARE = 0.02  # share of all gaps that lie inside bursts, at least
+HELD_BACK_SHARE = 0.05  # of the time of an answer: below it, all pieces arrive at once
 PLAIN_SHARE = 0.5  # share of the extra tokens of bursts that the other arm may show too
 MERGED_SHARE = 0.004  # share of bursts that may be two rounds which a busy client has read as one
 SEVERAL_TOKENS = 1.15  # tokens per piece from which pieces are rounds rather than tokens
@@ -135,6 +136,16 @@ def find_burst_gap(gaps: Sequence[float]) -> float | None:
     return float(math.exp((inside[-1] + outside[0]) / 2.0))
 
 
+def are_held_back(answers: Sequence[StreamedAnswer]) -> bool:
+    """Whether whole answers arrive at once, as through a proxy that collects them: their pieces tell of no times."""
+    shares = [
+        (one.arrivals[-1] - one.arrivals[0]) / (one.arrivals[-1] - one.began)
+        for one in answers
+        if len(one.arrivals) > 3 and one.arrivals[-1] > one.began
+    ]
+    return bool(shares) and float(np.median(shares)) < HELD_BACK_SHARE
+
+
 def split_bursts(arrivals: Sequence[float], gap: float) -> list[tuple[float, int]]:
     """Start and size of each burst: pieces whose gaps are at most ``gap`` belong together."""
     bursts: list[list[float]] = []
@@ -198,7 +209,7 @@ def _estimate_by_arrivals(answers: Sequence[StreamedAnswer], users: int) -> Roun
     if per_piece and float(np.mean(per_piece)) >= SEVERAL_TOKENS:
         return _estimate_by_pieces(answers, users)
     gap = find_burst_gap([later - before for one in answers for before, later in pairwise(one.arrivals)])
-    if gap is None:
+    if gap is None or are_held_back(answers):
         return None
     sizes, tokens, seconds = [], [], []
     for answer in answers:
@@ -223,7 +234,8 @@ def _estimate_by_pieces(answers: Sequence[StreamedAnswer], users: int) -> RoundE
         return None
     tokens = [(one.tokens - 1) / (len(one.arrivals) - 1) for one in found if one.tokens is not None]
     seconds = [(one.arrivals[-1] - one.arrivals[0]) / (len(one.arrivals) - 1) for one in found]
-    return RoundEstimate(users, "pieces", Estimate.from_mean(tokens), Estimate.from_mean(seconds, "s"))
+    is_timed = not are_held_back(answers)
+    return RoundEstimate(users, "pieces", Estimate.from_mean(tokens), Estimate.from_mean(seconds, "s") if is_timed else None)
 
 
 def estimate_token_seconds(blocks: Sequence[Block]) -> Estimate | None:
@@ -232,6 +244,8 @@ def estimate_token_seconds(blocks: Sequence[Block]) -> Estimate | None:
     if not plain:
         return None
     users = min(block.users for block in plain)
+    if are_held_back([answer for block in plain for answer in block.answers]):
+        return None
     each = [
         (answer.arrivals[-1] - answer.arrivals[0]) / (answer.tokens - 1)
         for block in plain

@@ -13,6 +13,7 @@ from specviz.audit.junit import JUnitCase
 from specviz.audit.pays.estimate import (
     LevelSpeed,
     RoundEstimate,
+    are_held_back,
     can_count_tokens,
     estimate_levels,
     estimate_rounds,
@@ -35,6 +36,10 @@ CACHED_SHARE, CACHED_LENGTH = (
     80,
 )  # share of answers that repeat another one from which a cache is suspected; characters of such an answer
 GAIN_WORTH_NAMING = 1.02  # a draft length is recommended only if it is so much faster than the server's own
+HELD_BACK = (
+    "All pieces of an answer arrive at once, as through a proxy that collects them: the rates are those of whole answers, and the times of rounds and "
+    "tokens are not known."
+)
 NO_ENDS = ("ignore_eos", "min_tokens")  # fields of a request that make answers go on where the model would end
 
 
@@ -154,6 +159,8 @@ def list_remarks(blocks: Sequence[Block], rounds: Sequence[RoundEstimate], extra
         found.append(sentence)
     if sentence := _describe_cache(blocks):
         found.append(sentence)
+    if any(are_held_back([answer for block in blocks if block.arm == arm for answer in block.answers]) for arm in (ON, OFF)):
+        found.append(HELD_BACK)
     return found
 
 
