@@ -78,12 +78,16 @@ def pytest_sessionfinish():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def few_reference_samples():
-    """400 target-only samples for the test of two samples. What it detects is shown in tests/statistics/test_twosample.py."""
+def short_reports():
+    """400 samples of each kind for the test of two samples, and 12 prefixes for the distance that is computed without samples.
+
+    What both detect is shown in tests/statistics/test_twosample.py and tests/evidence/analytic, with numbers of their own.
+    """
     from specviz.evidence import results
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(results, "REFERENCE_SAMPLES", 400)
+        patched.setattr(results, "ANALYTIC_PREFIXES", 12)
         yield
 
 

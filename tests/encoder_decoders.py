@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoModelForSeq2SeqLM, MT5Config, PreTrainedModel, PreTrainedTokenizerFast, T5Config
@@ -18,6 +19,7 @@ KINDS = {
     "t5 v1.1": (T5Config, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     "mt5": (MT5Config, {"feed_forward_proj": "gated-gelu"}),
 }
+MARKED_KINDS = [pytest.param(kind, marks=pytest.mark.slow) if kind == "t5 v1.1" else kind for kind in KINDS]  # mt5 has its layers
 
 
 def build_tiny_encoder_decoder(kind: str, vocabulary: int, seed: int = 0, spread: float = 0.25, **more) -> PreTrainedModel:

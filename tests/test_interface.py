@@ -18,7 +18,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 import specviz
 from specviz.__main__ import main
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.pair_options import PairOptions
 from specviz.settings import Settings
 from specviz.speed.records.plan import SpeedPlan
@@ -32,9 +31,8 @@ SHORT = {"gammas": (1, 2), "continuations": 3, "opening": 8, "max_new_tokens": 8
 
 
 @pytest.fixture(autouse=True)
-def permutations_once(monkeypatch):
-    """Two samples are compared by their first 400 texts, and the same two once: that test is one of nine."""
-    monkeypatch.setattr(evidence_tests, "MOST", 400)
+def permutations_once():
+    """The same two samples are compared once: that test is one of nine."""
     with remember_permutations():
         yield
 

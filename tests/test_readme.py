@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.figures.pages_and_glossary import PAGES
 from tests.pairs import TEXT
 
@@ -97,7 +96,6 @@ def test_the_numbers_that_it_gives_of_the_code_are_the_codes():
 
 
 def test_the_python_example_runs_and_is_ten_lines_long(pair_folders, tmp_path, monkeypatch):
-    monkeypatch.setattr(evidence_tests, "MOST", 400)  # texts of which two samples are compared
     (example,) = find_code_blocks("python")
     assert sum(bool(line.strip()) for line in example.splitlines()) <= 10
     for name, folder in zip(("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"), pair_folders, strict=True):

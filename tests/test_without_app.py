@@ -46,8 +46,8 @@ command = {"code": code, "spin": os.environ["GOMP_SPINCOUNT"], "default": defaul
 torch.set_num_threads(1)
 
 import specviz
-from specviz.evidence import hypothesis_tests
-hypothesis_tests.MOST = 200  # texts of which two samples are compared
+from specviz.evidence import results
+results.REFERENCE_SAMPLES, results.ANALYTIC_PREFIXES = 200, 6
 pair = specviz.Pair.from_pretrained(target, draft, device="cpu")
 found = {
     "text": pair.decode("the river", max_new_tokens=8).text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specviz.settings import Settings, write_uniform
+from specviz.settings import Settings
 from specviz.trace import Decision, Distribution, Ending, Round, Trace
 
 TIMING = {"draft": 0.0124, "target": 0.0413, "rule": 0.0008}
@@ -228,7 +228,3 @@ TRACES = {  # a usual round, and unusual ones, by their names
     )
 }
 UNUSUAL = tuple(name for name in TRACES if name != STORY)
-
-
-def format_uniform(position: int, u: float) -> str:
-    return write_uniform((position, "accept"), u)

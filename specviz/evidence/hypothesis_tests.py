@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from specviz.decoding.samples import NONE, Coverage, Samples
+from specviz.evidence import results
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, InterimTest, describe_unreached
 from specviz.evidence.scores import Scores, score_samples
@@ -33,7 +34,7 @@ from specviz.statistics.power import (
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.statistics.registry import load_extra_statistics
 from specviz.statistics.total_variation import NullBand, compute_null_band, compute_total_variation
-from specviz.statistics.twosample import MOST, compute_permutation_test
+from specviz.statistics.twosample import compute_permutation_test
 
 CELLS = (16, 512)  # fewest and most cells of the joint distribution
 MARGIN = 0.98  # safety margin: light cells make the chi-square test a little weaker than the textbook formula
@@ -339,8 +340,9 @@ def _compare_with_reference(
     plan: TestPlan, samples: Samples, reference: Samples, on_progress: ProgressCallback = ignore_progress
 ) -> Finding:
     """The test of these samples and target-only ones."""
+    most = results.REFERENCE_SAMPLES
     left, right = (
-        [tuple(token for token in row if token != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
+        [tuple(token for token in row if token != NONE) for row in arm.tokens[:most, : plan.length].tolist()]
         for arm in (samples, reference)
     )
     permutations = int(1.5 / plan.level)

@@ -22,7 +22,7 @@ VERDICTS = ("consistent", "rejected", "too few samples", "nothing tested")
 NOTHING_TESTED = VERDICTS[3]
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each interim test, as in sequential.py; a test compares them
 ANALYTIC_PREFIXES = 40  # at which the decoder's own distribution is computed
-REFERENCE_SAMPLES = 4000  # target-only samples for the test that needs no distribution
+REFERENCE_SAMPLES = 4000  # target-only samples for the test that needs no distribution; it compares as many of the decoder's
 NO_DRAFT = "no draft token was proposed, so no acceptance rule was exercised."
 CONTROL = "This is the control: target-only sampling drafts nothing, so no acceptance rule was tested."
 

@@ -69,8 +69,8 @@ def compute_poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tupl
     """P(S <= k) and P(S >= k) for a sum of independent Bernoulli variables, m_g of each probability p_g, strictly in (0, 1)."""
     total = int(m.sum())
     if total <= EXACT_UP_TO:
-        probs = stats.poisson_binom(np.repeat(p, m))
-        return float(probs.cdf(k)), float(probs.sf(k - 1))
+        low, below = stats.poisson_binom(np.repeat(p, m)).cdf(np.array([k, k - 1]))  # one convolution for both
+        return float(low), 1.0 - float(below)
     mean, variance = float(m @ p), float(m @ (p * (1.0 - p)))
     if variance >= NORMAL_FROM:
         skew = float(m @ (p * (1.0 - p) * (1.0 - 2.0 * p))) / variance**1.5

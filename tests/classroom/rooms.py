@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
-
-from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
+from specviz.classroom.records import PHASES, Assignment
 from specviz.classroom.store import RoomStore
 from specviz.evidence import hypothesis_tests
 from specviz.evidence.sampling.plan import make_cells
@@ -50,11 +48,6 @@ def build_task(kind: str, number: int = 1, **content: object) -> Assignment:
     return Assignment(number, kind, PHASES[kind][0], content)
 
 
-def build_task_settings(room: Room, task: int = 1) -> Settings:
-    """The settings under which a task of a room decodes."""
-    return replace(room.settings, seed=derive_task_seed(room.seed, task))
-
-
 def build_sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> Assignment:
     """A sample task with its cells, as JSON keeps it."""
     ids = tuple(pair.encode(settings.prompt))
@@ -62,7 +55,3 @@ def build_sample_task(pair, settings: Settings = SETTINGS, number: int = 1) -> A
     cells = replace(cells, tests=cells.tests[:2])
     labels = [f"cell {place}" for place in range(len(cells.shown.names))]
     return build_task("sample", number, ids=list(ids), labels=labels, cells=cells.to_record())
-
-
-def list_counts(counts: np.ndarray) -> dict[str, int]:
-    return {str(cell): int(count) for cell, count in enumerate(counts) if count}

@@ -6,7 +6,6 @@ from functools import cache
 
 import pytest
 
-from specviz.evidence import hypothesis_tests as evidence_tests
 from specviz.models.pairs import loading
 from specviz.speed.benchmarks import bench
 from specviz.speed.measurement import timed_decoding
@@ -17,12 +16,6 @@ LOADED = cache(loading.load_pair)
 @pytest.fixture(autouse=True)
 def pairs_are_read_once(monkeypatch):
     monkeypatch.setattr(loading, "load_pair", LOADED)
-
-
-@pytest.fixture(autouse=True)
-def short_permutations(monkeypatch):
-    """Two samples are compared by their first 400 texts: that test is one of nine, and tests/statistics has its power."""
-    monkeypatch.setattr(evidence_tests, "MOST", 400)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from specviz.settings import Settings
 from specviz.speed.benchmarks import bench as bench_module
 from specviz.speed.benchmarks.target_only import generate_text
 from specviz.trace import Trace
-from tests.encoder_decoders import KINDS, build_tiny_encoder_decoder, build_tokenizer, write_encoder_decoders
+from tests.encoder_decoders import MARKED_KINDS, build_tiny_encoder_decoder, build_tokenizer, write_encoder_decoders
 
 CPU = (torch.device("cpu"), torch.float32)
 
@@ -31,7 +31,7 @@ def places(encoder_decoder_folders):
     return ["--target", target, "--draft", draft, "--device", "cpu"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_weights_come_back_from_a_folder_as_they_were(encoder_decoder_folders, kind):
     """T5 v1.1 and mT5 have an output matrix of their own; the first T5 shares the embedding, and scales its states."""
     model, again = (

@@ -22,7 +22,7 @@ from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.verification.token import TokenRule
 from specviz.web.one_round.payload import build_round_payload
-from tests.encoder_decoders import GERMAN, KINDS
+from tests.encoder_decoders import GERMAN, MARKED_KINDS
 from tests.pairs import TEXT
 
 WORDS = (TEXT[0] + GERMAN).split()
@@ -40,7 +40,7 @@ def generate(pair, prompt: str, length: int, **more) -> list[int]:
 
 
 @pytest.mark.parametrize("count", [9, pytest.param(15, marks=pytest.mark.slow)], ids="{} prompts".format)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_greedy_is_token_identical_to_generate(encoder_decoders, kind, count):
     """Each kind with every draft length up to 5, in float64, where random weights have no ties: identity without exception.
 

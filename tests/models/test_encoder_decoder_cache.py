@@ -21,7 +21,7 @@ from specviz.verification.draft_tree import DraftTree, build_empty_tree
 from specviz.verification.token import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import enumerate_texts, measure_distance
-from tests.encoder_decoders import KINDS, NEAR, build_tiny_encoder_decoder
+from tests.encoder_decoders import KINDS, MARKED_KINDS, NEAR, build_tiny_encoder_decoder
 from tests.models.test_cache import V, continue_text, draw_block, find_path
 from tests.oracle.token_rule import target_distribution
 from tests.tables import Siblings, World
@@ -58,7 +58,7 @@ def compare_histories(network, shape: str, rows: int, rounds: int) -> float:
 
 
 @pytest.mark.parametrize("rounds", [16, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, rounds):
     """Four times as many rounds per family: chains and trees, one row and three ragged ones, far beyond the nearest distances.
 
@@ -72,7 +72,7 @@ def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, ro
 
 
 @pytest.mark.parametrize("rounds", [8, pytest.param(15, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind, rounds):
     """A fault in one round of ten is found 97 times in 100 (32 rounds of four shapes), 998 times in 1,000 with 60."""
     network = build_tiny_encoder_decoder(kind, V).double()
@@ -180,7 +180,7 @@ def build_world(kind: str, settings: Settings, gamma: int, eos_token_ids=frozens
     return World(models[0], DraftModel(models[1], gamma), eos_token_ids=eos_token_ids), probs
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MARKED_KINDS)
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
 def test_whole_texts_of_a_cached_pair_have_the_distribution_of_fresh_passes(kind, warper):
     """Every outcome of the production round: gamma 2, three tokens, one stop token."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
-from itertools import product
 
 from tests.oracle.token_rule import ONE, Algorithm1, Distribution, Table, Texts
 
@@ -130,7 +129,3 @@ class Distinct(Algorithm1):
 
 def constant(probs: Distribution) -> Table:
     return lambda prefix: probs
-
-
-def all_texts(vocabulary: int, length: int):
-    return product(range(vocabulary), repeat=length)

@@ -18,6 +18,7 @@ import torch
 
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
+from specviz.evidence import results
 from specviz.evidence.decoder import build_decoder
 from specviz.evidence.hypothesis_tests import CELLS, TestPlan, TestReport, run_joint_tests
 from specviz.evidence.partition import Partition
@@ -29,7 +30,7 @@ from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, scale_progress
 from specviz.settings import Settings
 from specviz.statistics.finding import format_count
-from specviz.statistics.twosample import MOST, compute_permutation_test
+from specviz.statistics.twosample import compute_permutation_test
 
 TEXT_MODE = "texts"
 MIN_EXPECTED = 5.0  # samples that a cell expects at least
@@ -293,11 +294,9 @@ def run_text_tests(
     on_progress(0.6)
     partition, counts = count_cells(distribution, Counter(texts), plan, settings.max_new_tokens)
     reference = build_decoder("target", pair, settings, ids).sample_target(on_progress=scale_progress(on_progress, 0.6, 0.7))
-    arm = [
-        tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens[:MOST].tolist()
-    ]
+    arm = [tokens.text([token for token in row if token != NONE], distribution.held_back) for row in reference.tokens.tolist()]
     two = compute_permutation_test(
-        texts[:MOST],
+        texts[: results.REFERENCE_SAMPLES],
         arm,
         permutations=int(1.5 / plan.level),
         alpha=plan.level,

@@ -86,10 +86,10 @@ def build_decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
     return Decoder(Settings(gamma=3, **(warper or {})), (build_network("Llama", dtype), build_network("GPT2", dtype)))
 
 
-@pytest.mark.parametrize("positions", [20, pytest.param(40, marks=pytest.mark.slow)], ids="{} positions".format)
+@pytest.mark.parametrize("positions", [12, pytest.param(40, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", FEW_WARPERS, ids=str)
 def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_histories(warper, positions):
-    """A fault at a share of 0.14 of the prefixes is found 95 times in 100, from 0.07 on with 40.
+    """A fault at a share of 0.22 of the prefixes is found 95 times in 100, from 0.07 on with 40.
 
     Each mistake of test_analytic_mistakes.py is found with 6.
     """
@@ -99,7 +99,7 @@ def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_hi
     assert len(found.near_ties) <= len(found.places) / 10
 
 
-@pytest.mark.parametrize("positions", [20, pytest.param(40, marks=pytest.mark.slow)], ids="{} positions".format)
+@pytest.mark.parametrize("positions", [12, pytest.param(40, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", (FEW_WARPERS[0], FEW_WARPERS[-1]), ids=str)
 def test_in_float64_nothing_is_left_of_the_difference(warper, positions):
     """This shows that the float32 differences are rounding, not a small mistake."""
@@ -108,9 +108,9 @@ def test_in_float64_nothing_is_left_of_the_difference(warper, positions):
 
 @pytest.mark.parametrize("warper", ({}, EVERY_WARPER[-3]), ids=str)
 def test_the_shipped_pair_keeps_the_distribution_of_its_target(storybook, warper):
-    """A short run: a fault at a share of 0.17 of the prefixes is found 95 times in 100. The long one is below: 0.01."""
-    found = check_pair_along_text(storybook, Settings(gamma=3, **warper), storybook.encode(HELD_OUT), 16)
-    assert found.prefixes >= 16 and found.is_within(), found.worst
+    """A short run: a fault at a share of 0.22 of the prefixes is found 95 times in 100. The long one is below: 0.01."""
+    found = check_pair_along_text(storybook, Settings(gamma=3, **warper), storybook.encode(HELD_OUT), 12)
+    assert found.prefixes >= 12 and found.is_within(), found.worst
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_the_shipped_pair_keeps_the_distribution_of_its_target_at_300_prefixes_u
 
 
 def test_histories_accept_and_reject_at_every_depth_and_draft_tokens_are_drawn_again():
-    found = build_decoder().checked(60)
+    found = build_decoder().checked(40)
     assert set(found.accepted) == {0, 1, 2, 3}
     assert {place.node for place in found.places} == {0, 1, 2, 3}
     assert all(place.is_bonus == (place.node == 3) for place in found.places)

@@ -90,10 +90,11 @@ def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(comma
 
 
 def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(command_options, tmp_path):
-    """Twenty million samples would take minutes; 10 s leave time for a busy machine."""
+    """Twenty million samples would take minutes; 10 s leave time for a busy machine. The file is written as soon as it can be."""
+    early = "from specviz.evidence.sampling import saved_samples; saved_samples.EVERY = 0.1; import specviz.__main__ as m; raise SystemExit(m.main())"
     more = ["--samples", "20000000", "--mode", "shared-distributions", "--out", str(tmp_path / "evidence")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "specviz", *command_options, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", early, *command_options, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background leaves it ignored
     )  # fmt: skip
     try:
