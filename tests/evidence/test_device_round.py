@@ -73,7 +73,9 @@ LINES = {
 
 
 @pytest.mark.parametrize("line", LINES)
-@pytest.mark.parametrize("changes", [{}, {"temperature": 0.7, "top_p": 0.9}, {"temperature": 0.0}])
+@pytest.mark.parametrize(
+    "changes", [{}, pytest.param({"temperature": 0.7, "top_p": 0.9}, marks=pytest.mark.slow), {"temperature": 0.0}]
+)
 def test_a_cell_of_the_matrix_has_the_same_samples(pair, line: str, changes: dict) -> None:
     """So its verdict is the same; ``matrix --engine device`` tests them against the distribution."""
     settings = Settings(prompt="Once upon a time", gamma=2, max_new_tokens=4, **LINES[line], **changes)

@@ -313,7 +313,7 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     assert "T = 1: typical never writes texts with total probability 0." in shown.out and "k-seq is the token rule" in shown.out
     assert "\x1b" not in shown.out, "no colors where the output is no terminal"
     monkeypatch.setitem(RULES, "token", replace(RULES["token"], build=lambda settings: FromTarget()))
-    assert run_matrix(pair_folders, "--only", "draft,token", "--min-tv", "0.2") == 1
+    assert run_matrix(pair_folders, "--only", "draft,token", "--min-tv", "0.3") == 1
     assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
 
 

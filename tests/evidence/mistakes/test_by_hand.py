@@ -18,7 +18,9 @@ from tests.mutated import list_distributions, matches_print, read_stated, sum_fi
 from tests.oracle import token_rule
 from tests.oracle.mistakes import best_drawn, block_by_position, chain, distribution_of, one_accept_number, programs, run, share
 
-QUICK_OR_SLOW = [pytest.param(name, marks=pytest.mark.slow) if name == "one-uniform" else name for name in MISTAKES]
+QUICK_OR_SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) if name in ("one-uniform", "R7", "R35") else name for name in MISTAKES
+]
 PROMPT = (0,)
 THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))
 THRESHOLDS = F(1, 4), F(1, 2), F(1)  # of block verification on them: 1/2 and 1 of one draft token, times these of a second

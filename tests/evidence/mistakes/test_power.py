@@ -15,13 +15,7 @@ from tests import tables
 from tests.chance import is_in_band
 from tests.mutated import build_pooled_cells, count_draws, list_distributions, read_stated
 
-QUICK = (
-    "R1",
-    "R3",
-    "R6",
-    "R18",
-    "greedy-bonus",
-)  # test_mistakes.py has the distribution and the draws of every mistake on its table
+QUICK = ("R1", "R6", "R18", "greedy-bonus")  # test_mistakes.py has the distribution and the draws of every mistake
 
 
 def keep_quick(names) -> list:

@@ -89,6 +89,7 @@ def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(comma
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow  # a process that imports everything; the tests above interrupt and resume in this one
 def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(command_options, tmp_path):
     """Twenty million samples would take minutes; 10 s leave time for a busy machine. The file is written as soon as it can be."""
     early = "from specviz.evidence.sampling import saved_samples; saved_samples.EVERY = 0.1; import specviz.__main__ as m; raise SystemExit(m.main())"

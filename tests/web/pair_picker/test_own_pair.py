@@ -61,7 +61,10 @@ def short_work(monkeypatch):
     cache.load_weights.cache_clear()
 
 
-@pytest.mark.parametrize("page", BUTTONS)
+LONG = ("drafting_methods", "serving_limits")  # a dozen methods, a dozen setups: their own tests compute them on a tiny pair
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.slow) if page in LONG else page for page in BUTTONS])
 def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, foreign):
     pairs.remember_pair(foreign)
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
