@@ -60,16 +60,16 @@ def test_permutation_false_alarms_come_as_often_as_stated():
 
 
 def test_the_stated_gap_in_one_beginning_is_seen():
-    """300 per arm of 3 tokens, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least
-    as many rejections as Binomial(300, 0.99) gives in 99.99% of cases."""
+    """300 per arm of 3 tokens, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 150 repeats, at least
+    as many rejections as Binomial(150, 0.99) gives in 99.99% of cases."""
     rng, probs = np.random.default_rng(SEED + 1), np.full(4, 0.25)
     arm = lambda: continuations(rng, probs, 300, length=3)  # noqa: E731
     gap = compute_permutation_test(arm(), arm(), alpha=0.01).detectable_tv
     seen = 0
-    for repeat in range(300):
+    for repeat in range(150):
         second = [(0, *rest) if rng.random() < gap / 0.75 else (first, *rest) for first, *rest in arm()]
         seen += compute_permutation_test(arm(), second, permutations=299, seed=repeat, alpha=0.01).rejected
-    assert seen >= stats.binom.ppf(1e-4, 300, 0.99)
+    assert seen >= stats.binom.ppf(1e-4, 150, 0.99)
 
 
 def test_texts_that_never_repeat_are_told_apart_by_how_they_begin():
