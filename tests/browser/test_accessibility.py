@@ -23,7 +23,6 @@ STILL = (
 
 
 OF_COLORS = ("color-contrast", "link-in-text-block")  # the rules whose findings a color scheme can change
-SCHEMES = {"light": (), "dark": OF_COLORS}  # the rules that are tried in each; none: all
 IS_DARK = """() => {
     const app = document.querySelector(".stApp");
     return !app || getComputedStyle(app).backgroundColor.match(/[0-9]+/g).slice(0, 3).every((one) => Number(one) < 128);
@@ -31,11 +30,11 @@ IS_DARK = """() => {
 
 
 def found_in_both_schemes(page) -> list[str]:
-    """What ``found`` gives for a light page, and then, for what concerns colors, when the system turns dark."""
+    """What is found on a light page, and then, for what concerns colors, when the system turns dark."""
     light = list_violations(page)
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(IS_DARK)
-    dark = list_violations(page, SCHEMES["dark"])
+    dark = list_violations(page, OF_COLORS)
     page.emulate_media(color_scheme="light")
     return light + [f"dark: {one}" for one in dark]
 
@@ -87,29 +86,25 @@ def test_a_page_of_the_app_has_no_serious_finding_and_says_its_language_and_name
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_opens_over_a_page_has_no_serious_finding(eyes, server, scheme):
+def test_what_opens_over_a_page_has_no_serious_finding(eyes, server):
     page = eyes.new_page()
-    page.emulate_media(color_scheme=scheme)
     page.goto(f"{server}/speed")
     for name, within in (("Models", ".st-key-models-panel input"), ("Terms", ".terms"), ("Export", "button")):
         page.get_by_role("button", name=name).first.click()
         page.get_by_test_id("stPopoverBody").locator(within).first.wait_for()  # the server draws what is in it once it is open
         at_rest(page)
-        assert list_violations(page, SCHEMES[scheme]) == [], name
+        assert found_in_both_schemes(page) == [], name
         page.keyboard.press("Escape")
         page.get_by_test_id("stPopoverBody").wait_for(state="detached")
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, server, scheme):
+def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, server):
     page = eyes.new_page()
-    page.emulate_media(color_scheme=scheme)
     page.goto(f"{server}/?tour=1")
     page.locator(".stage.touring").wait_for()
     at_rest(page)
     page.wait_for_load_state("networkidle")
-    assert list_violations(page, SCHEMES[scheme]) == []
+    assert found_in_both_schemes(page) == []
     page.keyboard.press("Escape")
     open_more(page)
     page.get_by_role("button", name="Guess first").click()
@@ -118,10 +113,10 @@ def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, ser
             break
         page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Draw u").wait_for()
-    assert list_violations(page, SCHEMES[scheme]) == []
+    assert found_in_both_schemes(page) == []
     page.keyboard.press("f")
     page.locator(".stage.presenting").wait_for()
-    assert list_violations(page, SCHEMES[scheme]) == []
+    assert found_in_both_schemes(page) == []
 
 
 def test_the_door_of_a_room_has_no_serious_finding(eyes, server):
