@@ -15,6 +15,7 @@ from specviz.verification.draw import draw_tokens
 from specviz.web.classroom import worksheet_pdf as paper
 
 SHEET_SEEDS = (*range(30), SEEDS - 1)
+DRAWN_SEEDS = [seed if seed < 4 else pytest.param(seed, marks=pytest.mark.slow) for seed in SHEET_SEEDS[:12]]
 make_sheet = cache(make_worksheet)
 
 
@@ -112,7 +113,7 @@ def list_overlaps(boxes, width=0.98, height=0.7):
     return np.argwhere(np.triu(touching, 1)).tolist()
 
 
-@pytest.mark.parametrize("sheet", SHEET_SEEDS[:12], indirect=True)
+@pytest.mark.parametrize("sheet", DRAWN_SEEDS, indirect=True)
 def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
     blank, key = (list_words(draw_side("front", sheet.seed, key)) for key in (False, True))
     assert {f"{one:02d}" for one in sheet.draft_digits} <= set(blank)
@@ -125,7 +126,7 @@ def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
     assert not any("words from one pass" in one for one in blank)
 
 
-@pytest.mark.parametrize("sheet", SHEET_SEEDS[:12], indirect=True)
+@pytest.mark.parametrize("sheet", DRAWN_SEEDS, indirect=True)
 def test_nothing_leaves_the_page_or_lies_over_something_else(sheet):
     for figure in (draw_side(side, sheet.seed, key) for side in ("front", "back") for key in (False, True)):
         boxes, (width, height) = list_boxes(figure), figure.bbox.size
