@@ -21,7 +21,7 @@ KINDS = {
     "block verification": {"rule": "block"},
     "several chains, k-sequential selection": CASES["several"] | {"rule": "k-seq"},
     "tree of distinct siblings": CASES["tree, distinct"],
-    "n-grams": CASES["n-gram"],
+    "tokens by frequency": CASES["unigram"],
     "adaptive draft length": CASES["entropy"],
 }
 SAMPLES, COLD = 400, 0.3  # at this temperature samples share their prefixes

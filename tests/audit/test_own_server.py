@@ -16,6 +16,7 @@ import pytest
 
 from specviz.__main__ import main as command
 from specviz.audit.findings import confirmation
+from specviz.audit.findings.verdict import NO_SINGLE_PREFIX
 from specviz.decoding.samples import NONE
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
 from specviz.evidence.mistakes.registry import PENALTY
@@ -74,8 +75,8 @@ NAMED = (
     ("pass-temperature", 1500, ()),
     ("one-hot-residual", 1500, ()),
     ("lenience", 1500, ()),
-    ("greedy-bonus", 1500, ()),
-    ("first-unverified", 1500, ()),
+    ("greedy-bonus", 1500, COLD),
+    ("first-unverified", 1500, COLD),
     ("draft-settings", 1500, ()),
     ("rejecting-number", 6000, ()),
     ("one-uniform", 1500, COLD),
@@ -101,7 +102,8 @@ def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(
     audit = json.loads(capsys.readouterr().out)["audit"]
     named = audit["diagnosis"]["named"]
     assert mistake in named and set(named) <= {mistake, *SIMILAR.get(mistake, ())} and audit["speculation"]["drafted"] is True
-    assert f"{url}/v1/completions" in audit["reproduction"]["script"] and audit["servers"][0]["profile"] == "vLLM"
+    assert audit["where"] == NO_SINGLE_PREFIX or f"{url}/v1/completions" in audit["reproduction"]["script"]
+    assert audit["servers"][0]["profile"] == "vLLM"
     assert 0 < api.decoder.coverage.accepted <= api.decoder.coverage.proposed
 
 

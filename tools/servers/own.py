@@ -1,7 +1,7 @@
 """A server that decodes with one named mistake, or with none, behind the protocol that OpenAI-compatible servers speak.
 
     python tools/servers/own.py --mistake R5 --port 8765
-    specviz audit http://127.0.0.1:8765/v1 --prompt "Once upon a time" --max-new-tokens 3 --samples 20000 --target TARGET --draft DRAFT
+    specviz audit http://127.0.0.1:8765/v1 --prompt "Once upon a time" --max-new-tokens 3 --min-tv 0.1 --pair storybook
 
 It answers as vLLM does: POST /v1/completions with ``return_token_ids``, ``n`` (choice i has the seed + i), ``stream`` (an event for each
 round), penalties, and prompts of text or ids, GET /v1/models, /version, /health, and /metrics with the counters of draft tokens. It is made to
