@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlencode
 
@@ -188,8 +188,8 @@ def _build_divergence(scored_text: ScoredText, place: int) -> dict[str, Any]:
 def _split_around(before: bytes, token: bytes, after: bytes) -> dict[str, str]:
     """The text before a token's word, and the letters of that word before (``start``) and behind (``end``) the token."""
     text, own, rest = decode_whole(before), decode_whole(token), decode_whole(after)
-    start = re.search(r"[^\W\d_]*$", text)[0] if own[:1].isalpha() else ""
-    end = re.match(r"[^\W\d_]*", rest)[0] if own[-1:].isalpha() else ""
+    start = "".join(takewhile(str.isalpha, reversed(text)))[::-1] if own[:1].isalpha() else ""
+    end = "".join(takewhile(str.isalpha, rest)) if own[-1:].isalpha() else ""
     return {"before": _cut_to_end(text.removesuffix(start)), "start": start, "end": end}
 
 
