@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { arrangeNames, shareRoom } from "../../assets/components/one_round/panel.js";
-import { uniformBars } from "../../assets/components/one_round/bars.js";
+import { listLegend, uniformBars } from "../../assets/components/one_round/bars.js";
 import { nudged } from "../../assets/components/one_round/uniform.js";
 import { listSeenCells } from "../../assets/components/one_round/mask.js";
 import { listWrittenTokens } from "../../assets/components/one_round/chain.js";
-import { formatCursor, changeSpeed, findStep, moveCursor, clampCursor } from "../../assets/components/one_round/cursor.js";
+import { changeSpeed, clampCursor, computeStepTime, findStep, formatCursor, moveCursor } from "../../assets/components/one_round/cursor.js";
 import { describeFrame, getChipState, isAccepted, compareMoved } from "../../assets/components/one_round/decisions.js";
 import { NARROW, choosePanelBeside, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
 import written from "../written_cases.json" with { type: "json" };
@@ -45,7 +45,23 @@ test("the speed of playing doubles and halves, within a factor of four", () => {
   assert.deepEqual([changeSpeed(1, 1), changeSpeed(1, -1), changeSpeed(4, 1), changeSpeed(0.25, -1)], [2, 0.5, 4, 0.25]);
 });
 
-test("the bars have the whole width or one panel beside them on a wide page, and take turns with it on a narrow one", () => {
+test("a step stays for as long as its sentence takes to read, within limits, and the speed divides it", () => {
+  const words = (n) => Array(n).fill("word").join(" ");
+  const [few, some, many] = [2, 12, 90].map((n) => computeStepTime(words(n)));
+  assert.ok(few < some && some < many && many === computeStepTime(words(200)));
+  assert.equal(computeStepTime(words(12), 2), some / 2);
+});
+
+test("the legend names what is drawn: no draft where the draft's bars are gone, the residual where it stands", () => {
+  const at = (kind) => listLegend(describeFrame(kind, { kind: "residual" }, 4));
+  assert.deepEqual(at("draft"), ["q", "space"]);
+  assert.deepEqual(at("look"), ["p", "q", "both", "space"]);
+  for (const kind of ["residual", "draw"]) assert.deepEqual(at(kind), ["kept", "add", "space"]);
+  assert.deepEqual(at("lift"), ["add", "rejected", "space"]);
+});
+
+test("the bars keep their width beside one panel on a wide page, and take turns with it on a narrow one", () => {
+  assert.equal(new Set(["draft", "pass", "look", "uniform", "lift", "residual", "draw", "bonus"].map((kind) => planScene(1206, 400, kind).bars.w)).size, 1);
   for (const kind of ["draft", "pass", "look", "uniform", "lift", "residual", "draw", "bonus"]) {
     const beside = choosePanelBeside(kind);
     for (const width of [NARROW, 1206, 1640]) {
