@@ -1,5 +1,5 @@
-// One question: its situation, its answers, and what each answer gets to hear. All of it is made at once, and a class says what is seen:
-// so the room of a question's longest explanation is kept, an answer moves nothing, and paper has every question.
+// One question, its situation and answers, and an explanation for each answer. All of it is made at once, and a class says what is seen: so the
+// room of a question's longest explanation is kept from the first answer on, and paper has every question.
 
 import { button, h, say } from "../lib/dom.js";
 import { makePicture } from "./picture.js";
@@ -11,19 +11,21 @@ export class Card {
     const { term, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = h("div", { class: "before" }, picture ? makePicture(picture) : h("p", { class: "hint" }, "Choose an answer. Its explanation appears here."));
+    this.before = picture ? h("div", { class: "before" }, makePicture(picture)) : null;
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
-    const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, ...(term ? [h("p", { class: "term" }, term)] : []), h("p", { class: "situation" }, situation),
-      h("h3", { class: "question", id: `question-${at}` }, asks), h("ol", { class: "options", "aria-labelledby": `question-${at}` }, ...this.options.map((option) => h("li", {}, option))));
-    const right = h("div", { class: "right" }, this.before, ...this.explained);
+    const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, h("h3", { class: "question", id: `question-${at}` }, asks),
+      h("p", { class: "situation" }, situation), ...(term ? [h("p", { class: "term" }, term)] : []),
+      h("ol", { class: "options", "aria-labelledby": `question-${at}` }, ...this.options.map((option) => h("li", {}, option))));
+    const right = h("div", { class: "right" }, ...(this.before ? [this.before] : []), ...this.explained);
     this.node = h("article", { class: "card", "aria-label": `Question ${at + 1} of ${count}` }, left, right);
   }
 
   /** tried: indices of the options that were chosen; shown: the one that is explained, null for none. */
   draw(tried, shown, now) {
     this.node.classList.toggle("now", now);
-    this.before.classList.toggle("now", shown === null);
+    this.before?.classList.toggle("now", shown === null);
+    this.node.classList.toggle("beside", shown !== null || Boolean(this.before)); // something stands in the right half
     this.explained.forEach((node, i) => node.classList.toggle("now", i === shown));
     this.node.classList.toggle("solved", tried.includes(this.right));
     this.options.forEach((node, i) => {
@@ -50,9 +52,10 @@ function optionOf(text, i, count, choose) {
 }
 
 function explanationOf({ explanation, picture, right }, { name, query, words }, ending, reveal) {
-  const shows = h("button", { type: "button", class: "quiet" }, "show the right one");
+  const shows = h("button", { type: "button", class: "quiet again" }, "Show the right answer");
   shows.addEventListener("click", reveal);
   const link = h("a", { href: `${name}${ending}?${new URLSearchParams(query)}`.replace(/\?$/, "") }, `${words} →`);
   const verdict = h("p", { class: "verdict", "data-is": right ? "accepted" : "rejected" }, right ? "✓ Right" : "✕ Not quite");
-  return h("section", { class: "explained", "aria-label": "Explanation" }, h("div", { class: "told" }, verdict, h("p", { class: "explanation" }, explanation), ...(right ? [] : [h("p", { class: "again" }, "Try another answer, or ", shows, ".")])), makePicture(picture), h("p", { class: "more" }, link));
+  const told = h("div", { class: "told" }, verdict, h("p", { class: "explanation" }, explanation));
+  return h("section", { class: "explained", "aria-label": "Explanation" }, makePicture(picture), told, h("p", { class: "more" }, ...(right ? [] : [shows]), link));
 }

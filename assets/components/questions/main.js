@@ -6,6 +6,7 @@ import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { keep, load, readQuestion, getStanding, addAnswer } from "./answers.js";
 import { Card } from "./card.js";
+import { Summary } from "./summary.js";
 
 const SIGNS = { open: "", right: "✓", wrong: "✕", later: "✕✓" };
 const SAID = { open: "not answered", right: "right at the first try", wrong: "wrong at the first try", later: "wrong at the first try, the right answer seen since" };
@@ -23,7 +24,7 @@ class QuestionsView {
     this.stack = h("div", { class: "cards" });
     this.heard = h("p", { class: "heard aloud", role: "status" });
     this.back = button("← Back", "the question before (←)", () => this.goTo(this.at - 1));
-    this.next = button("Next →", "the next question (→)", () => this.goTo(this.at + 1), "further");
+    this.next = button("", "the next question (→)", () => this.goTo(this.at + 1), "further");
     this.onward = h("a", { class: "button further" });
     this.anew = button("Start again", "forget all answers in this browser", () => this.startAgain(), "next");
     this.tally = h("p", { class: "tally" });
@@ -50,12 +51,16 @@ class QuestionsView {
     this.buttons = this.questions.map((_, i) => button("", "", () => this.goTo(i), "place"));
     this.places.append(...this.buttons);
     this.cards = this.questions.map((one, i) => new Card(one, i, this.questions.length, ending, (option) => this.answer(option)));
-    this.stack.append(...this.cards.map((card) => card.node));
+    this.summary = new Summary(this.questions, (i) => this.goTo(i));
+    this.stack.append(...this.cards.map((card) => card.node), this.summary.node);
     this.at = asked.at;
     this.draw();
   }
 
-  get question() { return this.questions[this.at]; }
+  /** The question in sight; the last one where the summary is. */
+  get question() { return this.questions[Math.min(this.at, this.questions.length - 1)]; }
+
+  get isSummary() { return this.at === this.questions.length; }
 
   keys() {
     const choose = Object.fromEntries([1, 2, 3, 4].map((n) => [String(n), () => this.answer(n - 1)]));
@@ -64,22 +69,20 @@ class QuestionsView {
   }
 
   goTo(at) {
-    const to = Math.min(this.questions.length - 1, Math.max(0, at));
+    const to = Math.min(this.questions.length - (this.room ? 1 : 0), Math.max(0, at)); // a class sees no summary
     if (to === this.at) return;
     this.at = to;
     this.chosen = null;
-    this.mirror.write({ question: String(to + 1) });
+    this.mirror.write({ question: String(Math.min(to + 1, this.questions.length)) });
     const focused = this.node.getRootNode().activeElement;
     this.draw();
-    if (focused === this.next && this.last) this.onward.focus(); // the button it stands in for is gone
+    if (focused === this.next && this.isSummary) this.onward.focus(); // the button it stands in for is gone
     if (focused === this.back && this.back.disabled) this.next.focus();
-    say(this.heard, `Question ${to + 1} of ${this.questions.length}. ${this.question.asks}`);
+    say(this.heard, this.isSummary ? this.summary.head.textContent : `Question ${to + 1} of ${this.questions.length}. ${this.question.asks}`);
   }
 
-  get last() { return this.at === this.questions.length - 1; }
-
   answer(option) {
-    if (option >= this.question.options.length) return;
+    if (this.isSummary || option >= this.question.options.length) return;
     this.answers = addAnswer(this.answers, this.question.key, option);
     this.chosen = option;
     keep(this.answers);
@@ -105,18 +108,21 @@ class QuestionsView {
     const stands = this.questions.map((one) => getStanding(one, this.answers));
     this.drawPlaces(stands);
     this.back.disabled = this.at === 0;
-    show(this.next, !this.last);
-    show(this.onward, this.last);
-    for (const node of [this.next, this.onward]) node.classList.toggle("primary", stands[this.at] !== "open"); // first an answer
+    this.summary.draw(this.answers, this.isSummary);
+    show(this.next, !this.isSummary);
+    show(this.onward, this.isSummary);
+    say(this.next, this.at === this.questions.length - 1 ? "See the summary →" : "Next question →");
+    this.next.classList.toggle("primary", stands[this.at] !== "open"); // first an answer
+    this.onward.classList.toggle("primary", this.isSummary);
     const done = stands.filter((one) => one !== "open").length;
-    say(this.tally, done === 0 ? "" : `${done} of ${stands.length} answered, ${stands.filter((one) => one === "right").length} right at the first try.`);
+    say(this.tally, done === 0 || this.isSummary ? "" : `${done} of ${stands.length} answered, ${stands.filter((one) => one === "right").length} right at the first try.`);
     show(this.anew, done > 0);
   }
 
   drawPlaces(stands) {
     this.buttons.forEach((node, i) => {
-      say(node, `${i + 1}${SIGNS[stands[i]] && ` ${SIGNS[stands[i]]}`}`);
-      node.title = `question ${i + 1}: ${SAID[stands[i]]}`;
+      say(node, `${i + 1} ${this.questions[i].topic}${SIGNS[stands[i]] && ` ${SIGNS[stands[i]]}`}`);
+      node.title = `question ${i + 1}, ${this.questions[i].topic}: ${SAID[stands[i]]}`;
       node.setAttribute("aria-label", node.title);
       node.classList.toggle("now", i === this.at);
       if (i === this.at) node.setAttribute("aria-current", "step"); else node.removeAttribute("aria-current");
@@ -125,7 +131,7 @@ class QuestionsView {
 
   /** What the presenter's second window says. */
   notes() {
-    const { question, at, questions } = this;
+    const { question, questions } = this, at = Math.min(this.at, questions.length - 1);
     const right = question.options.find((option) => option.right);
     return {
       place: `Question ${at + 1} of ${questions.length}`,

@@ -62,12 +62,14 @@ class Question:
 
     Attributes:
         key: Its name in addresses and in the browser's storage.
+        topic: A word or two, on its tile.
         page: Where the situation can be seen.
         picture: Shown before the answer.
         term: A sentence that explains a term of the question; empty where none is needed.
     """
 
     key: str
+    topic: str
     situation: str
     asks: str
     options: tuple[Option, ...]
@@ -86,7 +88,7 @@ class Question:
             for one in self.options
         ]
         picture = self.picture and self.picture.build_payload()
-        sentences = {"key": self.key, "term": self.term, "situation": self.situation, "asks": self.asks}
+        sentences = {"key": self.key, "topic": self.topic, "term": self.term, "situation": self.situation, "asks": self.asks}
         return sentences | {"picture": picture, "options": options, "page": asdict(page)}
 
 
@@ -132,7 +134,7 @@ def build_questions_payload(
     after = pages_and_glossary.find_next_page("questions", among)
     return {
         "pair": recorded.methods.settings.pair,
-        "headline": TEXTS["headline"],
+        "headline": pages_and_glossary.PAGES["questions"].title,
         "lede": TEXTS["lede"],
         "onward": {"name": after.path, "title": after.title},
         "questions": [one.build_payload(resolve_link(one.page)) for one in list_questions(recorded)],
@@ -158,6 +160,7 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
     page = table["page"]
     return Question(
         table["key"],
+        table["topic"],
         table["situation"].format_map(numbers),
         table["asks"],
         tuple(

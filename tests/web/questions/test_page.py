@@ -105,6 +105,13 @@ def test_the_way_on_is_the_page_after_this_one_where_the_questions_stand():
     assert build_questions_payload(RECORDED, among=shared)["onward"]["name"] == "mistakes"
 
 
+def test_a_tile_has_a_topic_that_fits_a_phone_and_a_question_comes_before_its_situation():
+    """Four tiles share 390 px: 13 px letters leave room for a number and nine letters."""
+    assert all(0 < len(one.topic) <= 9 for one in ASKED.values()) and len({one.topic for one in ASKED.values()}) == 8
+    assert all(one.asks.endswith("?") and len(one.asks) < 80 for one in ASKED.values())
+    assert build_questions_payload(RECORDED)["headline"] == PAGES["questions"].title
+
+
 def test_right_answers_do_not_all_stand_at_the_same_place():
     places = [[option.right for option in one.options].index(True) for one in ASKED.values()]
     assert set(places) == {0, 1, 2}
@@ -213,7 +220,7 @@ def test_a_question_with_two_right_answers_or_a_bar_of_an_unknown_kind_is_refuse
     picture = build_comparison("a", {"b": (1.0, "1")})
     both = (Option("a", "b", picture, right=True), Option("c", "d", picture, right=True))
     with pytest.raises(ValueError, match="one right answer"):
-        Question("x", "a", "b?", both, PageLink("speed", {}, "c"))
+        Question("x", "t", "a", "b?", both, PageLink("speed", {}, "c"))
     with pytest.raises(ValueError, match="'blue'"):
         Bar((("blue", 0.5),), "0.5")
 
