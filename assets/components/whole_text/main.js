@@ -27,7 +27,7 @@ class Lanes {
       { ready: () => Boolean(this.room && this.payload?.done) });
   }
 
-  update({ data: { payload, plays } }) {
+  update({ data: { payload, plays, busy } }) {
     if (this.payload && (this.payload.id !== payload.id || !payload.done)) this.stop();
     this.payload = payload;
     const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -36,7 +36,7 @@ class Lanes {
     this.legend.replaceChildren(h("li", {}, "A column is a target pass, a box in it a token:"), ...payload.legend.map(({ is, said, meant }) =>
       h("li", {}, h("span", { class: "token sample", "data-is": is }), h("b", {}, said), meant && ` ${meant}`)), this.hint);
     say(this.hint, payload.hint);
-    show(this.transport, payload.done && payload.end > 0);
+    show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     fillAnswer(this.answer, payload);
     this.resize();
     if (opens) this.play();

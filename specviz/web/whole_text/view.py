@@ -51,7 +51,7 @@ def show_page() -> None:
             st.caption("Both texts appear here once they have been written.")
         else:
             lanes = draw_cached(payload.build_lanes_payload, one, one.read is not None)
-            _component.draw("whole_text-lanes", {"payload": lanes, "plays": not state.has_own_result})
+            _component.draw("whole_text-lanes", {"payload": lanes, "plays": not state.has_own_result, "busy": state.is_busy})
     show_reading(state, one)
     if one is not None and one.read is not None:
         show_differences(one, one.read, session.get_theme())
