@@ -84,7 +84,7 @@ def relate_to_headline(settings: Settings) -> str:
     heat = "0" if settings.temperature == 0.0 else "1"
     if settings.pair != PAIR or settings.cuts:
         return ""
-    return f"This is one text. The benchmark of this pair: {FACTORS[heat][0]:.2f} at temperature {heat}. {WHY_OTHERS}"
+    return f"This is one text. The benchmark of this pair: {FACTORS[heat][0]:.2f} at temperature {heat}."
 
 
 def describe_headline_origin() -> str:
