@@ -232,23 +232,23 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of the question that Is it exact? opens with and of every mistake, under the text and the seed of the opening run."""
-    from specviz.evidence.mistakes.published import OFFERED_MISTAKES
+    from specviz.evidence.mistakes.published import REPORTED
     from specviz.evidence.recordings.sample_drawing import record_decoder, record_mistake
     from specviz.evidence.recordings.samples import RecordedSamples
-    from specviz.web.mistakes.state import GAME_SAMPLES, HIDDEN, MistakeQuestion
+    from specviz.web.mistakes.state import MistakeQuestion
     from specviz.web.mistakes.work import make_specs
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
     asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
     pair = load_models(asked)
     exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLE_TOKENS), options.samples, progress.make_part(0, 2))
-    records, parts = [], len(OFFERED_MISTAKES) + 1
-    for number, name in enumerate((*OFFERED_MISTAKES, HIDDEN)):
+    records, parts = [], len(REPORTED)
+    for number, name in enumerate(REPORTED):
         question = MistakeQuestion(asked, name)
-        most = GAME_SAMPLES if question.is_hidden else min(options.samples, question.max_samples)
+        most = min(options.samples, question.max_samples)
         specs = make_specs(question, tuple(pair.encode(asked.prompt)))
         part = progress.make_part(parts + number, 2 * parts)
-        records.append(record_mistake(pair, name, specs, question.wrong_index, most, part))
+        records.append(record_mistake(pair, name, specs, most, part))
     found = RecordedSamples(exact, tuple(records))
     return RecordedText(found.to_json(), f"{exact.result.n:,} samples, and those of {len(records)} questions of Break it")
 

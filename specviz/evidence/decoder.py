@@ -24,7 +24,7 @@ from specviz.evidence import assisted, results
 from specviz.evidence.analytic.along_text import check_pair_along_text
 from specviz.evidence.borderline import find_borderline
 from specviz.evidence.enumeration import Components
-from specviz.evidence.mistakes.registry import MISTAKES
+from specviz.evidence.mistakes.registry import VARIANTS
 from specviz.evidence.partition import Partition
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import MemoizedPaths
@@ -56,7 +56,7 @@ def count_whole_samples(samples: int, vocabulary: int) -> int:
 
 def resolve_name(name: str) -> str:
     """The name of a decoder, in any case; mistakes go by their id. Raises SettingsError, which lists the names."""
-    ids = {one.lower(): one for one in (SPECULATIVE, TARGET, ASSISTED, *MISTAKES)}
+    ids = {one.lower(): one for one in (SPECULATIVE, TARGET, ASSISTED, *VARIANTS)}
     if name.lower() not in ids:
         raise SettingsError("decoder", name, f"one of {', '.join(ids.values())}")
     return ids[name.lower()]
@@ -67,9 +67,9 @@ def with_mistake(name: str, settings: Settings) -> Settings:
 
     Raises SettingsError for a chosen temperature, truncation or gamma that the mistake replaces.
     """
-    if name not in MISTAKES:
+    if name not in VARIANTS:
         return settings
-    own = MISTAKES[name].apply_settings(settings)
+    own = VARIANTS[name].apply_settings(settings)
     for one in (*SAMPLING_FIELDS, "gamma"):
         value, needed = getattr(settings, one), getattr(own, one)
         if value not in (SETTINGS[one].default, needed):
@@ -79,7 +79,7 @@ def with_mistake(name: str, settings: Settings) -> Settings:
 
 def explain_engine_only(name: str, settings: Settings) -> str:
     """Why a decoder cannot be sampled on shared distributions, in words; '' if it can."""
-    if name in MISTAKES and not MISTAKES[name].on_shared_distributions:
+    if name in VARIANTS and not VARIANTS[name].on_shared_distributions:
         return "it changes what the engine does with a whole round"
     if name == SPECULATIVE and settings.engine in (DEVICE, COMPILED):
         return "shared distributions do without rounds, and so without one that stays on the device"
@@ -264,8 +264,8 @@ def build_decoder(
         )
 
     def reopen() -> Components:
-        if name in MISTAKES:
-            mutant = MISTAKES[name]
+        if name in VARIANTS:
+            mutant = VARIANTS[name]
             return (mutant.control if without_mistake else mutant.build)(pair.open, settings)
         if name == TARGET:
             return Components(pair.open(settings)[0], NoDraft(), TokenRule(), _use_target_only)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from specviz.decoding.samples import NONE, Coverage, Samples
+from specviz.decoding.samples import Coverage
 from specviz.glyphs import build_glyphs, read_piece
 from specviz.records import build_fields, record_key
 from specviz.statistics.chernoff import compute_frequency_range
@@ -191,6 +191,14 @@ class SeedPValues:
         return all(self.low <= count <= self.high for count in self.counts)
 
     @property
+    def shares(self) -> CellShares:
+        """The tenths as cells, so that they are drawn as samples are."""
+        n = max(1, len(self.values))
+        labels = tuple(f"{k / BINS:.1f} to {(k + 1) / BINS:.1f}" for k in range(BINS))
+        bands = (self.low / n,) * BINS, (self.high / n,) * BINS
+        return CellShares("p-values", labels, (True,) * BINS, (1.0 / BINS,) * BINS, self.counts, *bands, len(self.values))
+
+    @property
     def conclusion(self) -> str:
         runs = f"{len(self.values)} runs of {self.samples:,} samples, each with its own seed"
         if self.is_uniform:
@@ -218,7 +226,6 @@ def _compute_bands(probs: np.ndarray, n: int) -> list[list[float]]:
 
 
 DECODERS = {"speculative": "Speculative decoding", "target": "Target-only sampling"}
-TEXTS = 200  # latest samples that are searched for two different texts
 
 
 def describe_unreached(coverage: Coverage | None, is_control: bool = False) -> list[str]:
@@ -311,12 +318,15 @@ class FillStep:
         return replace(shares, n=self.n, counts=self.counts, low=self.low, high=self.high)
 
 
+def list_filling(shares: CellShares, steps: Sequence[FillStep]) -> tuple[CellShares, ...]:
+    """A histogram on the way, and last as it is now."""
+    return (*(step.apply(shares) for step in steps if step.n < shares.n), shares)
+
+
 @dataclass(frozen=True, slots=True)
 class ExactnessResult(SamplingResult):
     """What was found so far; the second decoder is target-only sampling under another seed, which is not tested."""
 
-    # (number of the sample from 1, text of the source, target-only text), the latest that differ
-    texts: tuple[int, str, str] | None = None
     p_values: SeedPValues | None = None  # of many seeds, once they were asked for
     engine: int = 0  # samples that ran through the engine and its caches; the others were drawn on shared distributions
     steps: tuple[FillStep, ...] = ()  # the first decoder's counts on the way
@@ -324,26 +334,10 @@ class ExactnessResult(SamplingResult):
     @property
     def filling(self) -> tuple[CellShares, ...]:
         """The first decoder's histogram on the way, and last as it is now."""
-        if self.arms is None:
-            return ()
-        steps = [step.apply(self.arms[0]) for step in self.steps if step.n < self.n]
-        return (*steps, self.arms[0])
+        return list_filling(self.arms[0], self.steps) if self.arms else ()
 
 
 def label_cells(cells: Partition, pieces: Callable[[set[int]], Mapping[int, str]]) -> tuple[str, ...]:
     """What cells are called. pieces: token ids -> the text of each."""
     named = pieces({token for name in cells.names for token in name})
     return tuple(label_cell(*cell, named) for cell in zip(cells.names, cells.is_whole_text.tolist(), strict=True))
-
-
-def find_latest_difference(decode: Callable[[list[int]], str], arms: Sequence[Samples]) -> tuple[int, str, str] | None:
-    """The latest sample of which two decoders wrote different texts; None where the last TEXTS are the same.
-
-    ``decode``: token ids -> text.
-    """
-    for back in range(1, min(TEXTS, len(arms[0])) + 1):
-        left, right = (samples.tokens[-back].tolist() for samples in arms)
-        if left != right:
-            written = [decode([token for token in row if token != NONE]) for row in (left, right)]
-            return arms[0].first + len(arms[0]) - back + 1, written[0], written[1]
-    return None

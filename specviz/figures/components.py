@@ -24,7 +24,8 @@ SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside 
     "one_token": ("components", "one_token"),
     "whole_text": ("components", "bars", "whole_text"),
     "questions": ("components", "bars", "questions"),
-    "exactness": ("components", "exactness"),
+    "exactness": ("components", "histogram"),
+    "mistakes": ("components", "histogram", "mistakes"),
     "drafting_methods/chart": ("components", "drafting_methods_chart"),
     "drafting_methods/tree": ("components", "bars", "drafting_methods_tree"),
     "frame": ("components",),  # the presenter view of pages of charts

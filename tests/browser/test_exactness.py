@@ -25,8 +25,7 @@ FOLD_WORDS = """() => [...document.querySelectorAll(".stMain :is([class*=-head],
 def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=2") -> Page:
     """Open the page and wait until its distribution is drawn."""
     page.goto(f"{server}/exactness{link}")
-    expect(page.locator(".filling")).to_be_visible(timeout=PATIENT)
-    expect(page.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
+    expect(page.locator(".filling")).to_have_count(2, timeout=PATIENT)  # the decoder and the control
     return page
 
 
@@ -37,8 +36,12 @@ def recorded_link(server: str) -> str:
 
 
 def draw(page: Page, name: str, so_far: str) -> None:
-    page.get_by_role("button", name=f"Draw {name} samples", exact=True).click()
-    expect(page.locator(".st-key-exactness-conditions")).to_contain_text(f"· {so_far} so far", timeout=PATIENT)
+    page.get_by_role("button", name=re.compile(f"^Draw {name} (samples|more|live)$")).click()
+    expect_drawn(page, so_far)
+
+
+def expect_drawn(page: Page, so_far: str) -> None:
+    expect(page.locator(".filling .count").first).to_contain_text(so_far, timeout=PATIENT)
 
 
 def draw_another(page: Page, count: str) -> None:
@@ -50,7 +53,7 @@ def draw_another(page: Page, count: str) -> None:
 
 
 def verdict(page: Page):
-    return page.locator("[class*=st-key-exactness-verdict]")
+    return page.locator(".filling .answer").first
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +61,10 @@ def sampled_page(context, server) -> Page:
     """The page after its buttons were pressed one after the other; ``verdicts`` are what it said after how many samples. Tests only read it."""
     page = open_exact(laptop(context), server)
     page.verdicts = {0: verdict(page).inner_text()}
-    for name, so_far in (("1", "1 sample"), ("100", "101 samples"), ("10,000", "10,101 samples")):
+    for name, so_far in (("1", "1 samples"), ("100", "101 samples"), ("10,000", "10,101 samples")):
         if name == "1":
             draw_another(page, name)
-            expect(page.locator(".st-key-exactness-conditions")).to_contain_text(f"· {so_far} so far", timeout=PATIENT)
+            expect_drawn(page, so_far)
         else:
             draw(page, name, so_far)
         at_rest(page)
@@ -71,25 +74,21 @@ def sampled_page(context, server) -> Page:
 
 
 def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sampled(sampled_page):
-    assert "There are no samples yet" in sampled_page.verdicts[0]
+    assert "No samples yet" in sampled_page.verdicts[0]
 
 
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(sampled_page):
-    assert "too few to tell" in sampled_page.verdicts["1 sample"]
+    assert "too few to tell" in sampled_page.verdicts["1 samples"]
     assert "100 samples can show only a large one" in sampled_page.verdicts["101 samples"]
-    assert re.search(
-        r"moves \d+% of the probability to other texts would have been detected", sampled_page.verdicts["101 samples"]
-    )
-    assert sampled_page.verdicts["10,101 samples"].startswith("✓ Yes, as far as 10,000 samples can tell.")
-    expect(sampled_page.get_by_text("The latest samples that differ", exact=False)).to_be_visible()
+    assert re.search(r"a decoder that gives \d+% of its probability to other texts", sampled_page.verdicts["101 samples"])
+    assert "✓ Yes, as far as 10,000 samples can tell." in sampled_page.verdicts["10,101 samples"]
     assert sampled_page.mistakes == []
 
 
 def test_pictures_have_words_and_a_table_behind_them(sampled_page):
     expect(sampled_page.locator("[aria-label*='10,101 samples'], [alt*='10,101 samples']").first).to_be_attached()
-    sampled_page.get_by_text("The numbers behind the pictures").click()
-    expect(sampled_page.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
-    sampled_page.get_by_text("When this page tests").click()
+    sampled_page.get_by_text("Numbers, tests and the command").click()
+    expect(sampled_page.get_by_test_id("stDataFrame").nth(1)).to_be_visible(timeout=PATIENT)
     expect(sampled_page.get_by_text("at no other time", exact=False)).to_be_visible()
     expect(sampled_page.get_by_text("next test comes at 100,000", exact=False)).to_be_visible()
     expect(sampled_page.get_by_text("python -m specviz verify", exact=False).first).to_be_visible()
@@ -108,11 +107,11 @@ def test_paper_holds_whole_charts_and_nothing_to_click(sampled_page, width):
     resize(sampled_page, width)
     sampled_page.emulate_media(media="print")
     try:
-        charts = sampled_page.locator(".js-plotly-plot .main-svg")
+        charts = sampled_page.locator(".filling")
         edges = charts.evaluate_all("charts => charts.map((one) => one.getBoundingClientRect()).map(({ width }) => width)")
-        assert len(edges) >= 1 and max(edges) <= 1039
+        assert len(edges) == 2 and max(edges) <= 1039
         assert sampled_page.locator(".block-container").evaluate("one => one.getBoundingClientRect().width") <= 1039
-        for name in ("Export", "Settings", "Draw 10,000 samples"):
+        for name in ("Export", "Settings", "Draw 10,000 more"):
             expect(sampled_page.get_by_role("button", name=name, exact=True)).to_be_hidden()
         expect(sampled_page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     finally:
@@ -123,9 +122,8 @@ def test_paper_is_white_and_its_words_dark_whatever_the_screen_has(sampled_page)
     sampled_page.emulate_media(media="print", color_scheme="dark")
     try:
         colors = sampled_page.evaluate("""() => [getComputedStyle(document.querySelector(".stApp")).backgroundColor,
-            ...[...document.querySelectorAll(".stMain :is(h1, p)")].map((one) => getComputedStyle(one).color),
-            ...[...document.querySelectorAll(".js-plotly-plot .ytick text")].map((one) => getComputedStyle(one).fill)]""")
-        assert len(colors) > 10 and colors[0] == "rgb(255, 255, 255)" and set(colors[1:]) == {"rgb(26, 31, 38)"}
+            ...[...document.querySelectorAll(".stMain :is(h1, p)")].map((one) => getComputedStyle(one).color)]""")
+        assert len(colors) > 5 and colors[0] == "rgb(255, 255, 255)" and set(colors[1:]) == {"rgb(26, 31, 38)"}
     finally:
         sampled_page.emulate_media(media="screen", color_scheme="light")
 
@@ -143,38 +141,46 @@ def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(sampled_pa
     sampled_page.keyboard.press("Escape")
 
 
-def test_the_page_opens_with_recorded_samples_and_a_plain_verdict_and_waits_for_nothing(page, server):
-    page.goto(recorded_link(server))
-    expect(page.locator(".st-key-exactness-verdict")).to_contain_text("Yes, as far as 100,000 samples can tell", timeout=PATIENT)
-    expect(page.locator(".st-key-exactness-notes-from")).to_contain_text("Recorded on")
-    expect(page.locator(".js-plotly-plot")).to_have_count(2)
-    expect(page.locator(".filling .count")).to_contain_text("100,000 samples", timeout=PATIENT)  # it has filled
-    again = page.get_by_role("button", name="Watch it fill again")
+def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last(page, server):
     page.emulate_media(reduced_motion="no-preference")  # the other visitors of these tests see the last picture at once
-    again.click()
-    expect(again).to_be_hidden()
-    expect(page.locator(".filling .count")).to_contain_text("100,000 samples", timeout=PATIENT)
-    expect(again).to_be_visible()
-    expect(page.locator(".filling .cell .exactly").nth(1)).to_contain_text("%")
+    page.goto(recorded_link(server))
+    answer, count = verdict(page), page.locator(".filling .count").first
+    expect(page.locator(".filling.underway").first).to_contain_text("so far", timeout=PATIENT)
+    expect(answer.locator(".told")).to_be_hidden()
+    expect(answer.locator(".told")).to_be_visible(timeout=PATIENT)  # it has filled
+    expect(answer).to_contain_text("Yes, as far as 100,000 samples can tell")
+    expect(count).to_contain_text("100,000 samples")
+    expect(page.locator(".st-key-exactness-conditions")).to_contain_text("Recorded on")
+    expect(page.locator(".filling")).to_have_count(3)  # the control, and p-values
+    page.get_by_role("button", name="Replay").first.click()
+    expect(answer.locator(".told")).to_be_hidden()
+    expect(answer.locator(".told")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".st-key-exactness-stop")).to_have_count(0)
-    page.get_by_text("When this page tests").click()
-    expect(page.get_by_text("at no other time", exact=False)).to_be_visible(timeout=PATIENT)
+    draw(page, "100", "100 samples")
+    expect(answer).to_contain_text("100 samples can show only a large one", timeout=PATIENT)
+    page.get_by_role("button", name="Back to the 100,000 recorded").click()
+    expect(answer).to_contain_text("Yes, as far as 100,000 samples can tell", timeout=PATIENT)
+    page.get_by_role("button", name="Back to your 100").click()
+    draw(page, "100", "200 samples")  # they add up
     assert page.mistakes == []
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768), (1920, 1080)])
-def test_the_first_screen_holds_the_answer_and_a_whole_picture_and_at_most_three_controls(context, server, width, height):
+def test_the_first_screen_holds_a_whole_picture_its_answer_and_at_most_three_controls(context, server, width, height):
     page = laptop(context)
     resize(page, width, height)
     page.goto(recorded_link(server))
-    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
+    expect(page.locator(".filling")).to_have_count(3, timeout=PATIENT)
     at_rest(page)
-    box, button = page.locator(".filling").bounding_box(), page.locator(".st-key-exactness-buttons").bounding_box()
-    assert button["y"] < box["y"] and box["y"] + box["height"] <= height, "the button and its picture"
+    box, answer = page.locator(".filling .cells").first.bounding_box(), verdict(page).bounding_box()
+    assert box["y"] + box["height"] <= height and answer["y"] + answer["height"] <= height
+    assert answer["y"] >= box["y"] if width < 640 else answer["x"] >= box["x"] + box["width"], (
+        "the answer comes after its picture"
+    )
     main = page.get_by_test_id("stMainBlockContainer")
     assert main.locator("[class*=st-key-exactness] [data-testid=stTextArea]").count() == 0, "the text is in Settings"
     assert main.locator(".st-key-exactness-buttons button").count() == 2
-    expect(page.get_by_label("What to test", exact=True)).to_have_count(1)
+    expect(page.get_by_role("radio")).to_have_count(5)  # what to test, all in sight
     words = page.evaluate(FOLD_WORDS)
     assert words <= 60 or height > 900, words  # a large screen holds the control as well
     page.close()
@@ -192,7 +198,7 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.get_by_role("button", name="Draw 100 samples", exact=True)).to_be_enabled()
+    expect(page.locator(".st-key-exactness-draw-100 button")).to_be_enabled()
     page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
@@ -210,9 +216,8 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     expect(other.get_by_label("Text to continue", exact=True)).to_have_value(NASTY, timeout=PATIENT)
     other.keyboard.press("Escape")
     expect(other.get_by_text("The distribution has only one outcome", exact=False)).to_be_visible(timeout=PATIENT)
-    expect(other.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
     draw(other, "100", "100 samples")
-    expect(other.locator("[class*=st-key-exactness-verdict]")).to_contain_text("the test is equality")
+    expect(verdict(other)).to_contain_text("the test is equality")
     assert_harmless(page)
     assert_harmless(other)
     other.close()

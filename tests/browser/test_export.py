@@ -122,7 +122,7 @@ def test_a_file_of_draws_is_tested_its_report_leaves_as_a_certificate_and_a_bad_
     rows = [{"prompt": "Once <b>$x$</b>", "tokens": [65 + k * 7 % 50], "stop": "length"} for k in range(61)]
     good = "".join(json.dumps(row) + "\n" for row in rows).encode()
     put(page, "draws <i>.jsonl", good)
-    expect(page.locator("[class*=st-key-exactness-verdict]")).to_contain_text("61 samples", timeout=PATIENT)
+    expect(page.locator(".filling h3")).to_contain_text("61 samples", timeout=PATIENT)
     expect(page.get_by_text("'draws <i>.jsonl' (61 samples), after “Once <b>$x$</b>”.")).to_be_visible()
     open_fold(page)
     from specviz.evidence.certificate import ALTERED, check_certificate
@@ -131,7 +131,7 @@ def test_a_file_of_draws_is_tested_its_report_leaves_as_a_certificate_and_a_bad_
     assert report["files"][0]["draws"] == 61 and [line for line in check_certificate(report) if line.state == ALTERED] == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Remove").first.click()
-    expect(page.locator("[class*=st-key-exactness-verdict]")).to_have_count(0, timeout=PATIENT)
+    expect(page.locator(".filling")).to_have_count(0, timeout=PATIENT)
     put(page, "half.jsonl", good[:-9])
     expect(page.get_by_text("'half.jsonl', line 61 is not valid JSON; perhaps it is cut off", exact=False)).to_be_visible(
         timeout=PATIENT

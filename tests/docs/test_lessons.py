@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from specviz.classroom.records import KINDS
-from specviz.evidence.mistakes.published import OFFERED_MISTAKES
+from specviz.evidence.mistakes.published import REPORTED
 from specviz.evidence.sampling.plan import INTERIM, SCHEDULE
 from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.statistics.power import count_draws_needed, find_detectable_tv
@@ -49,7 +49,7 @@ def test_every_link_into_the_app_leads_to_a_page_and_a_situation(lesson):
             assert read_state(query, [])[1] == []
         if page == "questions":
             assert 1 <= int(query["question"]) <= len(list_questions(RECORDED))
-        assert query.get("mistake", HIDDEN) in (HIDDEN, *OFFERED_MISTAKES)
+        assert query.get("mistake", HIDDEN) in (HIDDEN, *REPORTED)
         assert query.get("row", "draft") in DRAFTING_METHODS
 
 

@@ -92,14 +92,14 @@ class Visitor(StreamlitClient):
         """Upload a file of samples, until the page has judged it."""
         await self.open_page("exactness")
         await self.wait_for_field("exactness-source-0")
-        await self.settle(lambda: self.put("exactness-source-0", FILE))
+        await self.settle(lambda: self.put("exactness-source-0", [FILE], "string_array_value"))
         await self.wait_for_field("exactness-file-0")
         lines = [{"prompt": PROMPTS[0], "tokens": [259 + self.luck.randrange(9), self.luck.randrange(300)]} for _ in range(400)]
         with self.time_action("uploaded file"):
             await self.upload("exactness-file-0", "samples.jsonl", "\n".join(map(json.dumps, lines)).encode())
             await self.run_until(lambda: any(one.startswith("## ") for one in self.written))
         self.widgets.pop(FILLED["exactness"], None)
-        await self.settle(lambda: self.put("exactness-source-0", DRAWN))
+        await self.settle(lambda: self.put("exactness-source-0", [DRAWN], "string_array_value"))
         await self.wait_for_field(FILLED["exactness"])
 
     async def wait_for_field(self, field: str) -> None:

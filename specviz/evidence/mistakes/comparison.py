@@ -8,7 +8,7 @@ from itertools import islice
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from specviz.evidence.results import SamplingResult
+from specviz.evidence.results import CellShares, FillStep, SamplingResult, list_filling
 from specviz.trace import Round
 
 if TYPE_CHECKING:
@@ -143,6 +143,12 @@ class MistakeResult(SamplingResult):
     toy: float = 0.0  # the mistake's enumerated distance on its own small tables
     curve: DistanceCurve | None = None
     same: int = 0  # samples in which both wrote the same tokens
+    steps: tuple[FillStep, ...] = ()  # counts of the second decoder on the way
+
+    @property
+    def filling(self) -> tuple[CellShares, ...]:
+        """The second decoder's histogram on the way, and last as it is now."""
+        return list_filling(self.arms[1], self.steps) if self.arms else ()
 
     def mark_curve(self, wrong: int | None) -> DistanceCurve | None:
         """The curve. wrong: which decoder makes the mistake; None where that is not to be seen, or where neither does."""

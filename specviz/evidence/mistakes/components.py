@@ -149,6 +149,20 @@ class MisreportingProposer(DraftModel):
         return replace(tree, q=tuple(said[i, : len(tokens)] if tokens else None for i, tokens in enumerate(tree.tokens)))
 
 
+class CertainProposer(DraftModel):
+    """Draws its chain from the draft and reports each token as certain: q is one-hot. Exact."""
+
+    name = "certain"
+
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        tree = super().propose(rows, randomness)
+        q = (
+            None if one is None else build_one_hot(torch.tensor(tokens), one.shape[-1])
+            for tokens, one in zip(tree.tokens, tree.q, strict=True)
+        )
+        return replace(tree, q=tuple(q))
+
+
 class DroppingProposer(DraftModel):
     """Ends its chain before the first drawn token whose own q is below ``least``. That token is discarded."""
 

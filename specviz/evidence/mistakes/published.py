@@ -13,7 +13,7 @@ from specviz.records import load_toml
 from specviz.settings import SAMPLING_FIELDS, Settings
 
 COMPONENTS = ("distribution", "proposer", "randomness", "rule", "commit")
-TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
+TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass", "exact")
 ONE_DRAFT_TOKEN: dict[str, Any] = {"gamma": 1, "max_new_tokens": 2}
 _TABLES = load_toml("texts/known_mistakes")
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
@@ -32,7 +32,6 @@ class PublishedMistake:
     settings: Settings = field(default_factory=lambda: Settings(**ONE_DRAFT_TOKEN))
     tier: str = "sampled"
     on_shared_distributions: bool = True
-    is_offered: bool = True
 
     def apply_settings(self, settings: Settings) -> Settings:
         """A run's settings with the warper, gamma and length that this mistake needs."""
@@ -45,6 +44,11 @@ class PublishedMistake:
         return tuple((words, _build_address(words)) for words in self.thread.split(", "))
 
     @property
+    def is_reported(self) -> bool:
+        """Whether a public report of it is known."""
+        return self.thread != "derived"
+
+    @property
     def can_be_sampled(self) -> bool:
         """Whether samples of real text can show it."""
         return self.tier not in UNSAMPLED_TIERS
@@ -52,13 +56,12 @@ class PublishedMistake:
     @property
     def projects(self) -> list[str]:
         """Names of the projects in which it was found; none for a mistake without a report."""
-        if self.thread in ("derived", "common"):
-            return ["many decoders"] if self.thread == "common" else []
-        names = [
-            words.partition("#")[0].rpartition("/")[2] if address else words.removesuffix(", examples/speculative")
-            for words, address in self.threads
-        ]
-        return list(dict.fromkeys(_TABLES["projects"].get(name, name) for name in names if not name.startswith("examples")))
+        if not self.is_reported:
+            return []
+        names = [words.partition("#")[0].rpartition("/")[2] if address else words for words, address in self.threads]
+        return list(
+            dict.fromkeys(_TABLES["projects"].get(name, name) for name in names if not name.startswith(("examples", "many")))
+        )
 
 
 def _build_address(words: str) -> str:
@@ -74,8 +77,8 @@ def _build_mistake(name: str, table: dict[str, Any]) -> PublishedMistake:
 
 
 PUBLISHED_MISTAKES = {name: _build_mistake(name, table) for name, table in _TABLES["mistakes"].items()}
-# What Break it and its games offer, with recorded samples. The others are proved, and named by an audit, all the same.
-OFFERED_MISTAKES = {name: one for name, one in PUBLISHED_MISTAKES.items() if one.is_offered}
+REPORTED_EXACT = {name: _build_mistake(name, table) for name, table in _TABLES["exact"].items()}  # reported as mistakes, and none
+REPORTED = PUBLISHED_MISTAKES | REPORTED_EXACT  # what Break it shows
 UNSAMPLED_TIERS: dict[str, dict[str, str]] = _TABLES[
     "tiers"
 ]  # by tier: the verdict of a page, and what shows these mistakes instead

@@ -1,4 +1,4 @@
-"""Every published mistake as a decoder: which argument of ``decode`` it replaces, its nearest decoder without the mistake, and its tables.
+"""Every published mistake as a decoder, and what is reported as one and is exact: which argument of ``decode`` it replaces, its nearest decoder without the mistake, and its tables.
 
 ``MISTAKES["R5"].build(pair.open, settings)`` gives target, proposer, rule and randomness, for a pair of networks or for tables alike.
 """
@@ -17,6 +17,7 @@ from specviz.evidence.enumeration import Components, Text, Wrapper, compute_text
 from specviz.evidence.mistakes import components, rules
 from specviz.evidence.mistakes.components import (
     BestOfDrawnProposer,
+    CertainProposer,
     ChangedModel,
     DroppingProposer,
     KeptStateModel,
@@ -27,7 +28,7 @@ from specviz.evidence.mistakes.components import (
     concentrate_on_argmax,
     round_probs_to_bfloat16,
 )
-from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
+from specviz.evidence.mistakes.published import REPORTED, PublishedMistake
 from specviz.models.base import LanguageModel
 from specviz.models.table import TableModel
 from specviz.proposers.base import Proposer
@@ -192,7 +193,7 @@ TURNING_LATE = make_turning_table(0.6, 0.3, 0.1, place=2), TURNING[1]
 
 
 def _build_mistake(name: str, build: Build, control: Build = build_correct, toy: TablePair = (TOY_P, TOY_Q)) -> Mistake:
-    words = {one.name: getattr(PUBLISHED_MISTAKES[name], one.name) for one in fields(PublishedMistake)}
+    words = {one.name: getattr(REPORTED[name], one.name) for one in fields(PublishedMistake)}
     return Mistake(**words, build=build, control=control, toy=toy)
 
 
@@ -244,3 +245,8 @@ _ROWS = (
 )
 
 MISTAKES: dict[str, Mistake] = {mistake.id: mistake for mistake in _ROWS}
+_EXACT = (
+    _build_mistake("same-token", with_rule(rules.SameTokenRule())),
+    _build_mistake("certain-draft", with_proposer(lambda draft, open_pair, s: CertainProposer(draft, s.gamma))),
+)
+VARIANTS = MISTAKES | {one.id: one for one in _EXACT}  # all that go by an id

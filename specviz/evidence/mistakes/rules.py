@@ -15,6 +15,7 @@ from specviz.verification.comparison_log import report_comparison
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.draw import draw_tokens
 from specviz.verification.token import Check, EmptyResidualError, Number, TokenRule, TreeWalk
+from specviz.verification.warp import build_one_hot
 
 
 class TargetReplacementRule(TokenRule):
@@ -168,6 +169,28 @@ class _FirstUnverifiedWalk(TreeWalk):
         node = siblings[0]
         self.checked[node] = Check(self.p_token[node], self.take_uniform(node), 1.0, True)
         return self.accept(node)
+
+
+class SameTokenRule(TokenRule):
+    """A draft token is accepted if it equals the target's own draw, which is written otherwise. Exact, of chains."""
+
+    name = "same token"
+
+    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
+        return _SameTokenWalk(self, tree, index, row, p, randomness)
+
+
+class _SameTokenWalk(TreeWalk):
+    def find_accepted(self, parent: int, siblings: list[int]) -> int:
+        (node,) = siblings
+        u = self.take_uniform(node)
+        drawn = int(draw_tokens(self.p[parent + 1], torch.tensor(u, dtype=torch.float64)))
+        is_same = drawn == self.tokens[node]
+        self.checked[node] = Check(self.p_token[node], u, 1.0, is_same)
+        if is_same:
+            return self.accept(node)
+        self.rejected, self.probs = node, build_one_hot(torch.tensor(drawn), self.p.shape[-1])
+        return ROOT
 
 
 class LenientRule(TokenRule):

@@ -9,7 +9,7 @@ import numpy as np
 
 from specviz.decoding.samples import Samples
 from specviz.evidence.decoder import ENGINE, SHARED, build_decoder
-from specviz.evidence.mistakes.published import OFFERED_MISTAKES, PublishedMistake
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, PublishedMistake
 from specviz.evidence.mistakes.registry import MISTAKES
 from specviz.evidence.partition import build_partition
 from specviz.evidence.recordings.games import ALPHA, CELLS, MIN_MASS, POWER, RecordedGames, SampleGame
@@ -26,9 +26,7 @@ MOST_NEEDED = 1_200  # samples: a mistake that takes more is no game
 
 def draw_games(pair: LoadedPair, settings: Settings, count: int, progress: ProgressCallback) -> RecordedGames:
     """A game for each mistake that was reported in a project and that few enough samples of the next token detect."""
-    reported = [
-        mistake for mistake in OFFERED_MISTAKES.values() if mistake.can_be_sampled and mistake.thread not in ("common", "derived")
-    ]
+    reported = [mistake for mistake in PUBLISHED_MISTAKES.values() if mistake.can_be_sampled and mistake.is_reported]
     found = []
     for number, mistake in enumerate(reported):
         progress(number / len(reported), mistake.name)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from specviz.decoding.samples import Samples
 from specviz.evidence.decoder import SHARED, build_decoder
 from specviz.evidence.mistakes.comparison import LONG, POINTS, TEXTS, DistanceCurve, MistakeResult, find_first_differences
-from specviz.evidence.mistakes.registry import MISTAKES
+from specviz.evidence.mistakes.registry import VARIANTS
 from specviz.evidence.recordings.samples import DecoderSamplesRecord, MistakeSamplesRecord
 from specviz.evidence.results import (
     CELLS,
@@ -21,7 +21,6 @@ from specviz.evidence.results import (
     FillStep,
     InterimTest,
     SeedPValues,
-    find_latest_difference,
     label_cells,
 )
 from specviz.evidence.sampling.plan import make_cells
@@ -40,13 +39,12 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: P
     specs = [SamplingSpec(name, SHARED, one, ids, label=DECODERS[name]) for name, one in own]
     session = _open_session(pair, settings, specs, 1)
     looks: list[tuple[InterimTest, ...]] = []
-    texts, steps = None, []
+    steps = []
     for begin, end in pairwise((0, *(point for point in POINTS if point < count), count)):
         samples = session.draw(end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
         if end in POINTS:
             steps.append(FillStep.from_shares(session.report()[0]))
-        texts = find_latest_difference(pair.decode, samples) or texts
 
     def draw_seed(own: Settings) -> Samples:
         return build_decoder("speculative", pair, own, ids).sample(SHARED, 0, SEED_SAMPLES)
@@ -54,20 +52,19 @@ def record_decoder(pair: LoadedPair, settings: Settings, count: int, progress: P
     values = compute_seed_p_values(pair, settings, ids, SEEDS, SEED_SAMPLES, draw_seed)
     flat = SeedPValues.from_values(list(values), SEED_SAMPLES)
     left, right = session.report()
-    result = ExactnessResult((left, right), tuple(looks), texts=texts, p_values=flat, steps=tuple(steps))
+    result = ExactnessResult((left, right), tuple(looks), p_values=flat, steps=tuple(steps))
     return DecoderSamplesRecord(settings, "speculative", pair.describe() | hash_pair(pair), format_today(), result)
 
 
 def record_mistake(
-    pair: LoadedPair, mistake: str, specs: Sequence[SamplingSpec], wrong: int | None, most: int, progress: ProgressCallback
+    pair: LoadedPair, mistake: str, specs: Sequence[SamplingSpec], most: int, progress: ProgressCallback
 ) -> MistakeSamplesRecord:
-    """Samples of two decoders side by side, until a test rejects the wrong one; at most ``most``.
+    """Samples of two decoders side by side, until a test rejects the second one; at most ``most``.
 
     Args:
         pair: The models.
-        mistake: The id under which they are kept. Texts are compared only for one that is no secret.
-        specs: Both decoders, under the same settings but for the seed.
-        wrong: The decoder with the mistake; None: neither has one.
+        mistake: Its id.
+        specs: The right decoder and the wrong one, under the same settings.
         most: Samples of each, a point of the curve.
         progress: Called with the share that is done.
     """
@@ -75,20 +72,21 @@ def record_mistake(
     session = _open_session(pair, settings, specs, 2)
     written = [write_texts(pair, spec, TEXTS, LONG, _show_as(progress, "texts")) for spec in specs]
     looks: list[tuple[InterimTest, ...]] = []
-    curve, same = DistanceCurve(names, None), 0
+    curve, same, steps = DistanceCurve(names, None), 0, []
     for begin, end in pairwise((0, *(point for point in POINTS if point <= most))):
         samples = session.draw(end - begin, _show_as(progress, "samples"))
         looks += session.test(samples)
         curve, same = session.extend_curve(curve), same + int((samples[0].tokens == samples[1].tokens).all(1).sum())
-        if looks and wrong is not None and looks[-1][wrong].verdict == "rejected":
+        steps.append(FillStep.from_shares(session.report()[1]))
+        if looks and looks[-1][1].verdict == "rejected":
             break
     left, right = session.report()
     (texts, one), (other_texts, other) = written
     alike = sum(a == b for a, b in zip(texts, other_texts, strict=True))
-    pairs = find_first_differences(pair.decode, texts, other_texts) if mistake in MISTAKES else ()
+    pairs = find_first_differences(pair.decode, texts, other_texts)
     result = MistakeResult(
         (left, right), tuple(looks), pairs=pairs, alike=(alike, TEXTS), speeds=(one, other),
-        toy=MISTAKES[mistake].toy_tv if mistake in MISTAKES else 0.0, curve=curve, same=same,
+        toy=VARIANTS[mistake].toy_tv, curve=curve, same=same, steps=tuple(steps),
     )  # fmt: skip
     return MistakeSamplesRecord(settings, mistake, pair.describe() | hash_pair(pair), format_today(), result)
 

@@ -11,7 +11,7 @@ from specviz.evidence.results import ExactnessResult
 from specviz.records import Schema, build, to_json_value
 from specviz.settings import Settings
 
-SCHEMA = Schema("samples", 2, "The record of samples")
+SCHEMA = Schema("samples", 3, "The record of samples")
 
 
 @dataclass(frozen=True, slots=True)

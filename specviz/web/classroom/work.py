@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.classroom.records import PHASES, Assignment, Room, derive_task_seed
 from specviz.jobs.queue import Ticket
-from specviz.settings import Settings
+from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.web.classroom.host import RoomSession, load_pair, run_in_worker
 from specviz.web.jobs import model_loading, server_workers
 
 if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
     from specviz.web.classroom.state import DeskState
+
+VOTE = {name: SETTINGS[name].default for name in SAMPLING_FIELDS} | {
+    "gamma": 2,
+    "max_new_tokens": 3,
+}  # settings; they tell nothing
 
 
 def begin_task(desk: DeskState, ticket: Ticket, session: RoomSession, room: Room, kind: str, number: int) -> None:
@@ -52,18 +57,32 @@ def _prepare_sampling(ticket: Ticket, pair: LoadedPair, settings: Settings) -> d
     return {"labels": list(exact.labels), "cells": exact.cells.to_record()}
 
 
+def list_votable_mistakes() -> list[str]:
+    """Mistakes that samples under VOTE can show, and that those of *Break it* do show."""
+    from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+    from specviz.web.common.side_by_side.state import load_recorded_samples
+    from specviz.web.mistakes.state import find_rejection
+
+    recorded = load_recorded_samples()
+    shown = {one.mistake for one in recorded.mistakes if find_rejection(one.result)} if recorded else set(PUBLISHED_MISTAKES)
+    return [
+        one.id
+        for one in PUBLISHED_MISTAKES.values()
+        if one.id in shown and one.on_shared_distributions and one.settings.temperature == 1.0 and one.settings.top_k is None
+    ]
+
+
 def _prepare_vote(ticket: Ticket, pair: LoadedPair, settings: Settings) -> dict[str, Any]:
     """Samples of a decoder that may have a mistake, and the options. The system's randomness chooses: no seed that anyone sees does."""
     from specviz.classroom import drawing
     from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
     from specviz.web.common.side_by_side.work import compute_exact_cells
-    from specviz.web.mistakes.state import GAME, HIDEABLE
 
     random = secrets.SystemRandom()
-    offered = sorted(random.sample(HIDEABLE, 3))
+    offered = sorted(random.sample(list_votable_mistakes(), 3))
     answer = random.randrange(len(offered) + 1)
     mistake = offered[answer] if answer < len(offered) else None
-    settings = replace(settings, **GAME)
+    settings = replace(settings, **VOTE)
     exact = compute_exact_cells(pair, settings, ticket)
     samples = run_in_worker(ticket, drawing.draw_for_vote, pair, settings, (settings, mistake, exact.ids), "a decoder to vote on")
     options = [{"name": PUBLISHED_MISTAKES[one].name, "wrong": PUBLISHED_MISTAKES[one].description} for one in offered]

@@ -26,6 +26,12 @@ SOURCES = {
     FILE: "A file of samples",
     SERVER: "Your own running server",
 }
+CHOICES = {
+    **SOURCES,
+    "target": "Target only",
+    "assisted": "Assisted generation",
+    SERVER: "Your own server",
+}  # the same where one is chosen
 SERVER_SAMPLES, MOST_OF_SERVER, URL_MAX = 2_000, 100_000, 300  # asked at first, and at most; characters of an address
 AT_ONCE = 8  # requests to a server at a time
 

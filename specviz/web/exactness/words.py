@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
-from specviz.export.manifest import build_drafting_options
+from specviz.export.manifest import build_drafting_options, build_sampling_options
+from specviz.models.pairs.names import format_options
 from specviz.records import load_toml
-from specviz.settings import SAMPLING_FIELDS, Settings
+from specviz.settings import CUT_FIELDS, SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import format_p_for_table, tested_nothing
 from specviz.web.common.side_by_side.words import (
     PageVerdict,
@@ -17,8 +18,10 @@ from specviz.web.common.side_by_side.words import (
     build_verify_command,
     count_samples,
     describe_detectable,
+    describe_excess,
     describe_rejection,
     explain_distance,
+    format_percent,
     shorten_prompt,
 )
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
@@ -35,16 +38,16 @@ TEXTS = load_toml("texts/exactness")
 def build_verdict(state: ExactnessState) -> PageVerdict:
     """The answer so far. One rejection at any test stays."""
     if early := build_early_verdict(
-        state, "The blue marks are the exact distribution. Draw samples, and watch the bars approach them."
+        state, "The blue marks are the exact probabilities. Draw samples, and watch the bars approach them."
     ):
         return early
     looks = [look for (look,) in state.shown_result.looks]
     found = next((one for one in looks if one.verdict == "rejected"), looks[-1])
     samples, who = count_samples(found.n), SOURCES[state.question.source]
     if found.verdict == "rejected":
-        return PageVerdict(
-            "rejected", f"No, not exact: {samples} do not follow the target’s distribution.", describe_rejection(found)
-        )
+        number, excess = describe_excess(state.shown_result.arms[0])
+        details = f"{excess[0].upper()}{excess[1:]}. {describe_rejection(found)}" if excess else describe_rejection(found)
+        return PageVerdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", details, number)
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{who}: {samples}, and {NO_DRAFT}")
     if not found.can_show_difference:
@@ -53,11 +56,17 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
         return PageVerdict(
             "untold",
             f"No difference seen, but {samples} can show only a large one.",
-            f"{who}. {describe_detectable(found)} {announce_next_test(state)}",
+            f"{describe_detectable(found)} {announce_next_test(state)}",
+            _format_detectable(found),
         )
     unreached = describe_unreached(found.exercised, state.question.source == "target")
     seen = " ".join([describe_detectable(found), *unreached])
-    return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen)
+    return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen, _format_detectable(found))
+
+
+def _format_detectable(found: InterimTest) -> str:
+    """The distance that the test would have noticed; empty where every sample is compared with one outcome."""
+    return format_percent(found.detectable_tv) if found.tests[0].df else ""
 
 
 def describe_limits(state: ExactnessState) -> str:
@@ -97,29 +106,10 @@ def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> 
     ]  # fmt: skip
 
 
-def join_prompt_and_text(question: ExactnessQuestion, text: str) -> str:
-    """A text after the last words of its prompt."""
-    return f"{shorten_prompt(question.settings.prompt)} → {text.strip(' ')}".replace("\n", "↵").strip()
-
-
-def describe_bars(result: ExactnessResult) -> str:
-    """The sentence of meaning under the two pictures."""
-    words = "A dot stands for a space. A name that ends in … stands for all other texts that begin like this. "
-    if result.n:
-        words += "Sampling noise alone leaves all bars inside their gray boxes 99 times in 100. "
-    assert result.arms is not None
-    outside = [f"{len(outliers)} of “{arm.name}”" for arm in result.arms if (outliers := arm.rows.outliers)]
-    if outside:
-        words += f"Here some bars end outside, at a diamond ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "
-    if left_out := result.arms[0].undrawn_mass:
-        words += f"Not drawn: all other texts together, {left_out:.0%}. "
-    return words.strip()
-
-
-def describe_latest_sample(result: ExactnessResult) -> str:
-    """What stands over one text of each decoder."""
-    assert result.texts is not None
-    return f"The latest samples that differ (number {result.texts[0]:,} of each). One text cannot tell the two decoders apart; many can."
+def describe_undrawn(result: ExactnessResult) -> str:
+    """What the bars leave out; empty where they leave out nothing."""
+    left_out = result.arms[0].undrawn_mass if result.arms else 0.0
+    return f"Not drawn: all other texts together, {left_out:.0%}." if left_out else ""
 
 
 def describe_sampling_mode(result: ExactnessResult, question: ExactnessQuestion) -> str:
@@ -150,6 +140,20 @@ def describe_server_test(settings: Settings) -> str:
     )
 
 
+def list_audit_words(settings: Settings, url: str, model: str = "", samples: str = "") -> list[Any]:
+    """The command that tests a server without the page, word by word."""
+    words: list[Any] = ["specviz", "audit", url, *(["--model", model] if model else []), "--prompt", settings.prompt]
+    words += ["--max-new-tokens", settings.max_new_tokens, *(["--samples", samples] if samples else []), "--seed", settings.seed]
+    words += format_options(settings.pair)
+    return words + build_sampling_options({name: getattr(settings, name) for name in ("temperature", *CUT_FIELDS)})
+
+
+def build_heading(settings: Settings) -> str:
+    """What stands over the bars."""
+    length = "token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
+    return f"The next {length} after “{shorten_prompt(settings.prompt)}”"
+
+
 def build_command(state: ExactnessState) -> str:
     """The command that tests the same decoder without the page, and inside the cells too."""
     settings, source, plain = state.question.settings, state.question.source, Settings()
@@ -167,6 +171,12 @@ def describe_files(report: Mapping[str, Any]) -> str:
     files = " and ".join(f"'{one['name']}' ({one['draws']:,} samples)" for one in report["files"])
     prompt = report["settings"]["prompt"]
     return f"{files}, after “{prompt if len(prompt) <= 80 else '…' + prompt[-79:]}”."
+
+
+def build_report_verdict(report: Mapping[str, Any]) -> PageVerdict:
+    """The answer of a report on samples. Its marks are those of a verdict on samples."""
+    mark = report["verdict"] if report["verdict"] in FOUND else "untold"
+    return PageVerdict(mark, report["sentence"], TEXTS["alarms"])
 
 
 def build_report_tests_table(report: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import EvidenceError
 from specviz.evidence.mistakes.comparison import POINTS
-from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, FillStep, SeedPValues, find_latest_difference
-from specviz.export.manifest import build_sampling_options, find_drafting_changes
+from specviz.evidence.results import SEED_SAMPLES, SEEDS, ExactnessResult, FillStep, SeedPValues
+from specviz.export.manifest import find_drafting_changes
 from specviz.jobs.queue import Ticket
-from specviz.models.pairs.names import format_options
 from specviz.progress import ProgressCallback
 from specviz.settings import CUT_FIELDS, Settings
 from specviz.web.common.side_by_side import work as sampling
 from specviz.web.common.side_by_side.work import SHARD, SamplingWorkspace, encode_settings, report_part
 from specviz.web.exactness.state import AT_ONCE, SERVER, SOURCES, ExactnessState, SampleUpload, ServerRequest, list_sources
+from specviz.web.exactness.words import list_audit_words
 from specviz.web.hosting import limits
 from specviz.web.jobs import cache, model_loading, server_workers
 
@@ -83,10 +83,7 @@ def draw_samples(state: ExactnessState, ticket: Ticket, count: int) -> None:
 
     def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
         through = len(arms[0]) if source != "assisted" and modes[0] == ENGINE else 0
-        found: dict[str, Any] = {
-            "texts": find_latest_difference(bench.pair.decode, arms) or result.texts,
-            "engine": result.engine + through,
-        }
+        found: dict[str, Any] = {"engine": result.engine + through}
         if bench.n in POINTS:
             found["steps"] = (*result.steps, FillStep.from_shares(bench.session.report()[0]))
         return found
@@ -175,24 +172,6 @@ def audit_server(state: ExactnessState, ticket: Ticket, request: ServerRequest) 
         record = arm.collect(folder, lambda share, doing="", /: ticket.tick(0.2 + 0.6 * share, f"Collecting: {doing}"))
     finally:
         endpoint.close()
-    command = [
-        "specviz",
-        "audit",
-        request.url,
-        *(["--model", request.model] if request.model else []),
-        "--prompt",
-        settings.prompt,
-    ]
-    command += [
-        "--max-new-tokens",
-        settings.max_new_tokens,
-        "--samples",
-        request.samples,
-        "--seed",
-        settings.seed,
-        *format_options(settings.pair),
-    ]
-    command += build_sampling_options({name: value for name, value in same.items() if name != "prompt"})
     report = verdict.build_verdict(
         read_samples(folder / arm.file),
         settings=settings,
@@ -200,7 +179,7 @@ def audit_server(state: ExactnessState, ticket: Ticket, request: ServerRequest) 
         tv=TV_OF_SERVER,
         seed=settings.seed,
         drafted=[record.drafted],
-        command=command,
+        command=list_audit_words(settings, request.url, request.model, request.samples),
         on_progress=report_part(ticket, 0.8, 1.0, "Testing the samples"),
         requests=[arm.request],
     )

@@ -7,14 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
-from specviz.evidence.recordings.games import RecordedGames, SampleGame
+from specviz.evidence.recordings.games import SampleGame
 from specviz.figures.pages_and_glossary import PAGES
-from specviz.records import ASSETS, read_file_or
 from specviz.speed.records.passage import Passage
+from specviz.web.common.side_by_side.state import load_recorded_games
 from specviz.web.front.race_payload import build_race_payload
 from specviz.web.front.words import TEXTS, describe_games
 
-GAMES = ASSETS / "traces" / "games.json"
 APP_DOORS = {page: page for page in PAGES}  # where the page leads to, by name; addresses relative to it
 
 
@@ -36,7 +35,7 @@ def build_front_payload(
 @lru_cache(maxsize=1)
 def build_games_payload() -> dict[str, Any] | None:
     """All recorded games, of which the browser chooses the day's; None where the record is missing or damaged."""
-    recorded: RecordedGames | None = read_file_or(GAMES, RecordedGames.from_json, None)
+    recorded = load_recorded_games()
     if recorded is None:
         return None
     games = [_build_game(one) for one in recorded.games if one.mistake in PUBLISHED_MISTAKES]

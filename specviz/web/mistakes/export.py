@@ -1,4 +1,4 @@
-"""The export of Break it: both decoders' samples, tests and acceptance as a package. A hidden mistake is exported after the guess."""
+"""The export of Break it: both decoders' samples, tests and acceptance as a package."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from specviz.web.mistakes.state import MistakeState
 
 
 def build_offer(state: MistakeState) -> ExportOffer:
-    """What can be exported; nothing until the texts are there, and until a hidden mistake is guessed."""
-    if state.shown_result.arms is None or not state.is_revealed:
-        return ExportOffer("break-it", note="" if state.is_revealed else "Guess first: an export would reveal the answer.")
+    """What can be exported; nothing until the texts are there."""
+    if state.shown_result.arms is None:
+        return ExportOffer(
+            "break-it", note="Choose a mistake: the game has no samples of yours." if state.question.is_hidden else ""
+        )
     return ExportOffer.from_package(build_session_package(state))
 
 
@@ -32,19 +34,22 @@ def build_session_package(state: MistakeState) -> Package:
         for pair in result.looks
         for name, one in zip(question.names, pair, strict=True)
     ]
-    shown = None
-    if mistake := question.mistake:
-        mistake_words = {"id": mistake.id, "name": mistake.name, "wrong": mistake.description, "thread": mistake.thread}
-        shown = mistake_words | {"decoder": question.names[question.wrong_decoder[1]]}
+    mistake = question.mistake
+    shown = {
+        "id": mistake.id,
+        "name": mistake.name,
+        "wrong": mistake.description,
+        "thread": mistake.thread,
+        "decoder": question.names[1],
+    }
     said = build_facts(
         question.settings, state.models, "mistakes", question.link(),
-        [] if question.is_hidden else [build_verify_command(question.settings, question.mistake_id)], mistake=shown, n=result.n, verdict=verdict.mark,
+        [build_verify_command(question.settings, question.mistake_id)], mistake=shown, n=result.n, verdict=verdict.mark,
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip
-    curve = result.mark_curve(question.wrong_index)
-    return build_mistakes_package(
-        question.settings, result.arms, tests, curve, result.speeds, f"{verdict.words} {verdict.details}", said
-    )
+    curve = result.mark_curve(1)
+    answer = f"{verdict.words} {words.explain_verdict(state)}".strip()
+    return build_mistakes_package(question.settings, result.arms, tests, curve, result.speeds, answer, said)
 
 
 CURVE = ("draws", "decoder", "total_variation", "noise_mean", "noise_99")
@@ -62,7 +67,7 @@ def build_mistakes_package(
     verdict: str,
     manifest: Mapping[str, Any],
 ) -> Package:
-    """Both decoders of a trial, the arguments as for ``build_exactness_package``. No argument may name a mistake that the visitor has yet to guess."""
+    """Both decoders of a trial, the arguments as for ``build_exactness_package``."""
     where, pictures = describe_conditions(settings, manifest["models"]), {}
     captions = [f"{verdict} {where}"]
     if curve.n:

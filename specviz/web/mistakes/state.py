@@ -1,86 +1,55 @@
-"""One visitor's trial of a mistake: which one, what was sampled with and without it, what was guessed. Plain records, no torch."""
+"""One visitor's question on Break it: which mistake, or the game, and what was sampled with and without it. Plain records, no torch."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
 from specviz.evidence.mistakes.comparison import RULES, MistakeResult
-from specviz.evidence.mistakes.published import OFFERED_MISTAKES, PublishedMistake
+from specviz.evidence.mistakes.published import REPORTED, PublishedMistake
 from specviz.evidence.recordings.samples import MistakeSamplesRecord, has_same_samples
 from specviz.evidence.results import SIZES, InterimTest
-from specviz.settings import SAMPLING_FIELDS, SETTINGS, Settings
+from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.web.common.error_sentences import explain_left_out
 from specviz.web.common.links import read_link
+from specviz.web.common.page_state import Work
 from specviz.web.common.pairs import resolve_pair
 from specviz.web.common.side_by_side.state import CHOSEN, MOST_SLOW, SamplingState, load_recorded_samples
 
-HIDDEN = "hidden"
-GAME_SAMPLES = SIZES[0]  # with which the game opens: as many as its first test needs
-GUESSES = ("A", "B", "neither")
-GAME = {
-    **{name: SETTINGS[name].default for name in SAMPLING_FIELDS},
-    "gamma": 2,
-    "max_new_tokens": 3,
-}  # of a hidden mistake; they tell nothing about it
-HIDEABLE = tuple(
-    mistake.id
-    for mistake in OFFERED_MISTAKES.values()
-    if mistake.can_be_sampled
-    and mistake.on_shared_distributions
-    and mistake.settings.temperature == 1.0
-    and mistake.settings.top_k is None
-)
+HIDDEN = "hidden"  # the game, in links
+FIRST = "R4"  # the mistake with which the page opens: a famous server, and bars that leave their boxes at once
+OWN = (*SAMPLING_FIELDS, "gamma", "max_new_tokens")  # settings that a mistake brings
 
 
 @dataclass(frozen=True, slots=True)
 class MistakeQuestion:
-    """What is tried: text, seed and pair of a visitor, everything else the mistake's own. Raises SettingsError."""
+    """What is tried: text, seed and pair of a visitor, everything else the mistake's own. The seed chooses the game. Raises SettingsError."""
 
     settings: Settings
-    mistake_id: str = HIDDEN
+    mistake_id: str = FIRST
 
     def __post_init__(self) -> None:
-        if self.mistake_id != HIDDEN and self.mistake_id not in OFFERED_MISTAKES:
-            raise SettingsError("mistake", self.mistake_id[:60], f"{HIDDEN} or one of {', '.join(OFFERED_MISTAKES)}")
-        settings = replace(self.settings, uniforms={})
-        settings = replace(settings, **GAME) if self.is_hidden else OFFERED_MISTAKES[self.mistake_id].apply_settings(settings)
-        object.__setattr__(self, "settings", settings)
+        if self.mistake_id not in (HIDDEN, *REPORTED):
+            raise SettingsError("mistake", self.mistake_id[:60], f"{HIDDEN} or one of {', '.join(REPORTED)}")
+        source = Settings() if self.is_hidden else self.mistake.settings
+        own = {name: getattr(source, name) for name in OWN}
+        object.__setattr__(self, "settings", replace(self.settings, uniforms={}, **own))
 
     @property
     def is_hidden(self) -> bool:
+        """Whether it is the game."""
         return self.mistake_id == HIDDEN
 
     @property
-    def wrong_decoder(self) -> tuple[str | None, int]:
-        """The mistake (None: there is none) and which of the two decoders has it. The seed of a game decides."""
-        if not self.is_hidden:
-            return self.mistake_id, 1
-        stream = random.Random(f"hidden {self.settings.seed}")
-        answer = stream.choice(GUESSES)
-        return (None, 1) if answer == "neither" else (stream.choice(HIDEABLE), GUESSES.index(answer))
-
-    @property
-    def wrong_index(self) -> int | None:
-        """The decoder that has a mistake; None where neither has."""
-        mistake, place = self.wrong_decoder
-        return place if mistake else None
-
-    @property
-    def answer(self) -> str:
-        """The right guess."""
-        return "neither" if self.wrong_index is None else GUESSES[self.wrong_index]
-
-    @property
-    def mistake(self) -> PublishedMistake | None:
-        return OFFERED_MISTAKES.get(self.wrong_decoder[0] or "")
+    def mistake(self) -> PublishedMistake:
+        """Raises KeyError for the game."""
+        return REPORTED[self.mistake_id]
 
     @property
     def on_shared_distributions(self) -> bool:
         """Whether both decoders can be sampled on shared distributions."""
-        return self.mistake is None or self.mistake.on_shared_distributions
+        return self.is_hidden or self.mistake.on_shared_distributions
 
     @property
     def max_samples(self) -> int:
@@ -88,7 +57,7 @@ class MistakeQuestion:
 
     @property
     def names(self) -> tuple[str, str]:
-        return ("Decoder A", "Decoder B") if self.is_hidden else RULES
+        return RULES
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same trial."""
@@ -103,51 +72,41 @@ class MistakeQuestion:
         settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = resolve_pair(settings, base)
         said = [*([CHOSEN] if base.is_edited and "prompt" not in query else []), *left_out, *unknown]
-        if others := sorted({*GAME, "uniforms"} & set(query)):
+        if others := sorted({*OWN, "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:
-            return cls(settings, query.get("mistake", HIDDEN)), said
+            return cls(settings, query.get("mistake", FIRST)), said
         except SettingsError as error:
             return cls(settings), [*said, explain_left_out(error)]
 
 
 class MistakeState(SamplingState):
-    """A case with everything sampled for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
+    """A mistake with everything sampled for it."""
 
     empty = MistakeResult()
 
     def load_recorded(self) -> MistakeSamplesRecord | None:
-        if (records := load_recorded_samples()) is None:
+        if self.question.is_hidden or (records := load_recorded_samples()) is None:
             return None
         record = records.find_mistake(self.question.mistake_id)
         return record if record is not None and has_same_samples(self.question.settings, record.settings) else None
 
+    def prepare(self, prepared: Work) -> None:
+        """As every page; the game is recorded."""
+        if not self.question.is_hidden:
+            super().prepare(prepared)
+
     @property
     def next_test(self) -> int | None:
-        """Samples at the next test. The samples of a game's own go on where the recorded ones end: the seed makes them the same."""
-        return self.find_test_after((self.shown_result if self.question.is_hidden else self.result).n)
-
-    def reset_findings(self) -> None:
-        super().reset_findings()
-        self.guess: str | None = None
-        self.guessed_at = 0
-
-    @property
-    def is_revealed(self) -> bool:
-        """Whether the page may say which decoder is wrong."""
-        return not self.question.is_hidden or self.guess is not None
+        """Samples at the next test. A visitor's own go on where the recorded ones end: the seed makes them the same."""
+        return self.find_test_after(self.shown_result.n)
 
     @property
     def first_rejection(self) -> InterimTest | None:
-        """The first test of the visitor's own samples that rejected the mistake."""
-        return self.find_rejection(self.result)
+        """The first test of what is shown that rejected the mistake."""
+        return find_rejection(self.shown_result)
 
-    def find_rejection(self, result: MistakeResult) -> InterimTest | None:
-        """The first test that rejected the mistake."""
-        place = self.question.wrong_index
-        return next((pair[place] for pair in result.looks if place is not None and pair[place].verdict == "rejected"), None)
 
-    def record_guess(self, guess: str | None) -> None:
-        """The first guess counts."""
-        if self.guess is None and guess and guess in GUESSES:
-            self.guess, self.guessed_at = guess, self.shown_result.n
+def find_rejection(result: MistakeResult) -> InterimTest | None:
+    """The first test that rejected the wrong decoder."""
+    return next((pair[1] for pair in result.looks if pair[1].verdict == "rejected"), None)

@@ -1,26 +1,32 @@
-"""The page Break it on screen: which mistake, the two texts, and pictures that separate while samples come in."""
+"""The page Break it on screen: the list of mistakes, the samples of the chosen one with the verdict, and the game."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.evidence.mistakes import comparison
+from specviz.evidence.mistakes.comparison import DistanceCurve
+from specviz.evidence.mistakes.published import REPORTED
 from specviz.web.common import elements, export_fold, session
+from specviz.web.common.component import Component
 from specviz.web.common.controls import Form, read_fields
-from specviz.web.common.elements import open_screen, show_figure, show_notes, show_tables
+from specviz.web.common.elements import open_screen, show_figure, show_notes
 from specviz.web.common.error_sentences import explain_error
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
 from specviz.web.common.side_by_side.words import RULE, build_verify_command, describe_origin
 from specviz.web.mistakes import export, figures, words, work
-from specviz.web.mistakes.state import GUESSES, HIDDEN, MistakeQuestion, MistakeState
+from specviz.web.mistakes.game import build_game_payload
+from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState
 
-ANSWERS = {"A": "Decoder A", "B": "Decoder B", "neither": "Neither"}
+LIST, SAMPLES, GAME = "mistakes-list", "mistakes-samples", "mistakes-game"
+_component = Component("mistakes")
 
 
 @end_with_row("mistakes")
@@ -28,51 +34,35 @@ def show_page() -> None:
     """Draw the page Break it."""
     state = session.open_state("mistakes", session.make_opener(MistakeState, MistakeQuestion))
     show_page_head("mistakes", words.TEXTS["lede"])
-    with open_screen("mistakes", "game"):
-        place, chooser = st.columns([8, 5], gap="large", vertical_alignment="bottom")
-        with chooser:
-            question, problems = show_fields(state)
-        left, right = st.columns([8, 5], gap="large")
+    question, problems = show_fields(state)
     state.choose(question)
-    with place:
-        show_notes(problems, "mistakes-notes-fields")
     state.prepare(work.prepare_session)
     session.sync_address(state)
     export_fold.show_export_fold("mistakes", lambda: export.build_offer(state))
-    with place:
-        _show_buttons(state)
-        show_notes(state.notices, "mistakes-notes-live")
-    with right:
-        if not question.is_hidden:
-            st.container(key="mistakes-about").markdown(words.describe_question(question))
-        said = words.build_verdict(state)
-        elements.show_verdict("mistakes", said.mark, said.words, said.details)
-        show_notes(state.shown_result.notes, "mistakes-notes-distribution")
-        show_notes(describe_origin(state), "mistakes-notes-from")
+    listed, shown = st.container(key="mistakes-columns").columns([5, 9], gap="medium")
+    with listed:
+        show_list(state)
+    with shown, open_screen("mistakes", "samples"):
+        show_notes(problems, "mistakes-notes-fields")
+        if state.question.is_hidden:
+            show_notes(state.notices, "mistakes-notes-live")
+            show_game(state)
+            return
+        show_samples(state)
     if state.shown_result.arms is None:
-        left.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
-    drawn_curve = state.shown_result.mark_curve(question.wrong_index if state.is_revealed else None)
-    with left:
-        show_distance(state, drawn_curve, session.get_theme())
+    _show_distance_fold(state)
     if state.shown_result.pairs:
         with open_screen("mistakes", "texts"):
             st.markdown(words.build_texts_title(state))
-            st.html(words.build_texts_html(question, state.shown_result.pairs))
-    _show_pictures(state, drawn_curve, session.get_theme())
-    st.container(key="mistakes-conditions").caption(
-        escape_markdown(words.describe_run(state), ALL_SIGNS)
-    )  # it holds what a visitor typed
-    _show_folds(state, drawn_curve)
+            st.html(words.build_texts_html(state.question, state.shown_result.pairs))
+    _show_numbers_fold(state)
 
 
 def show_fields(state: MistakeState) -> tuple[MistakeQuestion, list[str]]:
-    """The mistake in sight, text and seed folded: the case they ask for, and sentences where one cannot be used."""
-    question, names = state.question, [HIDDEN, *words.order_mistakes()]
+    """Text and seed, folded: the question they ask, and sentences where one cannot be used."""
+    question = state.question
     form = Form("mistakes", state.turn, {"prompt": question.settings.prompt, "seed": str(question.settings.seed)})
-    mistake = st.container(key="mistakes-which").selectbox(
-        "Mistake", names, index=names.index(question.mistake_id), format_func=words.title_mistake, **form.build_key("mistake")
-    )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         form.show_prompt(st)
@@ -80,114 +70,139 @@ def show_fields(state: MistakeState) -> tuple[MistakeQuestion, list[str]]:
         st.caption(words.TEXTS["share"])
     settings, problems = read_fields(form.raw, question.settings)
     try:
-        question = question if problems else MistakeQuestion(settings, mistake)
+        question = question if problems else MistakeQuestion(settings, question.mistake_id)
     except SettingsError as error:
         problems = [explain_error(error)]
     show_notes(problems, place=top)
     return question, problems
 
 
-def _show_buttons(state: MistakeState) -> None:
-    """What to do next: draw, answer in the game, or begin it."""
-    question, n, coming = state.question, state.shown_result.n, state.next_test
-    can_be_sampled = question.mistake is None or question.mistake.can_be_sampled
-    is_playing = question.is_hidden and not state.is_revealed
-    with st.container(horizontal=True, vertical_alignment="bottom", key="mistakes-buttons"):
-        if is_playing and n:
-            st.segmented_control(
-                "Which one is wrong?",
-                GUESSES,
-                format_func=ANSWERS.__getitem__,
-                key=f"mistakes-guess-{state.turn}",
-                on_change=_take_answer,
-                args=(state,),
-                width="content",
-            )
-        if question.is_hidden or not can_be_sampled or state.first_rejection:
-            more = (
-                f"Draw {coming - n:,} {'more ' * bool(n)}of each{'' if question.is_hidden or can_be_sampled else ', anyway'}"
-                if coming
-                else ""
-            )
-            label = more or "All samples drawn"
-            kind = "primary" if is_playing else "secondary"
-            session.show_work_button(st, state, label, "mistakes-next", work.draw_to_next_test, disabled=not coming, type=kind)
-        else:
-            session.show_work_button(
-                st,
-                state,
-                "Sample until it is detected",
-                "mistakes-until",
-                work.draw_until_detected,
-                disabled=not coming,
-                type="primary",
-            )
-        if not is_playing:
-            label = "Play again" if question.is_hidden else "Find the wrong decoder"
-            st.button(
-                label,
-                key="mistakes-another" if question.is_hidden else "mistakes-hide",
-                on_click=start_new_quiz,
-                args=(state,),
-                disabled=state.is_busy,
-                type="primary" if question.is_hidden else "secondary",
-            )
-    session.show_progress("mistakes")
+def show_list(state: MistakeState) -> None:
+    """The mistakes as rows; a click on one chooses it."""
+    data = {"view": "list", "within": True, "groups": words.build_groups(), "chosen": state.question.mistake_id}
+    data["label"] = words.TEXTS["groups"]["label"]
+    _component.draw(LIST, data, chosen=_choose_mistake)
 
 
-def _take_answer(state: MistakeState) -> None:
-    state.record_guess(st.session_state.get(f"mistakes-guess-{state.turn}"))
+def _choose_mistake(name: Any) -> None:
+    """What the list or the game reported. A message may hold anything."""
+    state: MistakeState = st.session_state["mistakes"]
+    if isinstance(name, str) and name in (HIDDEN, *REPORTED):
+        state.begin_script_run()
+        state.choose(MistakeQuestion(state.question.settings, name))
 
 
-def start_new_quiz(state: MistakeState) -> None:
-    """A hidden mistake under another seed, in fields of its own."""
+def show_game(state: MistakeState) -> None:
+    """The game of the seed."""
+    payload = build_game_payload(state.question.settings.seed)
+    if payload is None:
+        st.caption(words.TEXTS["no_game"])
+        return
+    _component.draw(GAME, {"view": "game", "within": True, "payload": payload}, chosen=_choose_mistake, again=_play_again)
+
+
+def _play_again(_: Any) -> None:
+    """Another game, by another seed, in fields of its own."""
+    state: MistakeState = st.session_state["mistakes"]
     state.begin_script_run()
     settings = replace(state.question.settings, seed=secrets.randbelow(1_000_000))
-    state.choose(replace(state.question, settings=settings, mistake_id=HIDDEN))
+    state.choose(replace(state.question, settings=settings))
     state.turn += 1
 
 
-def show_distance(state: MistakeState, curve: comparison.DistanceCurve, kind: str) -> None:
-    """The picture that tells a wrong rule from a right one."""
-    st.markdown("**How far from the exact distribution?**")
-    show_figure(figures.plot_distances(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
-    said = words.describe_curve(curve, state)
-    st.container(key="mistakes-said-curve").markdown(said)
+def show_samples(state: MistakeState) -> None:
+    """What goes wrong, the samples of the wrong decoder, the verdict, and the button that draws more."""
+    question = state.question
+    st.container(key="mistakes-about").markdown(words.describe_question(question))
+    if state.shown_result.arms is None:
+        session.show_progress("mistakes")
+        show_notes(state.notices, "mistakes-notes-live")
+        st.container(key="mistakes-empty").caption("The bars appear here as soon as the models are loaded.")
+        return
+    verdict = words.build_verdict(state)
+    payload = build_histogram(
+        build_result_frames(state.shown_result),
+        words.build_heading(question),
+        verdict,
+        words.list_verdict_links(question, verdict),
+    )
+    _component.draw(SAMPLES, {"view": "samples", "within": True, "payload": payload})
+    _show_buttons(state)
+    show_notes(state.notices, "mistakes-notes-live")
+    show_notes(state.shown_result.notes, "mistakes-notes-distribution")
+    said = [words.describe_run(state), words.describe_undrawn(state), *describe_origin(state)]
+    st.container(key="mistakes-conditions").caption(
+        escape_markdown(" ".join(filter(None, said)), ALL_SIGNS)
+    )  # it holds what a visitor typed
 
 
-def _show_pictures(state: MistakeState, curve: comparison.DistanceCurve, kind: str) -> None:
-    result = state.shown_result
-    left, right = st.columns([3, 2], gap="large")
-    if result.n and curve.wrong is not None:
-        wrong = result.arms[curve.wrong]
-        with left, open_screen("mistakes", "cells"):
-            st.markdown("**Where do the wrong rule’s samples go?**")
-            show_figure(figures.plot_wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
-            st.container(key="mistakes-said-cells").markdown(words.describe_cells(state))
-    with right if result.n and curve.wrong is not None else left, open_screen("mistakes", "speed"):
-        st.markdown("**How fast?**")
-        one, other = result.speeds
-        alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."
-        show_figure(
-            draw_cached(figures.plot_acceptance, result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False
+def _show_buttons(state: MistakeState) -> None:
+    """Draw more, and the way to the recorded samples and back."""
+    n, coming, recorded = state.shown_result.n, state.next_test, state.load_recorded()
+    is_detectable = state.question.mistake.can_be_sampled
+    with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
+        label = "All samples drawn"
+        if coming:
+            label = (
+                f"Draw {coming - n:,} more live"
+                if n
+                else "Draw until it is detected"
+                if is_detectable
+                else f"Draw {coming:,} live"
+            )
+        draw = work.draw_until_detected if is_detectable and not n else work.draw_to_next_test
+        session.show_work_button(
+            st, state, label, "mistakes-draw", draw, disabled=not coming, type="secondary" if n else "primary"
         )
-        st.container(key="mistakes-said-speed").markdown(words.describe_acceptance(state))
+        if state.result.n and recorded:
+            label = f"Back to the {recorded.result.n:,} recorded" if state.has_own_result else f"Back to your {state.result.n:,}"
+            st.button(label, key="mistakes-recorded", on_click=state.toggle_recorded, disabled=state.is_busy)
+        session.show_progress("mistakes")
 
 
-def _show_folds(state: MistakeState, curve: comparison.DistanceCurve) -> None:
+def _show_distance_fold(state: MistakeState) -> None:
+    """The distance over the samples, and what both decoders accept."""
+    result, kind = state.shown_result, session.get_theme()
+    with st.expander("How does the distance fall?", key="mistakes-distance", on_change="rerun") as fold:
+        if not fold.open:
+            return
+        curve: DistanceCurve = result.mark_curve(1)
+        left, right = st.columns([3, 2], gap="large")
+        with left, open_screen("mistakes", "curve"):
+            show_figure(figures.plot_distances(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
+            st.container(key="mistakes-said-curve").markdown(words.describe_curve(curve, state))
+        with right, open_screen("mistakes", "speed"):
+            one, other = result.speeds
+            alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."
+            figure = draw_cached(figures.plot_acceptance, result.speeds, 1, kind)
+            show_figure(figure, "mistakes", "speed", alt, sentence=False)
+            st.container(key="mistakes-said-speed").markdown(words.describe_acceptance(state))
+
+
+def _show_numbers_fold(state: MistakeState) -> None:
+    """The tables behind the pictures, the tests, and the command."""
     result, question = state.shown_result, state.question
-    speeds = [
-        {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
-         "target passes": one.passes}
-        for one in result.speeds
-    ]  # fmt: skip
-    show_tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
-    with st.expander("When this page tests, and what each test found"):
+    with st.expander("Numbers, tests and the command", key="mistakes-numbers", on_change="rerun") as fold:
+        if not fold.open:
+            return
+        speeds = [
+            {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
+             "target passes": one.passes}
+            for one in result.speeds
+        ]  # fmt: skip
+        tables = [
+            ("Distance", result.mark_curve(1).table),
+            ("Acceptance", speeds),
+            *((arm.name, arm.table) for arm in result.arms),
+        ]
+        for name, rows in tables:
+            st.caption(name)
+            elements.show_dataframe(rows, placeholder="")
         st.markdown(
-            f"{RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. {words.describe_enumeration(question.mistake, result.toy)}"
+            f"{words.explain_verdict(state)} {RULE} The distance is the total variation distance on {len(result.arms[0].probs)} cells. "
+            f"{words.describe_enumeration(question.mistake, result.toy)}"
         )
-        if result.looks and state.is_revealed:
+        if result.looks:
             elements.show_dataframe(words.build_tests_table(state))
-        if not question.is_hidden:
-            st.markdown(words.TEXTS["command"])
-            st.code(build_verify_command(question.settings, question.mistake_id), language=None, wrap_lines=True)
+        st.markdown(words.TEXTS["command"])
+        st.code(build_verify_command(question.settings, question.mistake_id), language=None, wrap_lines=True)

@@ -1,16 +1,18 @@
-"""What the page Break it says: what a mistake does, when it was detected, what sampling cannot show, and what speed tells."""
+"""What the page Break it says: the list of mistakes, what each does, when it was detected, what sampling cannot show, and what speed tells."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.mistakes.comparison import DistanceCurve, TextPair, compare_acceptance_rates
-from specviz.evidence.mistakes.published import OFFERED_MISTAKES, UNSAMPLED_TIERS, PublishedMistake
+from specviz.evidence.mistakes.published import REPORTED, UNSAMPLED_TIERS, PublishedMistake
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SIZES, describe_unreached
 from specviz.records import load_toml
 from specviz.statistics.finding import format_p_for_table
 from specviz.web.common import html
 from specviz.web.common.html import TextLine
+from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.words import (
     PageVerdict,
     announce_next_test,
@@ -18,42 +20,63 @@ from specviz.web.common.side_by_side.words import (
     count_samples,
     describe_conditions,
     describe_detectable,
+    describe_excess,
     describe_prompt,
     describe_rejection,
     format_percent,
     shorten_prompt,
 )
-from specviz.web.mistakes.state import MistakeQuestion, MistakeState
+from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
 
 TEXTS = load_toml("texts/mistakes")
+PROJECTS = load_toml("texts/known_mistakes")["projects"]
 
 
-def order_mistakes() -> list[str]:
-    """All mistakes: those reported in real projects first, and last those that sampling cannot show."""
-    return sorted(
-        OFFERED_MISTAKES,
-        key=lambda name: (not (mistake := OFFERED_MISTAKES[name]).can_be_sampled, mistake.thread == "derived"),
-    )
+@lru_cache(maxsize=1)
+def build_groups() -> list[dict[str, Any]]:
+    """The list of the page: the game, then mistakes by who reported them, each with the samples that detected it in the recording."""
+    recorded = load_recorded_samples()
+    results = {one.mistake: one.result for one in recorded.mistakes} if recorded else {}
+    needed = {name: found.n for name, result in results.items() if (found := find_rejection(result))}
+    groups: dict[str, list[PublishedMistake]] = {"reported": [], "derived": [], "unshown": [], "exact": []}
+    for mistake in REPORTED.values():
+        groups[_find_group(mistake)].append(mistake)
+    rows = [
+        {"title": "", "rows": [{"id": HIDDEN, "title": TEXTS["game"]["title"], "where": [], "found": TEXTS["game"]["about"]}]}
+    ]
+    for group, mistakes in groups.items():
+        mistakes.sort(key=lambda one: (needed.get(one.id, SIZES[-1]), one.id != "R4"))
+        shown = [
+            {"id": one.id, "title": name_mistake(one), "where": [{"words": words, "href": href} for words, href in list_reports(one)][:1],
+             "found": _describe_found(one, needed.get(one.id), results[one.id].n if one.id in results else 0)}
+            for one in mistakes
+        ]  # fmt: skip
+        rows.append({"title": TEXTS["groups"][group], "rows": shown})
+    return rows
 
 
-def title_mistake(name: str) -> str:
-    """An entry of the list: the mistake, and where it was made."""
-    if name not in OFFERED_MISTAKES:
-        return "Hidden: which decoder is wrong?"
-    mistake = OFFERED_MISTAKES[name]
-    projects = " and ".join(mistake.projects[: 2 if mistake.can_be_sampled else 1])
-    parts = (
-        _name_mistake(mistake),
-        f"in {projects}" if projects else "",
-        "" if mistake.can_be_sampled else "not shown by sampling",
-    )
-    return " · ".join(filter(None, parts))
+def _find_group(mistake: PublishedMistake) -> str:
+    if mistake.tier == "exact":
+        return "exact"
+    if not mistake.can_be_sampled:
+        return "unshown"
+    return "reported" if mistake.is_reported else "derived"
 
 
-def _name_mistake(mistake: PublishedMistake) -> str:
+def _describe_found(mistake: PublishedMistake, needed: int | None, drawn: int) -> str:
+    """After how many recorded samples the test rejected a mistake."""
+    if not mistake.can_be_sampled:
+        return {"exact": "exact", "enumerated": "found by enumeration", "analytic": "found by computation"}.get(mistake.tier, "")
+    if needed:
+        return f"found after {count_samples(needed)}"
+    return f"not found in {count_samples(drawn)}" if drawn else ""
+
+
+def name_mistake(mistake: PublishedMistake) -> str:
+    """What goes wrong, in a few words."""
     name = mistake.title or mistake.name
     return name[0].upper() + name[1:]
 
@@ -63,31 +86,38 @@ def describe_mistake(mistake: PublishedMistake) -> str:
     return mistake.description.replace("'", "’")
 
 
+def list_reports(mistake: PublishedMistake) -> list[tuple[str, str]]:
+    """Who reported it, one by one: the project with the number of its thread, and the address; nothing where no report is known."""
+    if not mistake.is_reported:
+        return []
+    return [(_name_report(words, address), address) for words, address in mistake.threads]
+
+
+def _name_report(words: str, address: str) -> str:
+    repository, _, number = words.partition("#")
+    name = repository.rpartition("/")[2] if address else repository
+    return PROJECTS.get(name, name) + (f" #{number}" if number else "")
+
+
+def build_heading(question: MistakeQuestion) -> str:
+    """What stands over the bars."""
+    length = "token" if question.settings.max_new_tokens == 1 else f"{question.settings.max_new_tokens} tokens"
+    return f"The next {length} after “{shorten_prompt(question.settings.prompt)}”"
+
+
 def describe_run(state: MistakeState) -> str:
     """Text, settings and number of samples."""
     question, n = state.question, state.result.n
     said = f"{describe_prompt(question.settings.prompt)}: {describe_conditions(question.settings)}"
-    said += f" · {n:,} samples of each so far" if n else ""
-    return said if question.is_hidden else f"{said}. {TEXTS['settings']}"
-
-
-def describe_source(mistake: PublishedMistake) -> str:
-    """Who reported it, with links, as markdown; the words come from this package alone."""
-    if mistake.thread == "derived":
-        return "Not seen in a real decoder so far."
-    if mistake.thread == "common":
-        return "A common mistake, found in many decoders."
-    return "Reported in " + ", ".join(f"[{words}]({link})" if link else words for words, link in mistake.threads) + "."
+    if n and state.has_own_result:
+        said += f" · {n:,} samples of each so far"
+    slow = f" Sampling it takes the full decoder, so this page draws at most {question.max_samples:,} samples."
+    return f"{said}. {TEXTS['settings']}{'' if question.on_shared_distributions else slow}"
 
 
 def describe_question(question: MistakeQuestion) -> str:
-    """What is wrong, and who reported it; empty where it is hidden."""
-    if (mistake := question.mistake) is None or question.is_hidden:
-        return ""
-    sentence = f"**{_name_mistake(mistake)}.** {describe_mistake(mistake)} {describe_source(mistake)}"
-    if not mistake.on_shared_distributions:
-        sentence += f" Sampling it takes the full decoder, so this page draws at most {question.max_samples:,} samples."
-    return sentence
+    """What is wrong, as markdown; the words come from this package alone."""
+    return f"**{name_mistake(question.mistake)}.** {describe_mistake(question.mistake)}"
 
 
 def describe_enumeration(mistake: PublishedMistake | None, toy: float) -> str:
@@ -99,53 +129,57 @@ def describe_enumeration(mistake: PublishedMistake | None, toy: float) -> str:
 
 
 def build_verdict(state: MistakeState) -> PageVerdict:
-    """What the tests have found so far."""
-    question, result, rejected = state.question, state.shown_result, state.find_rejection(state.shown_result)
-    if not state.is_revealed:
-        return PageVerdict("waiting", *_describe_game(state))
-    if question.is_hidden:
-        return _build_game_verdict(state)
+    """What the samples say of the wrong decoder. Who reported it follows the details."""
+    mistake, result, rejected = state.question.mistake, state.shown_result, state.first_rejection
+    reported = "Reported in" if mistake.is_reported else "No public report of it is known."
+    if mistake.tier == "exact":
+        return PageVerdict("exact", UNSAMPLED_TIERS["exact"]["verdict"], f"{UNSAMPLED_TIERS['exact']['instead']} {reported}")
     if rejected:
-        return PageVerdict("rejected", _announce_detection(rejected), _explain_detection(state, rejected))
-    if question.mistake and not question.mistake.can_be_sampled:
-        return _build_unshown_verdict(state, question.mistake)
-    if early := build_early_verdict(state, "Sample, and watch the distance of the wrong rule part from that of the right one."):
+        number, excess = describe_excess(result.arms[1])
+        words = f"Not exact: {excess}." if excess else f"Not exact: {count_samples(rejected.n)} were enough."
+        return PageVerdict("rejected", words, reported, number)
+    if not mistake.can_be_sampled:
+        tier = UNSAMPLED_TIERS[mistake.tier]
+        return PageVerdict("unshown", tier["verdict"], f"{tier['instead']} {reported}")
+    if early := build_early_verdict(state, "Draw samples, and watch the bars leave their boxes."):
         return early
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
-        return PageVerdict("untold", words, f"Try another text, in Settings. {announce_next_test(state)}")
+        return PageVerdict("untold", words, f"Try another text, in Settings. {reported}")
     found = result.looks[-1][1]
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{count_samples(found.n)} of the wrong rule, and {NO_DRAFT}")
-    words = f"Not detected yet: {found.n:,} samples of the wrong rule show no difference."
+    return PageVerdict("untold", "samples show no difference on this text.", reported, f"{found.n:,}")
+
+
+def list_verdict_links(question: MistakeQuestion, verdict: PageVerdict) -> list[tuple[str, str]]:
+    """What follows the details of a verdict: the reports, where it announces them."""
+    return list_reports(question.mistake) if verdict.details.endswith("Reported in") else []
+
+
+def explain_verdict(state: MistakeState) -> str:
+    """How clear a verdict is, and what the tests could have seen."""
+    looks, rejected = state.shown_result.looks, state.first_rejection
+    if not looks:
+        return ""
+    if rejected:
+        return _explain_detection(state, rejected)
+    found = looks[-1][1]
     seen = (
         describe_detectable(found) if found.can_show_difference else "All texts share one cell here, so nothing can be decided."
     )
-    return PageVerdict(
-        "untold",
-        words,
-        " ".join(filter(None, (seen, *describe_unreached(found.exercised), _describe_pooling(found), announce_next_test(state)))),
+    return " ".join(
+        filter(None, (seen, *describe_unreached(found.exercised), _describe_pooling(found), announce_next_test(state)))
     )
-
-
-def _build_unshown_verdict(state: MistakeState, mistake: PublishedMistake) -> PageVerdict:
-    """The verdict on a mistake that sampling cannot show, which samples confirm."""
-    tier, looks = UNSAMPLED_TIERS[mistake.tier], state.shown_result.looks
-    confirmation = f" As expected, {count_samples(looks[-1][1].n)} show no difference." if looks else ""
-    return PageVerdict("unshown", tier["verdict"], tier["instead"] + confirmation)
-
-
-def _announce_detection(test: InterimTest) -> str:
-    return f"Detected: {test.n:,} samples were enough."
 
 
 def _explain_detection(state: MistakeState, test: InterimTest) -> str:
     """How clear it is, what the test before saw, and what the tests say of the correct decoder."""
-    looks, right = state.shown_result.looks, 1 - state.question.wrong_decoder[1]
+    looks = state.shown_result.looks
     said, place = describe_rejection(test), SIZES.index(test.n)
     if place:
         said += f" At {SIZES[place - 1]:,} samples the test did not reject it yet."
-    if any(pair[right].verdict == "rejected" for pair in looks):
+    if any(right.verdict == "rejected" for right, _ in looks):
         return f"{said} The right rule was rejected too: a false alarm, which happens in 1 of 1,000 runs."
     return f"{said} The right rule, tested alike, passes."
 
@@ -156,42 +190,14 @@ def _describe_pooling(test: InterimTest) -> str:
     return f"{test.pooled:.0%} of the probability lies in groups of several texts. Differences inside a group show only in the longer test on the command line, below."
 
 
-def _describe_game(state: MistakeState) -> tuple[str, str]:
-    if not state.shown_result.n:
-        return "At most one of these two decoders is wrong. Which?", TEXTS["quiz"]
-    return f"{state.shown_result.n:,} samples of each. Is one of them wrong?", TEXTS["answer"]
-
-
-def _build_game_verdict(state: MistakeState) -> PageVerdict:
-    question, found = state.question, state.find_rejection(state.shown_result)
-    good = state.guess == question.answer
-    mark, answer = ("consistent", "Right.") if good else ("rejected", "No.")
-    if not question.mistake:
-        return PageVerdict(
-            mark,
-            f"{answer} Neither is wrong: both follow the target’s distribution.",
-            f"You answered after {state.guessed_at:,} samples.",
-        )
-    seen = (
-        f"At {found.n:,} samples the test could see it"
-        if found
-        else "The test does not see it yet; more samples show when it does"
-    )
-    return PageVerdict(
-        mark,
-        f"{answer} Decoder {question.answer} is wrong.",
-        f"**{_name_mistake(question.mistake)}.** {describe_mistake(question.mistake)} {describe_source(question.mistake)} {seen}; you answered after {state.guessed_at:,}.",
-    )
-
-
 def describe_curve(curve: DistanceCurve, state: MistakeState) -> str:
     """The sentence of meaning under the curve."""
-    mistake, same, n = state.question.mistake if state.is_revealed else None, state.shown_result.same, state.shown_result.n
-    said = "The distance of a right decoder is sampling noise alone: it stays in the gray band 99 times in 100, and falls with more samples."
-    if mistake and not mistake.can_be_sampled:
-        return f"{said} So does that of this mistake, as far as samples can tell."
+    same, n = state.shown_result.same, state.shown_result.n
+    said = TEXTS["distance"]
+    if not state.question.mistake.can_be_sampled:
+        return f"{said} So does that of this decoder, as far as samples can tell."
     said += " That of a wrong one levels off."
-    if not n or state.question.is_hidden:
+    if not n:
         return said
     if not any(right for right, _ in curve.tv):
         said += " Here the right rule’s distance is always 0, which a logarithmic axis cannot show."
@@ -204,12 +210,9 @@ def describe_curve(curve: DistanceCurve, state: MistakeState) -> str:
 
 def describe_acceptance(state: MistakeState) -> str:
     """The lesson of the second picture."""
-    speeds, question = state.shown_result.speeds, state.question
+    speeds = state.shown_result.speeds
     counted = f"Counted on {speeds[0].texts} longer texts of each."
-    arm = question.wrong_index
-    if not state.is_revealed or arm is None:
-        return f"A higher acceptance rate is faster, but does not say which decoder is correct. {counted}"
-    right, wrong = speeds[1 - arm], speeds[arm]
+    right, wrong = speeds
     way = compare_acceptance_rates(right, wrong)
     if way > 0:
         said = f"The mistake accepts {wrong.acceptance_rate:.0%} of its draft tokens instead of {right.acceptance_rate:.0%}: **it looks faster because it is wrong.** "
@@ -224,17 +227,10 @@ def describe_acceptance(state: MistakeState) -> str:
     return f"The two acceptance rates are too close to tell apart on these texts, so speed does not show this mistake. {counted}"
 
 
-def describe_cells(state: MistakeState) -> str:
-    """The sentence under the picture of the wrong rule's cells."""
-    arm = state.shown_result.arms[state.question.wrong_decoder[1]]
-    beyond, bars = len(arm.rows.outliers), len(arm.rows.probs)
-    if not beyond:
-        said = "So far sampling noise explains every bar of the wrong rule."
-    else:
-        said = f"Sampling noise does not explain {beyond} of the wrong rule’s {bars} bars: {'the one that ends' if beyond == 1 else 'those that end'} at a diamond."
-    if left_out := arm.undrawn_mass:
-        said += f" Not drawn: all other texts together, {left_out:.0%}."
-    return f"{said} A dot stands for a space, and … for all other texts that begin like this."
+def describe_undrawn(state: MistakeState) -> str:
+    """What the bars leave out; empty where they leave out nothing."""
+    left_out = state.shown_result.arms[1].undrawn_mass if state.shown_result.arms else 0.0
+    return f"Not drawn: all other texts together, {left_out:.0%}." if left_out else ""
 
 
 def build_tests_table(state: MistakeState) -> list[dict[str, str]]:

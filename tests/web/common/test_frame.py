@@ -61,8 +61,8 @@ def send_value(app: AppTest, key: str, **value) -> AppTest:
 
 
 FORGED = [
-    ("mistakes", "mistakes-mistake-0", {"string_value": "no such mistake"}),
-    ("mistakes", "mistakes-mistake-0", {"int_value": 3}),
+    ("mistakes", "mistakes-seed-0", {"int_value": 3}),
+    ("exactness", "exactness-source-0", {"string_value": "no such decoder"}),
     ("mistakes", "mistakes-prompt-0", {"double_value": 1.5}),
     ("mistakes", "mistakes-prompt-0", {"trigger_value": True}),
     ("exactness", "exactness-max_new_tokens-0", {"string_value": "99"}),

@@ -5,6 +5,7 @@ Samples are fixed by their seeds; a right decoder is rejected with probability 0
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from dataclasses import replace
@@ -21,7 +22,7 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.common.controls import read_fields
 from specviz.web.common.side_by_side.state import load_recorded_samples
-from specviz.web.common.side_by_side.words import format_percent
+from specviz.web.common.side_by_side.words import describe_excess, format_percent
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
@@ -145,8 +146,8 @@ def test_the_picture_has_the_heaviest_cells_and_all_others_in_one_bar():
 def test_a_bar_of_all_others_that_would_dwarf_the_rest_is_left_out_and_the_page_says_so():
     one = build_thirteen_cells(0.7)
     assert REST not in one.rows.labels and one.undrawn_mass == pytest.approx(0.7 + 0.3 * 10 / 78)
-    assert f"Not drawn: all other texts together, {one.undrawn_mass:.0%}." in words.describe_bars(ExactnessResult((one, one)))
-    assert "Not drawn" not in words.describe_bars(ExactnessResult((build_thirteen_cells(0.2), build_thirteen_cells(0.2))))
+    assert f"Not drawn: all other texts together, {one.undrawn_mass:.0%}." in words.describe_undrawn(ExactnessResult((one, one)))
+    assert words.describe_undrawn(ExactnessResult((build_thirteen_cells(0.2), build_thirteen_cells(0.2)))) == ""
 
 
 def test_marks_of_neighbors_never_touch():
@@ -159,7 +160,7 @@ def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
-        f"A decoder that moves {format_percent(found.detectable_tv)} of the probability to other texts would have been detected 99 times in 100."
+        f"a decoder that gives {format_percent(found.detectable_tv)} of its probability to other texts, 99 times in 100."
     )
     more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more
@@ -186,9 +187,9 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
     off = build_three_cells(counts=(70, 20, 10))
     assert off.outliers == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
-    arms = ExactnessResult((off, build_three_cells()))
-    said = words.describe_bars(arms)
-    assert "Here some bars end outside, at a diamond (1 of “Speculative decoding”). The verdict comes from the tests" in said
+    assert describe_excess(off) == ("20", "“·a” came 20 times too often in 100 samples")
+    assert describe_excess(build_three_cells(counts=(55, 1, 44))) == ("29", "“·<b>$x$ …” came 29 times too rarely in 100 samples")
+    assert describe_excess(build_three_cells()) == ("", ""), "no bar is outside its box"
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in build_three_cells(0, (0, 0, 0)).conclusion
@@ -212,21 +213,27 @@ def app(pair_folders, monkeypatch):
     cache.load_weights.cache_clear()
 
 
+def list_histograms(app) -> list[dict]:
+    given = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
+    return [one["payload"] for one in given if "payload" in one]
+
+
 def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert not app.exception
-    assert len(app.get("plotly_chart")) == 1, "the control; the decoder's histogram is a component that fills"
+    assert [one["answer"] and one["answer"]["mark"] for one in list_histograms(app)] == ["waiting", None], (
+        "the decoder and the control"
+    )
     settle(app.button(key="exactness-draw-100").click().run(), "exactness")
     assert not app.exception
-    seen = [one.value for one in app.markdown]
-    assert any("No difference seen, but 100 samples can show only a large one." in one for one in seen), seen
-    alts = [chart.proto.alt for chart in app.get("plotly_chart")]
-    assert all("100 samples" in alt for alt in alts)
+    decoder, control = list_histograms(app)
+    assert decoder["answer"]["words"] == "No difference seen, but 100 samples can show only a large one."
+    assert all("100 samples" in one["conclusion"] and one["frames"][-1]["n"] == 100 for one in (decoder, control))
     app.text_input(key="exactness-count-0").set_value("0").run()
     app.button(key="exactness-count-go").click().run()
     assert "The number of samples must be a whole number from 1 to 1,000,000, got '0'." in [one.value for one in app.text]
-    assert any(re.search(r"tokens per sample, seed \d+ · 100 samples so far$", one.value) for one in app.caption), (
-        "what was drawn stays, under settings in sight"
-    )
+    assert list_histograms(app)[0]["frames"][-1]["n"] == 100, "what was drawn stays"
+    assert any(re.search(r"tokens per sample, seed \d+\.$", one.value) for one in app.caption), "under settings in sight"
+    assert "exactness-recorded" not in [one.key for one in app.button], "nothing is recorded for this text"
 
 
 def test_another_question_begins_anew_and_stands_in_the_address(app):

@@ -10,7 +10,7 @@ from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import SERVER, SOURCES, ExactnessQuestion, ExactnessState, list_sources
+from specviz.web.exactness.state import CHOICES, SERVER, ExactnessQuestion, ExactnessState, list_sources
 from tests.audit.conftest import short_preflight, small_audits  # noqa: F401 fixtures
 from tests.audit.of_pair import answer_from_pair
 from tests.audit.server import run_server
@@ -106,14 +106,14 @@ def test_a_hosted_server_has_no_such_source_and_asks_nobody(serve, page_pair):
 def test_a_hosted_page_has_no_field_for_an_address_even_by_a_link(serve, page_pair):
     serve(mode="hosted")
     app = open_page("exactness", source="server")
-    (source,) = [one for one in app.selectbox if one.label == "What to test"]
-    assert SOURCES[SERVER] not in source.options
+    (source,) = [one for one in app.button_group if one.label == "What to test"]
+    assert CHOICES["file"] in source.options and CHOICES[SERVER] not in source.options
     assert not [one for one in app.text_input if "Address" in one.label]
     assert any("The link's decoder to test was left out" in one.value for one in app.text)
 
 
 def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):
-    """The address is in no link, and work begins with a click."""
+    """The address is in no link, and work begins with a click. The command stands beside the field."""
     serve(mode="local")
     with run_server() as server:
         app = open_page(
@@ -122,4 +122,5 @@ def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):
         (field,) = [one for one in app.text_input if "Address" in one.label]
         assert not field.value and not server.seen.paths
         assert app.session_state["exactness"].ticket is None
+        assert any(one.value.startswith("specviz audit http://localhost:8000/v1 --prompt") for one in app.code)
     assert "url" not in " ".join(app.session_state["exactness"].link())

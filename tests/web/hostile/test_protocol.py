@@ -434,8 +434,8 @@ def test_no_refusal_names_a_page_that_was_hostile_in_its_fields(server):
             for one in (hostile, honest):
                 await one.run()
                 await one.run_until(lambda one=one: one.finished)
-            (key,) = [key for key in hostile.widgets if key.startswith("mistakes-mistake")]
-            await hostile.settle(lambda: hostile.put(key, "no such mistake"))
+            (key,) = [key for key in hostile.widgets if key.startswith("mistakes-seed")]
+            await hostile.settle(lambda: hostile.put(key, 3, "int_value"))
             await honest.settle()
             assert widget_guard.SENTENCE in hostile.written and widget_guard.SENTENCE not in honest.written
 

@@ -5,6 +5,7 @@ Samples are fixed by their seeds; a right decoder is rejected with probability 0
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,8 @@ from specviz.errors import SettingsError
 from specviz.evidence.hypothesis_tests import run_count_tests
 from specviz.evidence.mistakes import comparison
 from specviz.evidence.mistakes.comparison import DistanceCurve, DraftingCounts, MistakeResult
-from specviz.evidence.mistakes.published import OFFERED_MISTAKES, PUBLISHED_MISTAKES, TIERS, UNSAMPLED_TIERS
-from specviz.evidence.mistakes.registry import MISTAKES
+from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES, REPORTED, TIERS, UNSAMPLED_TIERS
+from specviz.evidence.mistakes.registry import MISTAKES, VARIANTS
 from specviz.evidence.partition import Partition
 from specviz.evidence.results import SIZES, CellShares
 from specviz.evidence.sampling.plan import INTERIM
@@ -25,12 +26,12 @@ from specviz.figures.cell_shares import CLEAR
 from specviz.figures.theme import MEANINGS
 from specviz.settings import Settings
 from specviz.web.common.html import extend_to_word
-from specviz.web.common.side_by_side.state import MOST_SLOW
+from specviz.web.common.side_by_side.state import MOST_SLOW, load_recorded_samples
 from specviz.web.common.side_by_side.words import format_odds
 from specviz.web.jobs import cache
-from specviz.web.mistakes import figures, words, work
-from specviz.web.mistakes.state import HIDDEN, MistakeQuestion
-from tests.pages import draw_first_paint, open_on_tiny_pair, settle
+from specviz.web.mistakes import export, figures, view, words, work
+from specviz.web.mistakes.state import FIRST, HIDDEN, MistakeQuestion, find_rejection
+from tests.pages import PROMPT, draw_first_paint, open_on_tiny_pair, settle
 from tests.web.mistakes.test_draws import BASE, build_state
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,19 +42,19 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
-    seen = draw_first_paint("mistakes", query)
+    seen = draw_first_paint("mistakes", query, f'{PROMPT}, "given": given')
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"Draw 100 of each"} <= set(seen["buttons"])
+    assert any(one["view"] == "list" for one in seen["given"]), "the list needs no models"
     said = "\n".join(seen["text"])
     for part in ("mistake was left out", "got 'R99'", "seed was left out", "temperature was left out: each mistake brings"):
         assert part in said
 
 
 def test_mistakes_in_words_and_mutants_are_the_same_list():
-    assert list(PUBLISHED_MISTAKES) == list(MISTAKES)
+    assert list(PUBLISHED_MISTAKES) == list(MISTAKES) and set(REPORTED) == set(VARIANTS)
     assert all(
-        MISTAKES[name].description == one.description and MISTAKES[name].settings == one.settings
-        for name, one in PUBLISHED_MISTAKES.items()
+        VARIANTS[name].description == one.description and VARIANTS[name].settings == one.settings
+        for name, one in REPORTED.items()
     )
 
 
@@ -63,10 +64,11 @@ def test_threads_lead_to_github_where_they_name_one():
     assert PUBLISHED_MISTAKES["R7"].threads == (
         ("feifeibear/LLMSpeculativeSampling", "https://github.com/feifeibear/LLMSpeculativeSampling"),
     )
-    assert PUBLISHED_MISTAKES["R5"].threads == (("common", ""),)
-    assert "Not seen in a real decoder" in words.describe_source(
-        PUBLISHED_MISTAKES["gate"]
-    ) and "many decoders" in words.describe_source(PUBLISHED_MISTAKES["R5"])
+    assert words.list_reports(PUBLISHED_MISTAKES["R5"]) == [
+        ("Spec-RL #14", "https://github.com/ShopeeLLM/Spec-RL/issues/14"),
+        ("many other decoders", ""),
+    ]
+    assert words.list_reports(PUBLISHED_MISTAKES["gate"]) == []
 
 
 @pytest.mark.parametrize("mistake", ("R4", HIDDEN))
@@ -84,15 +86,17 @@ def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():
 
 def test_every_tier_that_sampling_cannot_see_has_a_sentence():
     assert set(UNSAMPLED_TIERS) == set(TIERS) - {"sampled"}
-    for name, one in OFFERED_MISTAKES.items():
+    for name, one in REPORTED.items():
         said = words.describe_question(MistakeQuestion(BASE, name))
         assert words.describe_mistake(one) in said and one.can_be_sampled is (one.tier == "sampled")
         if not one.can_be_sampled:
             before = words.build_verdict(build_state(name))
             assert (
-                before.mark == "unshown" and {"verdict": before.words, "instead": before.details} == UNSAMPLED_TIERS[one.tier]
-            ), "nothing is promised"
-        assert ("at most" in said) is (not one.on_shared_distributions)
+                before.mark == ("exact" if one.tier == "exact" else "unshown")
+                and before.words == UNSAMPLED_TIERS[one.tier]["verdict"]
+            )
+            assert before.details.startswith(UNSAMPLED_TIERS[one.tier]["instead"]), "nothing is promised"
+        assert ("at most" in words.describe_run(build_state(name))) is (not one.on_shared_distributions)
     assert (MistakeQuestion(BASE, "R8").max_samples, MistakeQuestion(BASE, "R5").max_samples) == (MOST_SLOW, SIZES[-1])
 
 
@@ -128,10 +132,9 @@ def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     )
     one.result = build_mistake_result((500, 500, 0), same=1000)
     assert words.describe_curve(build_curve(), one).startswith("The two rules wrote the same in all 1,000 samples.")
-    for name in (HIDDEN, "no-bonus"):
-        other = build_state(name)
-        other.result = one.result
-        assert "wrote the same" not in words.describe_curve(build_curve(), other)
+    other = build_state("no-bonus")
+    other.result = one.result
+    assert "wrote the same" not in words.describe_curve(build_curve(), other)
     assert "levels off" not in words.describe_curve(build_curve(), other), "samples cannot show it"
 
 
@@ -185,8 +188,9 @@ def test_a_false_alarm_of_the_right_rule_is_called_one():
     one = build_state()
     one.result = build_mistake_result((500, 499, 1))
     said = words.build_verdict(one)
-    assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.details
-    assert "less than once in 10³⁰⁰ runs" in said.details, "one sample lies where the target never is"
+    assert (said.mark, said.number, said.words) == ("rejected", "1", "Not exact: “z” came once too often in 1,000 samples.")
+    more = words.explain_verdict(one)
+    assert "a false alarm" in more and "less than once in 10³⁰⁰ runs" in more, "one sample lies where the target never is"
 
 
 @pytest.mark.parametrize(("p", "said"), ((1.344e-19, "7×10¹⁸"), (8.3e-5, "12,000"), (1e-9, "10⁹"), (3e-7, "3×10⁶")))
@@ -197,19 +201,29 @@ def test_a_p_value_is_said_as_one_in_so_many(p, said):
 def test_what_can_hide_inside_a_cell_is_said():
     one = build_state()
     one.result = build_mistake_result((500, 500, 0), pooled=0.93)
-    assert "93% of the probability lies in groups of several texts" in words.build_verdict(one).details
+    assert "93% of the probability lies in groups of several texts" in words.explain_verdict(one)
     one.result = build_mistake_result((500, 500, 0), pooled=0.1)
-    assert "lies in groups" not in words.build_verdict(one).details
+    assert "lies in groups" not in words.explain_verdict(one)
 
 
-def test_the_list_has_no_codes_names_real_projects_and_ends_with_what_sampling_cannot_show():
-    names = words.order_mistakes()
-    titles = {name: words.title_mistake(name) for name in names}
-    assert sorted(names) == sorted(OFFERED_MISTAKES) and len(set(titles.values())) == len(names)
-    assert not any(re.search(r"\bR\d|\(", one) for one in titles.values())
-    assert titles["R6"].endswith("in vLLM") and titles["R10"].endswith("in SGLang · not shown by sampling")
-    shown = [OFFERED_MISTAKES[name].can_be_sampled for name in names]
-    assert shown == sorted(shown, reverse=True) and not shown[-1]
+def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and_when_it_was_found():
+    groups = words.build_groups()
+    rows = [row for group in groups for row in group["rows"]]
+    assert rows[0]["id"] == HIDDEN and sorted(row["id"] for row in rows[1:]) == sorted(REPORTED)
+    assert not any(re.search(r"\bR\d|\(", row["title"]) for row in rows) and len({row["title"] for row in rows}) == len(rows)
+    by_id = {row["id"]: row for row in rows}
+    assert by_id["R6"]["where"] == [{"words": "vLLM #54282", "href": "https://github.com/vllm-project/vllm/issues/54282"}]
+    recorded = {one.mistake: find_rejection(one.result) for one in load_recorded_samples().mistakes}
+    for name, found in recorded.items():
+        assert not found or by_id[name]["found"] == f"found after {found.n:,} samples"
+    assert by_id["R7"]["found"] == "not found in 100,000 samples"
+    reported, derived, unshown, exact = ([row["id"] for row in group["rows"]] for group in groups[1:])
+    assert all(REPORTED[name].is_reported for name in (*reported, *exact)) and not any(
+        REPORTED[name].is_reported for name in derived
+    )
+    assert all(REPORTED[name].can_be_sampled for name in (*reported, *derived)) and not any(
+        REPORTED[name].can_be_sampled for name in (*unshown, *exact)
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,35 +250,49 @@ def app(pair_folders, monkeypatch):
     cache.load_weights.cache_clear()
 
 
+def choose(app, mistake: str):
+    """What a click on a row does: the tests of Streamlit cannot click in a component."""
+    state = app.session_state["mistakes"]
+    state.begin_script_run()
+    state.choose(MistakeQuestion(state.question.settings, mistake))
+    return settle(app.run(), "mistakes")
+
+
+def get_answer(app) -> dict:
+    given = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
+    return next(one["payload"]["answer"] for one in given if one["view"] == "samples")
+
+
 def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):
-    app.selectbox(key="mistakes-mistake-0").set_value("R5").run()
-    settle(app, "mistakes")
-    assert not app.exception
-    settle(app.button(key="mistakes-until").click().run(), "mistakes")
-    assert not app.exception
-    assert any("Detected:" in one.value for one in app.markdown)
-    charts = app.get("plotly_chart")
-    assert len(charts) == 3 and all(chart.proto.alt for chart in charts)
-    app.selectbox(key="mistakes-mistake-0").set_value("R18").run()
-    settle(app, "mistakes")
+    choose(app, "R5")
+    assert not app.exception and get_answer(app)["mark"] == "waiting"
+    settle(app.button(key="mistakes-draw").click().run(), "mistakes")
+    assert not app.exception and get_answer(app)["mark"] == "rejected"
+    assert {one["words"] for one in get_answer(app)["links"]} == {"Spec-RL #14", "many other decoders"}
+    choose(app, "R18")
     assert (app.session_state["mistakes"].result.n, app.query_params["mistake"]) == (0, "R18")
 
 
-def test_a_hidden_one_is_guessed_and_revealed(app):
-    assert app.selectbox(key="mistakes-mistake-0").value == HIDDEN, "the page opens with the game"
-    guess = f"mistakes-guess-{app.session_state['mistakes'].turn}"
-    assert guess not in [one.key for one in app.button_group], "nothing is sampled yet"
-    assert "mistakes-until" not in [one.key for one in app.button], "sampling until it is detected would tell"
-    settle(app.button(key="mistakes-next").click().run(), "mistakes")
-    assert any("100 samples of each so far" in one.value for one in app.caption)
-    assert any("Is one of them wrong?" in one.value for one in app.markdown)
-    seed = app.session_state["mistakes"].question.settings.seed
-    app.button_group(key=guess).set_value("A").run()
+def test_the_folds_hold_the_curve_the_speeds_the_tests_and_the_command(app):
+    settle(app.button(key="mistakes-draw").click().run(), "mistakes")
+    app.session_state["mistakes-distance"] = app.session_state["mistakes-numbers"] = True
+    app.run()
     assert not app.exception
-    assert any("ou answered after 100" in one.value for one in app.markdown)
-    app.button(key="mistakes-another").click().run()
-    settle(app, "mistakes")
-    assert not app.exception
-    assert app.session_state["mistakes"].guess is None and any("Which?" in one.value for one in app.markdown)
-    assert app.query_params["mistake"] == HIDDEN and app.query_params["seed"] != str(seed)
-    assert not app.button(key="mistakes-next").disabled
+    charts = app.get("plotly_chart")
+    assert len(charts) == 2 and all(chart.proto.alt for chart in charts)
+    assert len(app.dataframe) == 5 and any("--decoder R4" in one.value for one in app.code)
+
+
+@pytest.mark.parametrize("value", ("no such mistake", 3, None, {"a": 1}, ["R5"]))
+def test_what_a_socket_reports_as_chosen_is_checked(app, value, monkeypatch):
+    monkeypatch.setattr(view.st, "session_state", {"mistakes": app.session_state["mistakes"]})
+    view._choose_mistake(value)
+    assert app.session_state["mistakes"].question.mistake_id == FIRST
+
+
+def test_the_game_opens_by_its_link_and_has_nothing_to_export(app):
+    choose(app, HIDDEN)
+    given = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
+    assert not app.exception and given[-1]["view"] == "game" and app.query_params["mistake"] == HIDDEN
+    offer = export.build_offer(app.session_state["mistakes"])
+    assert not offer.names and "Choose a mistake" in offer.note

@@ -1,4 +1,4 @@
-"""The state that Is it exact? and Break it share: a question, the samples drawn for it, and the recorded samples. No torch, no Streamlit."""
+"""The state that Is it exact? and Break it share: a question, the samples drawn for it, and what was recorded. No torch, no Streamlit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from specviz.evidence.recordings.games import RecordedGames
 from specviz.evidence.recordings.samples import RecordedSamples
 from specviz.evidence.results import SIZES, SamplingResult
 from specviz.jobs.queue import FairQueue
@@ -13,6 +14,7 @@ from specviz.records import ASSETS, read_file_or
 from specviz.web.common.page_state import PageState, Work
 
 RECORDED = ASSETS / "traces" / "samples.json"
+GAMES = ASSETS / "traces" / "games.json"
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
 CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
 
@@ -32,6 +34,7 @@ class SamplingState(PageState):
     def reset_findings(self) -> None:
         self.result: Any = self.empty
         self.bench: Any = None
+        self.prefers_recorded = False  # although there are samples of the visitor's own
 
     def load_recorded(self) -> Any:
         """What was recorded for the question, with its result; None where there is none."""
@@ -40,12 +43,21 @@ class SamplingState(PageState):
     @property
     def has_own_result(self) -> bool:
         """Whether what is shown is of the visitor's own samples, or of none."""
-        return bool(self.result.n) or self.load_recorded() is None
+        return (bool(self.result.n) and not self.prefers_recorded) or self.load_recorded() is None
 
     @property
     def shown_result(self) -> Any:
-        """The visitor's own result, once there are samples; until then the recorded one, where there is one."""
+        """The visitor's own result, once there are samples; the recorded one until then, and where it is preferred."""
         return self.result if self.has_own_result else self.load_recorded().result
+
+    def toggle_recorded(self) -> None:
+        """Show the recorded samples in place of the visitor's own, or these again. Neither is lost."""
+        self.prefers_recorded = not self.prefers_recorded
+
+    def submit(self, work: Work, *arguments: Any) -> None:
+        """As every page; what is computed is shown."""
+        self.prefers_recorded = False
+        super().submit(work, *arguments)
 
     @property
     def models(self) -> Mapping[str, Any]:
@@ -73,3 +85,9 @@ class SamplingState(PageState):
 def load_recorded_samples() -> RecordedSamples | None:
     """Both records; None where the file is missing or damaged."""
     return read_file_or(RECORDED, RecordedSamples.from_json, None)
+
+
+@lru_cache(maxsize=1)
+def load_recorded_games() -> RecordedGames | None:
+    """The games of the front page and of *Break it*; None where the file is missing or damaged."""
+    return read_file_or(GAMES, RecordedGames.from_json, None)

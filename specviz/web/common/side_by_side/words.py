@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specviz.evidence.results import SIZES
+from specviz.evidence.results import REST, SIZES, CellShares
 from specviz.figures.numbers import RAISED
 from specviz.models.pairs.names import format_options
 from specviz.records import load_toml
@@ -23,18 +23,26 @@ RULE = load_toml("texts/side_by_side")["rule"]
 
 @dataclass(frozen=True, slots=True)
 class PageVerdict:
-    """mark: waiting | consistent | rejected | untold | unshown (no samples could show it); words: the answer; details: what could have been seen, and what could not."""
+    """The answer of a page.
+
+    Attributes:
+        mark: waiting | consistent | rejected | untold | exact (by proof) | unshown (no samples could show it).
+        words: The answer.
+        details: What could have been seen, and what could not.
+        number: The one number of the answer; empty: none.
+    """
 
     mark: str
     words: str
     details: str
+    number: str = ""
 
 
 def build_early_verdict(state: SamplingState, hint: str) -> PageVerdict | None:
     """The verdict before the first test; None after it. hint: what to do where there are no samples."""
     n = state.shown_result.n
     if not n:
-        return PageVerdict("waiting", "There are no samples yet.", hint)
+        return PageVerdict("waiting", "No samples yet.", hint)
     if not state.shown_result.looks:
         return PageVerdict(
             "waiting", f"{count_samples(n)} so far: too few to tell.", f"The first test comes at {SIZES[0]} samples."
@@ -43,11 +51,8 @@ def build_early_verdict(state: SamplingState, hint: str) -> PageVerdict | None:
 
 
 def describe_origin(state: SamplingState) -> list[str]:
-    """Where what is shown comes from, in a sentence, where it was recorded."""
-    if state.has_own_result:
-        return []
-    one = state.load_recorded()
-    return [f"Recorded on {one.date}; samples you draw replace it."]
+    """When what is shown was recorded, in a sentence; nothing for a visitor's own samples."""
+    return [] if state.has_own_result else [f"Recorded on {state.load_recorded().date}."]
 
 
 def count_samples(n: int) -> str:
@@ -80,7 +85,24 @@ def describe_detectable(found: InterimTest) -> str:
     test, share = found.tests[0], format_percent(found.detectable_tv)
     if not test.df:
         return f"{test.note} If {share} of the texts differed, this would have been detected 99 times in 100."
-    return f"A decoder that moves {share} of the probability to other texts would have been detected 99 times in 100."
+    return f"With {count_samples(found.n)} the test would have noticed a decoder that gives {share} of its probability to other texts, 99 times in 100."
+
+
+def describe_excess(shares: CellShares) -> tuple[str, str]:
+    """Where the samples are farthest from the exact distribution: by how many, and a clause that says so.
+
+    Empty texts where all bars end in their boxes: the test then found a difference that no single bar shows.
+    """
+    one = shares.rows
+    gaps = {label: count - one.n * prob for label, count, prob in zip(one.labels, one.counts, one.probs, strict=True)}
+    outside = [label for label in one.outliers if label != REST] or list(one.outliers)
+    if not outside:
+        return "", ""
+    label = max(outside, key=lambda name: abs(gaps[name]))
+    count = max(1, round(abs(gaps[label])))
+    times = "once" if count == 1 else f"{count:,} times"
+    name = "other texts" if label == REST else f"“{label}”"
+    return f"{count:,}", f"{name} came {times} too {'often' if gaps[label] > 0 else 'rarely'} in {count_samples(one.n)}"
 
 
 def format_percent(share: float) -> str:

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 globalThis.document ??= { createElement: () => ({}), addEventListener() {} };
-const { findStart, isOutside, shareText } = await import("../../assets/components/exactness/main.js");
+const { findStart, isOutside, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
 
 const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });
 
@@ -24,4 +24,11 @@ test("a bar is outside only beyond its band, and not before there are samples", 
 
 test("shares have three digits at most, as in the charts", () => {
   assert.deepEqual([0.342, 0.01, 0.0052].map(shareText), ["34.2%", "1.0%", "0.52%"]);
+});
+
+test("a histogram begins without samples, once", () => {
+  const frames = startEmpty([frame(10, 0.5, 0.5)]);
+  assert.deepEqual(frames.map(({ n }) => n), [0, 10]);
+  assert.deepEqual(frames[0].shares, [0, 0]);
+  assert.equal(startEmpty(frames).length, 2);
 });

@@ -1,0 +1,162 @@
+// A histogram that fills: the samples after 10, 20, 50, .. of them over the exact distribution, and the answer once all are there.
+
+import { fill } from "./fill.js";
+import { h, say, show } from "./dom.js";
+
+const STEP = 260; // ms between two numbers of samples; the bars take as long to get there (histogram.css)
+const REST = 1e-12;
+const WIDE = 940; // px from which the answer stands beside the bars
+const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "?", unshown: "–", waiting: "" };
+
+/** Where playing begins: a histogram that only grew goes on from where it stands, any other begins anew. */
+export function findStart(before, frames, at) {
+  const stands = before[at];
+  const same = stands && frames.findIndex((one) => one.n === stands.n && one.shares.every((share, row) => share === stands.shares[row]));
+  return stands && same >= 0 ? same : 0;
+}
+
+/** A share with three digits at most, as figures/cell_shares.py writes it: 34.2%, 0.52%. */
+export function shareText(x) {
+  return x >= 0.01 ? `${(100 * x).toFixed(1)}%` : `${(100 * x).toFixed(2)}%`;
+}
+
+/** Whether a bar ends outside the band of sampling noise. */
+export function isOutside({ n, shares, low, high }, row) {
+  return n > 0 && !(shares[row] >= low[row] - REST && shares[row] <= high[row] + REST);
+}
+
+/** The frames, after one without samples. */
+export function startEmpty(frames) {
+  const none = frames[0].shares.map(() => 0);
+  return frames[0].n ? [{ n: 0, shares: none, low: none, high: none }, ...frames] : frames;
+}
+
+/** A bar of samples over its box of sampling noise, and the mark of the exact probability. ``end``: the probability at the right edge. */
+export class Track {
+  constructor(exact, end) {
+    this.end = end;
+    const [band, bar, mark] = ["band", "share", "exact"].map((name) => h("i", { class: name }));
+    Object.assign(this, { band, bar, node: h("span", { class: "rail" }, band, bar, mark) });
+    mark.style.setProperty("--at", this.place(exact));
+  }
+
+  place(x) {
+    return `${(100 * Math.min(1, Math.max(0, x / this.end))).toFixed(2)}%`;
+  }
+
+  show(frame, row) {
+    const [low, high] = [frame.low[row], frame.high[row]].map((x) => this.place(x));
+    this.bar.style.setProperty("--long", frame.n ? this.place(frame.shares[row]) : "0%");
+    this.band.style.setProperty("--at", low);
+    this.band.style.setProperty("--long", frame.n ? `${(parseFloat(high) - parseFloat(low)).toFixed(2)}%` : "0%");
+    show(this.band, frame.n > 0);
+    this.bar.classList.toggle("outside", isOutside(frame, row));
+  }
+}
+
+/** Swatches with what they mean. */
+export function makeKey(texts, names = ["share", "exact", "band", "outside"]) {
+  return h("ul", { class: "key" }, ...names.map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
+    ...(texts.signs ? [h("li", { class: "of-signs" }, h("span", {}, texts.signs))] : []));
+}
+
+export class Histogram {
+  constructor() {
+    this.frames = [];
+    this.at = 0;
+    this.name = h("h3", {});
+    this.count = h("b", {});
+    this.of = h("span", {});
+    this.again = h("button", { type: "button", class: "button plain" });
+    this.again.addEventListener("click", () => this.play(0));
+    this.rows = h("div", { class: "cells", role: "img" });
+    this.key = h("div", {});
+    this.aloud = h("p", { class: "aloud", role: "status" });
+    this.sign = h("b", { class: "sign" });
+    this.word = h("span", {});
+    this.number = h("p", { class: "number" });
+    this.because = h("p", { class: "because" });
+    this.soFar = h("p", { class: "soFar" });
+    this.told = h("div", { class: "told" }, this.number, h("p", { class: "word" }, this.sign, " ", this.word), this.because);
+    this.answer = h("div", { class: "answer" }, this.told, this.soFar);
+    this.node = h("section", { class: "stage filling" },
+      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, h("p", { class: "count", "aria-hidden": "true" }, this.count, " ", this.of, this.again)), this.rows),
+      h("div", { class: "aside" }, this.answer, this.key, this.aloud));
+  }
+
+  update({ data: { payload } }) {
+    const said = JSON.stringify(payload);
+    if (said === this.said) return;
+    this.said = said;
+    const frames = startEmpty(payload.frames);
+    const start = this.payload && this.payload.labels.join() === payload.labels.join() && this.payload.heading === payload.heading ? findStart(this.frames, frames, this.at) : 0;
+    this.payload = payload;
+    this.frames = frames;
+    this.fill();
+    this.play(start);
+  }
+
+  fill() {
+    const { labels, exact, end, conclusion, heading, texts, answer } = this.payload;
+    say(this.name, heading);
+    say(this.again, texts.again);
+    this.rows.setAttribute("aria-label", conclusion);
+    this.parts = labels.map((label, row) => {
+      const track = new Track(exact[row], end), value = h("span", { class: "value" });
+      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, value, h("span", { class: "value exactly" }, shareText(exact[row])));
+      return { node, track, value };
+    });
+    this.rows.replaceChildren(h("div", { class: "cell names" }, h("span", {}), h("span", {}), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly)),
+      ...this.parts.map((one) => one.node));
+    const key = makeKey(texts);
+    this.key.replaceWith(key);
+    this.key = key;
+    show(this.answer, Boolean(answer));
+    if (!answer) return;
+    this.answer.className = `answer ${answer.mark}`;
+    say(this.sign, SIGNS[answer.mark] ?? "");
+    say(this.word, answer.words);
+    say(this.number, answer.number);
+    show(this.number, Boolean(answer.number));
+    this.because.replaceChildren(answer.details, ...answer.links.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]), answer.links.length ? "." : "");
+  }
+
+  play(at) {
+    clearTimeout(this.later);
+    const last = this.frames.length - 1;
+    const still = window.matchMedia("(prefers-reduced-motion: reduce), print").matches;
+    this.show(still ? last : Math.min(at, last));
+    const forth = () => {
+      if (this.at >= last) return;
+      this.show(this.at + 1);
+      this.later = setTimeout(forth, STEP);
+    };
+    this.later = setTimeout(forth, STEP);
+  }
+
+  show(at) {
+    this.at = at;
+    const frame = this.frames[at], { n } = frame, { answer, texts } = this.payload;
+    const all = this.frames.at(-1).n, there = at === this.frames.length - 1;
+    const number = (x) => x.toLocaleString("en-US");
+    say(this.count, number(n));
+    say(this.of, fill(n < all ? texts.of : texts.all, { n: number(all) }));
+    this.again.classList.toggle("off", !there || this.frames.length < 3);
+    this.parts.forEach(({ track, value }, row) => {
+      track.show(frame, row);
+      say(value, n ? shareText(frame.shares[row]) : "");
+    });
+    show(this.key.querySelector(".of-outside"), this.parts.some((_, row) => isOutside(frame, row)));
+    this.node.classList.toggle("underway", !there); // the answer keeps its place until the bars have arrived
+    say(this.soFar, there ? "" : fill(texts.soFar, { n: number(n) }));
+    if (there && answer) say(this.aloud, `${answer.words} ${answer.number} ${answer.details}`);
+  }
+
+  resize() {
+    this.node.classList.toggle("wide", this.node.clientWidth >= WIDE);
+  }
+
+  close() {
+    clearTimeout(this.later);
+  }
+}

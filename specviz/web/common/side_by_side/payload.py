@@ -1,0 +1,76 @@
+"""Payload of the histogram that fills: a decoder's samples after growing numbers of them, and the answer that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specviz.evidence.results import CellShares
+from specviz.figures.cell_shares import compute_rows_end
+from specviz.figures.charts import shorten_label
+from specviz.records import load_toml
+from specviz.web.common.figure_cache import draw_cached
+from specviz.web.common.side_by_side.words import PageVerdict
+
+TEXTS = load_toml("texts/side_by_side")["histogram"]
+DIGITS = 5  # of a share that is only drawn
+
+
+def build_frames(steps: Sequence[CellShares], pooled: bool = True) -> dict[str, Any]:
+    """The frames of a histogram, one for each number of samples.
+
+    Args:
+        steps: The histogram after growing numbers of samples.
+        pooled: Whether small cells share one bar.
+
+    Returns:
+        ``labels`` and ``exact`` of the rows, heaviest first; ``end`` of the axis; ``conclusion`` in words; ``frames``, each with n, and
+        ``shares``, ``low`` and ``high`` of every row.
+    """
+    drawn = [step.rows if pooled else step for step in steps]
+    last = drawn[-1]
+    frames = [
+        {"n": one.n} | {name: [round(x, DIGITS) for x in getattr(one, name)] for name in ("shares", "low", "high")}
+        for one in drawn
+    ]
+    return {
+        "labels": [shorten_label(label) for label in last.labels],
+        "exact": list(last.probs),
+        "end": compute_rows_end(*(step for step in drawn if step.n >= last.n / 100)),
+        "conclusion": steps[-1].conclusion,
+        "frames": frames,
+    }
+
+
+def build_histogram(
+    frames: Mapping[str, Any],
+    heading: str,
+    verdict: PageVerdict | None = None,
+    links: Sequence[tuple[str, str]] = (),
+    texts: Mapping[str, str] = TEXTS,
+) -> dict[str, Any]:
+    """The payload.
+
+    Args:
+        frames: As ``build_frames`` returns them.
+        heading: What stands over the bars.
+        verdict: Shown once the last bars have arrived; None: no answer.
+        links: After the verdict's details, words and addresses.
+        texts: Of the component, with the keys of TEXTS.
+    """
+    answer = None
+    if verdict is not None:
+        answer = {
+            "mark": verdict.mark, "words": verdict.words, "details": verdict.details, "number": verdict.number,
+            "links": [{"words": words, "href": address} for words, address in links],
+        }  # fmt: skip
+    return {**frames, "heading": heading, "answer": answer, "texts": dict(texts)}
+
+
+def build_result_frames(result: Any) -> dict[str, Any]:
+    """The frames of a result's ``filling``, kept as long as the result."""
+    return draw_cached(_build_filling, result)
+
+
+def _build_filling(result: Any) -> dict[str, Any]:
+    return build_frames(result.filling)
