@@ -40,7 +40,6 @@ class StreamlitClient:
         number: Tells visitors apart.
         runs: Runs of the script and of fragments that began or ended.
         modes: Modes of the stages that were drawn.
-        charts: Charts that were drawn, each time.
         lines: Lines shown while work waited.
         written: Texts drawn since the last action.
         links: Links that lead away from the page.
@@ -53,7 +52,6 @@ class StreamlitClient:
     exceptions: int = 0
     runs: int = 0
     modes: list[str] = field(default_factory=list)
-    charts: int = 0
     lines: set[str] = field(default_factory=set)
     written: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
@@ -254,8 +252,6 @@ class StreamlitClient:
         self._note_widget(getattr(one, "id", ""))
         if kind == "exception":
             self.exceptions += 1
-        elif kind == "plotly_chart":
-            self.charts += 1
         elif kind == "button":
             (self.disabled.add if one.disabled else self.disabled.discard)(parse_widget_key(one.id))
         elif kind == "progress":
