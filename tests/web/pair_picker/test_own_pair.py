@@ -28,7 +28,7 @@ BUTTONS = {
     "one_round": None,
     "whole_text": "whole_text-write",
     "exactness": "exactness-draw-100",
-    "mistakes": "mistakes-next",
+    "mistakes": "mistakes-draw",
     "serving_limits": "serving_limits-run",
     "speed": "speed-run",
     "drafting_methods": "drafting_methods-run",
