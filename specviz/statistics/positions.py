@@ -16,6 +16,7 @@ from specviz.statistics.finding import ALPHA, POWER, Finding, format_count
 from specviz.statistics.power import find_detectable_distance, find_detectable_impossible, find_detectable_rate
 
 EXACT_UP_TO = 5000  # draws with a probability strictly between 0 and 1; the convolution takes quadratic time
+SMALL_TAIL = 1e-6  # below it 1 - P(S < k) keeps fewer than ten digits
 NORMAL_FROM = 100.0  # variance below which a normal distribution is not accurate enough
 
 Array: TypeAlias = Sequence[float] | np.ndarray
@@ -69,8 +70,12 @@ def compute_poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tupl
     """P(S <= k) and P(S >= k) for a sum of independent Bernoulli variables, m_g of each probability p_g, strictly in (0, 1)."""
     total = int(m.sum())
     if total <= EXACT_UP_TO:
-        low, below = stats.poisson_binom(np.repeat(p, m)).cdf(np.array([k, k - 1]))  # one convolution for both
-        return float(low), 1.0 - float(below)
+        each = np.repeat(p, m)
+        low, below = stats.poisson_binom(each).cdf(np.array([k, k - 1]))  # one convolution for both
+        high = 1.0 - float(below)
+        if high < SMALL_TAIL:  # the difference has lost its digits: count the failures
+            high = float(stats.poisson_binom(1.0 - each).cdf(total - k))
+        return float(low), high
     mean, variance = float(m @ p), float(m @ (p * (1.0 - p)))
     if variance >= NORMAL_FROM:
         skew = float(m @ (p * (1.0 - p) * (1.0 - 2.0 * p))) / variance**1.5

@@ -43,6 +43,15 @@ def test_beyond_the_exact_range_the_tails_are_right_to_a_tenth(high, deviations,
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("successes", (800, 1444))
+def test_a_small_tail_keeps_its_digits(successes):
+    """1,444 of 1,674 draws of probability 0.694: 1.9e-58, which 1 - 0.99... cannot say; as small at the lower tail."""
+    low, high = compute_poisson_binomial_tails(successes, np.array([0.694]), np.array([1674]))
+    binomial = stats.binom(1674, 0.694)
+    assert low == pytest.approx(binomial.cdf(successes), rel=1e-9) and 0.0 < min(low, high) < 1e-50
+    assert high == pytest.approx(binomial.sf(successes - 1), rel=1e-9)
+
+
 def test_very_rare_sets_are_poisson():
     """6,000 draws of probability 1e-9, or 1e-200: one in the set has probability 6e-6, or next to none."""
     assert compute_rate_test(1, [1e-9], [6000]).p_value == pytest.approx(2 * 6e-6, rel=1e-3)
