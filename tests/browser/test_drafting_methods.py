@@ -8,15 +8,16 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.chromium import resize
+from tests.browser.chromium import at_rest, resize
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
 
 def open_methods(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
     page.goto(f"{server}/drafting_methods{link}")
-    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
-    expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".methods li:visible .method").first).to_be_visible(timeout=PATIENT)
+    if "row=" in link:
+        expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
     return page
 
 
@@ -51,16 +52,32 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
     fits(page)
 
 
-def test_the_verdict_and_the_chart_stand_in_the_first_screen_with_three_controls_at_most(page, server):
+def test_the_answer_and_the_chart_stand_in_the_first_screen_and_nothing_is_chosen(page, server):
     open_methods(page, server)
-    verdict, lines = page.locator(".st-key-drafting_methods-said"), page.locator(".methods li:visible .method")
-    expect(verdict).to_contain_text("Faster than target only: ")
-    assert 6 <= lines.count() <= 11
-    foot = page.locator(".methods .foot").bounding_box()
-    assert foot["y"] + foot["height"] <= page.viewport_size["height"], "the whole chart, and the line under it"
-    expect(page.locator(".st-key-drafting_methods-ranks")).to_contain_text("Ranks depend on the machine")
+    answer, lines = page.locator(".st-key-drafting_methods-ranks"), page.locator(".methods li:visible .method")
+    expect(answer).to_contain_text("exact methods are faster than no draft on two CPU cores")
+    assert 6 <= lines.count() <= 12
+    last = lines.last.bounding_box()
+    assert (
+        answer.bounding_box()["y"] < lines.first.bounding_box()["y"]
+        and last["y"] + last["height"] <= page.viewport_size["height"]
+    )
+    expect(page.locator('.method[aria-pressed="true"]')).to_have_count(0)
+    expect(page.locator(".methods .who")).to_contain_text("Click a row")
+    expect(page.locator(".walked")).to_have_count(0)
     expect(page.get_by_label("Text to continue", exact=True)).to_be_hidden()
     expect(page.get_by_role("button", name="Run all methods")).to_be_hidden()
+
+
+def test_the_round_that_a_click_leads_to_has_tree_bars_and_mask_in_one_screen(page, server):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    open_methods(page, server)
+    page.get_by_role("button", name="Larger tree").first.click()
+    expect(page.locator(".walked .leaf").first).to_be_in_viewport(timeout=PATIENT)
+    page.wait_for_function("document.querySelector('.stMain').scrollTop > 100")
+    at_rest(page)
+    for part in (".tree", ".bars", ".mask", "button.primary"):
+        expect(page.locator(f".walked {part}")).to_be_in_viewport(ratio=0.99)
 
 
 def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page, server):
@@ -111,7 +128,6 @@ def test_a_run_can_be_stopped(page, server):
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.locator(".st-key-drafting_methods-notes-from")).to_contain_text(re.compile("Recorded for the text|Your run"))
     expect(run).to_be_enabled(timeout=PATIENT)
-    expect(page.locator(".js-plotly-plot")).to_have_count(2)
     assert_harmless(page)
 
 

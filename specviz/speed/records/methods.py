@@ -180,23 +180,12 @@ class MethodComparison:
     def row(self, key: str) -> MethodRow | None:
         return next((row for row in self.rows if row.key == key), None)
 
-    def with_cost_model(self, model: CostModel, reference: MethodComparison | None = None) -> ComputedComparison:
-        """The same counts with the costs of another machine: times are computed from both.
-
-        reference: timed on that machine under the same distribution. Its rounds take as long as they took there; without it, they are
-        computed from the cost model, for methods whose drafting has a known cost.
-        """
+    def with_cost_model(self, model: CostModel) -> ComputedComparison:
+        """The same counts with the costs of a machine: times are computed from both, for methods whose drafting has a known cost."""
         draft = model.find_draft(self.models.get("draft", {}).get("layers"))
-        rows = []
-        for row in self.rows:
-            timed = reference and reference.row(row.key)
-            if timed and timed.ms and timed.per_pass:
-                ms = timed.ms.convert(timed.per_pass / row.per_pass, timed.ms.unit) if row.per_pass else None
-            else:
-                ms = _compute_ms(row, model, draft)
-            rows.append(replace(row, ms=ms))
+        rows = tuple(replace(row, ms=_compute_ms(row, model, draft)) for row in self.rows)
         kept = {part.name: getattr(self, part.name) for part in fields(MethodComparison) if part.name not in ("rows", "baseline")}
-        return ComputedComparison(**kept, rows=tuple(rows), cost_model=model)
+        return ComputedComparison(**kept, rows=rows, cost_model=model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

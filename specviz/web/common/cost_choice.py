@@ -36,12 +36,12 @@ def check_costs(name: str) -> str:
     return name
 
 
-def apply_costs(result: Result, name: str, *more: object) -> Result:
-    """A result with the chosen costs, the same object for the same result. more: arguments of its ``with_cost_model``."""
+def apply_costs(result: Result, name: str) -> Result:
+    """A result with the chosen costs, the same object for the same result."""
     from specviz.web.common.figure_cache import draw_cached  # plotly, which exports do without
 
     model = load_cost_models().get(name)
-    return result if model is None else draw_cached(type(result).with_cost_model, result, model, *more)
+    return result if model is None else draw_cached(type(result).with_cost_model, result, model)
 
 
 def describe_costs(model: CostModel | None) -> dict[str, Any]:

@@ -9,11 +9,9 @@ from xml.etree import ElementTree
 
 from specviz.records import ASSETS, load_toml
 from specviz.speed.records.methods import MethodComparison, MethodRow
-from specviz.web.drafting_methods.words import WIDE, compare_with_target, compute_speed, find_fastest, format_range, is_computed
+from specviz.web.drafting_methods.words import UNSURE, compare_with_target, compute_speed, find_fastest, format_range, is_computed
 
 TEXTS = load_toml("texts/drafting_methods")
-FAMILIES: dict[str, list[str]] = TEXTS["families"]
-FAMILY = {key: title for title, keys in FAMILIES.items() for key in keys}
 TICK_STEP = 0.5  # of the speed
 ICONS = ASSETS / "components" / "drafting_methods" / "chart" / "icons.svg"
 
@@ -40,8 +38,8 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
     """Payload of the component.
 
     Returns:
-        ``rows``: per method key, name, line (its first sentence), family, drawing (shapes), inSight, tag beside the name, pass (tokens
-        per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
+        ``rows``, the fastest first and lossy rules last: per method key, name, line (its first sentence), group (a heading, or empty), drawing
+        (shapes), inSight, tag beside the name, pass (tokens per target pass) and speed (times target only), each null or {"at", "said"}; at is a share of the axis. The cost is what a round
         takes, in passes of target-only sampling. The speed has low, high, span (in words), told (faster,
         slower or neither) and whether it is computed.
         ``marks`` explains the dots.
@@ -53,16 +51,16 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
     most = max((row.per_pass for row in comparison.rows if row.per_pass is not None), default=1.0)
     best = find_fastest(comparison)
     rows = []
-    for row in comparison.rows:
+    for row in sort_by_speed(comparison):
         times = found[row.key]
         said = None if times is None else {
-            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": compare_with_target(row, comparison),
+            "at": times.value / end, "low": times.low / end, "high": times.high / end, "told": name_comparison(row, comparison),
             "said": "1" if row.key == "target" else f"{times.value:.2f}", "span": format_range(times) if compare_with_target(row, comparison) else "",
             "computed": row.key != "target" and is_computed(row, comparison),
         }  # fmt: skip
         rows.append({
-            "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "family": FAMILY[row.key],
-            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best or (is_computed(row, comparison) and row.key in WIDE), "tag": build_tag(row),
+            "key": row.key, "name": row.entry.name, "line": take_first_sentence(row.entry.description), "group": "" if is_exact(row) else TEXTS["lossy_group"],
+            "drawing": load_icons()[row.key], "inSight": row.key in TEXTS["in_sight"] or row is best, "tag": build_tag(row),
             "pass": None if row.per_pass is None else {"at": row.per_pass / most, "said": f"{row.per_pass:.2f}"}, "speed": said,
             "cost": None if row.per_pass is None or times is None else f"{row.per_pass / times.value:.2f}",
         })  # fmt: skip
@@ -76,6 +74,27 @@ def build_overview(comparison: MethodComparison) -> dict[str, Any]:
         "marks": marks,
         "size": [132, 44],
     }
+
+
+def is_exact(row: MethodRow) -> bool:
+    """Whether its rule is exact, as far as it could run."""
+    return row.exact or bool(row.reason)
+
+
+def sort_by_speed(comparison: MethodComparison) -> list[MethodRow]:
+    """The rows with an exact rule, the fastest first and those without a speed last; then the others in the same order."""
+
+    def rank(row: MethodRow) -> tuple[bool, float]:
+        speed = compute_speed(row, comparison)
+        return not is_exact(row), -speed.value if speed else 0.0
+
+    return sorted(comparison.rows, key=rank)
+
+
+def name_comparison(row: MethodRow, comparison: MethodComparison) -> str:
+    """Faster or slower than target-only sampling, or that no difference is seen; empty without intervals."""
+    told = compare_with_target(row, comparison)
+    return "no difference seen" if told == UNSURE else told
 
 
 def build_tag(row: MethodRow) -> str:

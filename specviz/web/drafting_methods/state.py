@@ -21,7 +21,6 @@ from specviz.web.drafting_methods import rule_matrix
 RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("methods.json", "block.json", "matrix.json"))
 FALLBACK = Settings(prompt="Once upon a time")
 LENGTH = 32  # tokens of each row on this page
-RECORDED_ON = "two-cpu-cores"  # the cost model of the machine that RECORDED was timed on
 
 
 @lru_cache(maxsize=1)
@@ -55,25 +54,26 @@ def load_recorded_pairs() -> tuple[PairRecord, ...]:
 class MethodsQuestion:
     """What a visitor wants to see. Raises SettingsError for a choice or a row that does not exist.
 
-    settings  prompt, pair and seed; choice  temperature and top-p, one of CHOICES; row  the method whose round is drawn
+    settings  prompt, pair and seed; choice  temperature and top-p, one of CHOICES; row  the method whose round is drawn, empty: none
     costs     whose count, one of ``cost_choice.list_cost_titles``
     """
 
     settings: Settings
     choice: str = "1"
-    row: str = "tree-wide"
+    row: str = ""
     costs: str = MEASURED
 
     def __post_init__(self) -> None:
         check_costs(self.costs)
         object.__setattr__(self, "settings", choose_distribution(self.settings, self.choice))
-        if self.row not in DRAFTING_METHODS:
+        if self.row and self.row not in DRAFTING_METHODS:
             raise SettingsError("row", self.row[:60], f"one of {', '.join(DRAFTING_METHODS)}")
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
-        costs = {"costs": self.costs} if self.costs != MEASURED else {}
-        return links.build_prompt_query(self.settings) | {"distribution": self.choice, "row": self.row} | costs
+        chosen = {"row": self.row} if self.row else {}
+        chosen |= {"costs": self.costs} if self.costs != MEASURED else {}
+        return links.build_prompt_query(self.settings) | {"distribution": self.choice} | chosen
 
     @classmethod
     def from_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MethodsQuestion, list[str]]:
@@ -104,7 +104,5 @@ class MethodsState(MeasurementState):
         return load_recorded_comparisons().get(self.question.choice)
 
     def apply_costs(self, comparison: MethodComparison) -> MethodComparison:
-        """A comparison with the chosen costs. On the machine of the recorded one, rounds take as long as that took them."""
-        costs = self.question.costs
-        recorded = self.load_recorded() if costs == RECORDED_ON else None
-        return comparison if comparison is recorded else apply_costs(comparison, costs, recorded)
+        """A comparison with the chosen costs."""
+        return apply_costs(comparison, self.question.costs)

@@ -15,6 +15,8 @@ from specviz.trace import Distribution, Round, Trace
 from specviz.web.one_round.words import list_checked
 
 ROOT = -1
+NO_TOKEN = -1
+GAP = 0.8  # lines below each branch of a tree
 TAIL = 60  # characters of the text before the round that are shown
 
 
@@ -24,7 +26,8 @@ def build_tree(trace: Trace) -> dict[str, Any]:
     Returns:
         ``nodes``: per draft token its glyphs, parent, status, p, q, u, threshold and bars; met: "target" where it was checked against the
         target's distribution, "left" where against the residual after rejected siblings; left: mass of the residual after its own
-        rejection; col, line: its place. ``mask``: (N, N) 0 or 1, which nodes each may attend to. ``path``: accepted nodes. ``ending``:
+        rejection; col, line: its place. ``first``: bars of the distributions after the text, every token that was drafted there among them.
+        ``order``: the nodes branch by branch. ``mask``: (N, N) 0 or 1, which nodes each may attend to. ``path``: accepted nodes. ``ending``:
         the token that the rule added, the u that drew it, and its distribution; a residual is rescaled, as "drawn". ``steps``:
         [{"kind", "node", "sentence"}]; kind tree, uniform, residual, end, tally.
     """
@@ -39,6 +42,8 @@ def build_tree(trace: Trace) -> dict[str, Any]:
         "id": trace.compute_digest()[:16],
         "before": _shorten_text(decode_whole(b"".join(raw for raw in before if not is_special(raw)))),
         "nodes": [_build_node(narration, node, node in order) | places[node] for node in range(len(parents))],
+        "first": _build_first_bars(narration) if parents and round_.distributions else [],
+        "order": list_by_branch(parents),
         "mask": build_mask(parents),
         "path": list(round_.accepted_path),
         "ending": ending | places[len(parents)] if ending is not None else None,
@@ -59,25 +64,40 @@ def build_mask(parents: Sequence[int]) -> list[list[int]]:
     return rows
 
 
-def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], int]:
+def lay_out_tree(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], float]:
     """Places of the nodes, the ending's last, and the number of lines.
 
-    A node's column is its depth, its line that of its first leaf, so that every chain is level. The ending is one more child of ``end``.
+    A node's column is its depth, its line that of its first leaf, so that every chain is level. Below each branch of a tree stands the same gap;
+    the ending takes the middle of the one below its branch, so that nothing moves when it comes. A chain has the ending behind or below it.
     """
-    every = [*parents, end] if more else list(parents)
-    places: list[dict[str, float]] = [{"col": 0, "line": 0.0} for _ in every]
-    lines = 0
+    roots = list_children(parents, ROOT)
+    if not any(len(list_children(parents, node)) > 1 for node in range(ROOT, len(parents))):
+        places = [{"col": node, "line": 0.0} for node in range(len(parents))]
+        column = 0 if end == ROOT else end + 1
+        below = more and column < len(parents)
+        return [*places, *([{"col": column, "line": float(below)}] if more else [])], 1.0 + below
+    places = [{"col": 0, "line": 0.0} for _ in parents]
+    gaps: dict[int, float] = {}
+    lines = 0.0
 
     def put(node: int, column: int) -> float:
         nonlocal lines
-        inside = [put(child, column + 1) for child in list_children(every, node)]
-        line = inside[0] if inside else float(lines)
+        inside = [put(child, column + 1) for child in list_children(parents, node)]
+        line = inside[0] if inside else lines
         lines += not inside
-        if node != ROOT:
-            places[node] = {"col": column, "line": line}
+        places[node] = {"col": column, "line": line}
         return line
 
-    put(ROOT, -1)
+    for root in roots:
+        put(root, 0)
+        gaps[root] = lines - 0.5 + GAP / 2
+        lines += GAP
+    if more:
+        top, column = end, 0
+        while top != ROOT and parents[top] != ROOT:
+            top = parents[top]
+        column = 0 if end == ROOT else int(places[end]["col"]) + 1
+        places.append({"col": column, "line": gaps[roots[-1] if end == ROOT else top]})
     return places, lines
 
 
@@ -92,6 +112,47 @@ def order_checks(round_: Round) -> list[int]:
         order += siblings
         node = next((child for child in siblings if child in accepted), None)
     return order + [node for node in counted if node not in order]
+
+
+def list_by_branch(parents: Sequence[int], node: int = ROOT) -> list[int]:
+    """The nodes below one, each followed by its own branch."""
+    return [one for child in list_children(parents, node) for one in (child, *list_by_branch(parents, child))]
+
+
+def _build_first_bars(narration: RoundNarration) -> list[dict[str, Any]]:
+    """Bars of p and q after the text, the largest first, each drafted token among them and marked.
+
+    A later sibling is drawn from q without the earlier ones: its q here is the one at its draw times what a token in both lists lost. A token whose
+    target probability the trace does not hold, because it met a residual, is left out.
+    """
+    round_, parents = narration.round, narration.parents
+    siblings, probs = list_children(parents, ROOT), round_.distributions[0]
+    drafted = {round_.proposals[node].token for node in siblings}
+    bars = {
+        bar_token: bar
+        for bar_token, bar in zip(probs.tokens, _build_bars(probs, narration.trace, NO_TOKEN, True)[:-1], strict=True)
+    }
+    rest = dict(probs.rest)
+    for node in siblings[1:]:
+        one, own = round_.proposals[node], round_.distributions[node]
+        shared = next(
+            (
+                token
+                for token in probs.tokens
+                if token in own.tokens and probs.q and own.q and own.q[own.tokens.index(token)] > 0.0
+            ),
+            None,
+        )
+        is_residual = one.accepted is not None and narration.count_earlier_siblings(node) > 0
+        if one.token in bars or shared is None or is_residual or probs.q is None or own.q is None:
+            continue
+        scale = probs.q[probs.tokens.index(shared)] / own.q[own.tokens.index(shared)]
+        p, q = one.p, one.q * scale
+        bars[one.token] = {"glyphs": _build_glyphs(narration.trace, one.token), "p": p, "q": q, "mine": True}
+        rest = rest | {"p": max(0.0, rest["p"] - p), "q": max(0.0, rest["q"] - q)}
+    rows = [bar | {"mine": token in drafted} for token, bar in bars.items() if bar["p"] or bar.get("q") or token in drafted]
+    rows.sort(key=lambda bar: max(bar["p"], bar.get("q", 0.0)), reverse=True)
+    return [*rows, {"glyphs": None, "mine": False} | rest]
 
 
 def _shorten_text(text: str) -> str:
@@ -140,13 +201,13 @@ def _build_glyphs(trace: Trace, token: int) -> list[Glyph]:
     return build_glyphs(read_piece(trace.pieces, token), token)
 
 
-def _build_bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str, Any]]:
-    """The distribution's bars and its rest, as the trace holds them; tokens that neither distribution has are left out."""
+def _build_bars(probs: Distribution | None, trace: Trace, token: int, whole: bool = False) -> list[dict[str, Any]]:
+    """The distribution's bars and its rest, as the trace holds them; tokens that neither distribution has are left out unless ``whole``."""
     if probs is None:
         return []
     rows = []
     for place, one in enumerate(probs.tokens):
-        if one != token and probs.p[place] == 0.0 and not (probs.q and probs.q[place]):
+        if not whole and one != token and probs.p[place] == 0.0 and not (probs.q and probs.q[place]):
             continue  # where a distribution is certain, others fill its places
         row: dict[str, Any] = {"glyphs": _build_glyphs(trace, one), "p": probs.p[place], "mine": one == token}
         if probs.q is not None:

@@ -1,4 +1,4 @@
-"""The page Drafting methods on screen: the verdict and the methods as one chart; below them a round of the chosen method."""
+"""The page Drafting methods on screen: the answer and the methods as one chart; a round of the method that was clicked; records in tabs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, 
 from specviz.web.common import cost_choice, measurement_page, session
 from specviz.web.common.component import Component, read_reported
 from specviz.web.common.controls import Form
-from specviz.web.common.elements import describe_machine, open_screen, show_dataframe, show_figure, show_notes, show_sentence
+from specviz.web.common.elements import (
+    describe_machine,
+    open_screen,
+    show_answer,
+    show_dataframe,
+    show_figure,
+    show_notes,
+    show_sentence,
+    show_tables,
+)
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.pairs import describe_recorded_pair, list_model_notes
 from specviz.web.drafting_methods import block_gain as gain_words
-from specviz.web.drafting_methods import export, rule_matrix, words, work
+from specviz.web.drafting_methods import export, pair_bars, rule_matrix, words, work
 from specviz.web.drafting_methods import first_token_figures as figures
 from specviz.web.drafting_methods.overview import TEXTS, build_overview
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, load_block_gain, load_matrix, load_recorded_pairs
@@ -36,15 +45,15 @@ def show_page() -> None:
         show_page_head("drafting_methods", TEXTS["lede"])
         choice = st.container(key="drafting_methods-choice", horizontal=True, gap="large")
         top = st.container(key="drafting_methods-top")
-    fold = st.expander("Compare them on a text of your own")
+    fold = st.expander(TEXTS["own_text"])
     question, problems = measurement_page.show_question_fields(
         "drafting_methods", state, "choice", "Sampling", SAMPLING, (fold, choice)
     )
     costs = Form("drafting_methods", state.turn, {}).show_choice(
         choice, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), question.costs, cost_choice.HELP
     )
-    answer = choice.container(key="drafting_methods-ranks")
-    question = replace(question, row=read_chosen_method() or question.row, costs=costs)
+    clicked = read_chosen_method()
+    question = replace(question, row=clicked or question.row, costs=costs)
     run = "Run all methods", work.compare_all_methods, TEXTS["about"], fold
     measurement_page.show_controls("drafting_methods", state, question, problems, export.build_offer, *run)
     measured: MethodComparison | None = state.partial_result or state.shown_result
@@ -54,13 +63,9 @@ def show_page() -> None:
     one = state.apply_costs(measured)
     with top:
         show_overview(state, one, measured)
-    answer.markdown(f"**{escape_markdown(words.answer_which_pay(one))}** {TEXTS['ranks']}".removeprefix("**** "))
     if row := one.row(state.question.row):
-        show_round(row)
-    show_first_tokens(one, session.get_theme())
-    show_matrix()
-    show_recorded_pairs()
-    show_numbers(one)
+        show_round(row, clicked is not None)
+    show_tabs(one)
 
 
 def read_chosen_method() -> str | None:
@@ -70,16 +75,18 @@ def read_chosen_method() -> str | None:
 
 
 def show_overview(state: MethodsState, comparison: MethodComparison, measured: MethodComparison) -> None:
-    """The methods as one chart, the verdict, and where its numbers come from. measured: the same with the times of its own machine."""
+    """The answer, the methods as one chart, and where its numbers come from. measured: the same with the times of its own machine."""
+    number, answer = words.answer_which_pay(comparison, name_machine(state, comparison))
+    with st.container(key="drafting_methods-ranks"):
+        if number:
+            show_answer(number, answer)
     data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
-    place = st.container(key="drafting_methods-said")
-    place.markdown(escape_markdown(words.describe_comparison(comparison)))
     if isinstance(comparison, ComputedComparison):
         more = words.explain_large_trees(comparison, measured)
     else:
         more = words.describe_sample_size(comparison)
-    place.caption(escape_markdown(more))
+    st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
     show_notes(
         [
             describe_measurement(state, comparison),
@@ -89,6 +96,13 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
         ],
         "drafting_methods-notes-from",
     )
+
+
+def name_machine(state: MethodsState, comparison: MethodComparison) -> str:
+    """Where the speeds are those of."""
+    if isinstance(comparison, ComputedComparison):
+        return f"on {comparison.cost_model.title}"
+    return "on this machine" if state.has_own_result or state.partial_result else "on two CPU cores"
 
 
 def describe_measurement(state: MethodsState, comparison: MethodComparison) -> str:
@@ -103,73 +117,85 @@ def describe_measurement(state: MethodsState, comparison: MethodComparison) -> s
     return f"Recorded, {when}"
 
 
-def show_round(row: MethodRow) -> None:
-    """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
+def show_round(row: MethodRow, arrives: bool) -> None:
+    """A round of the chosen row as a tree, and what else is known of it: its first tokens, or the gain of block verification.
+
+    arrives: whether it was chosen just now, so that the page goes there
+    """
     with st.container(key="drafting_methods-second"), open_screen("drafting_methods", "round"):
-        show_round_steps(row)
+        show_round_steps(row, arrives)
     plan = load_block_gain() if row.key == "block" else None
     if plan is not None and (sentence := gain_words.describe_gain(plan)):
         show_sentence(sentence, "drafting_methods-said-gain")
         show_dataframe(gain_words.build_gain_rows(plan), alt=sentence)
+    for chart in figures.FIRST_TOKEN_CHARTS:
+        if chart.row == row.key and row.first is not None:
+            with st.container(key="drafting_methods-third"), open_screen("drafting_methods", chart.key):
+                st.markdown(chart.heading)
+                figure = draw_cached(chart.plot, row.first, session.get_theme())
+                show_figure(figure, "drafting_methods", chart.key, chart.describe(row.first))
 
 
-def show_round_steps(row: MethodRow) -> None:
+def show_round_steps(row: MethodRow, arrives: bool) -> None:
     """A round of the chosen row, or why there is none."""
+    sized = words.explain_tree_size(row, node_count.load_recorded_curve())
     st.markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
     if row.reason:
         show_notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
-        sized = words.explain_tree_size(row, node_count.load_recorded_curve())
+        with st.container(key="drafting_methods-arrows"):  # the presenter view leaves the arrow keys to it
+            data = {"payload": draw_cached(build_tree, row.trace), "within": True, "arrive": arrives}
+            _tree.draw("drafting_methods-tree", data)
         refused = any(decision.accepted is False for round_ in row.trace.rounds for decision in round_.proposals)
         which = "A round of the timed run in which a token was rejected." if refused else "The last round of the timed run."
         st.caption(escape_markdown(f"{which} Rule: {row.rule}. {sized}"))
-        with st.container(key="drafting_methods-arrows"):  # the presenter view leaves the arrow keys to it
-            _tree.draw("drafting_methods-tree", {"payload": draw_cached(build_tree, row.trace), "within": True})
 
 
-def show_first_tokens(comparison: MethodComparison, kind: str) -> None:
-    """Two distributions of the first token: that of the worst draft, and that of a lossy rule."""
-    first_tokens = figures.list_first_tokens(comparison)
-    columns = st.container(key="drafting_methods-third").columns(2, gap="large")
-    for column, chart in zip(columns, figures.FIRST_TOKEN_CHARTS, strict=True):
-        if (first := first_tokens.get(chart.row)) is not None:
-            with column, open_screen("drafting_methods", chart.key):
-                st.markdown(chart.heading)
-                show_figure(draw_cached(chart.plot, first, kind), "drafting_methods", chart.key, chart.describe(first))
+def show_tabs(comparison: MethodComparison) -> None:
+    """What else is on record: other models, every method under every rule, and the numbers behind the chart."""
+    shows = {
+        "Other models": show_recorded_pairs if load_recorded_pairs() else None,
+        "Every method under every rule": show_matrix if load_matrix() else None,
+        "All numbers": lambda: show_numbers(comparison),
+    }
+    titles = [title for title, show in shows.items() if show]
+    for title, tab in zip(titles, st.tabs(titles, key="drafting_methods-tabs", on_change="rerun"), strict=True):
+        show = shows[title]
+        if tab.open and show:
+            with tab:
+                show()
 
 
 def show_matrix() -> None:
     """Every method under every rule, a sentence of meaning, and why cells are blank."""
     record = load_matrix()
-    if record is None:
-        return
-    with st.expander("Every drafting method under every rule"):
-        st.text(
-            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz matrix --min-tv {record['tv']:g} reproduces it."
-        )
-        with open_screen("drafting_methods", "matrix"):
-            st.html(rule_matrix.build_matrix_html(record))
-            show_sentence(rule_matrix.describe_matrix(record), "drafting_methods-said-matrix")
+    assert record is not None, "the tab is there"
+    with open_screen("drafting_methods", "matrix"):
+        show_sentence(rule_matrix.describe_matrix(record), "drafting_methods-said-matrix")
         st.caption(TEXTS["legend"])
-        with st.container(key="drafting_methods-blank"):
-            for why, cells in (row.values() for row in rule_matrix.list_blanks(record)):
-                st.text(f"{why} Blank: {cells}.")
+        st.html(rule_matrix.build_matrix_html(record))
+    with st.container(key="drafting_methods-blank"):
+        for why, cells in (row.values() for row in rule_matrix.list_blanks(record)):
+            st.text(f"{why} Blank: {cells}.")
+    st.text(
+        f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz matrix --min-tv {record['tv']:g} reproduces it."
+    )
 
 
 def show_recorded_pairs() -> None:
-    """What was measured of other pairs, which a visitor cannot load here."""
-    if not (records := load_recorded_pairs()):
-        return
-    with st.expander(TEXTS["pairs_heading"]):
-        st.caption(TEXTS["pairs"])
-        show_dataframe([one.list_cells() for one in records])
+    """What was measured of other pairs, which a visitor cannot load here: the tokens of a round as bars, then every number."""
+    records = load_recorded_pairs()
+    with open_screen("drafting_methods", "pairs"):
+        st.html(pair_bars.build_pair_bars(records))
+    st.caption(TEXTS["pairs"])
+    show_tables("The numbers behind the bars", [one.list_cells() for one in records])
 
 
 def show_numbers(comparison: MethodComparison) -> None:
     """The tables behind the pictures."""
-    with st.expander("The numbers behind the pictures"):
-        show_dataframe(words.build_detail_rows(comparison), placeholder="")
-        st.caption(escape_markdown(words.describe_positions(comparison)))
-        for key, first in figures.list_first_tokens(comparison).items():
-            st.caption(DRAFTING_METHODS[key].name)
-            show_dataframe(words.build_first_token_rows(first))
+    show_sentence(words.describe_comparison(comparison), "drafting_methods-said")
+    show_dataframe(words.build_detail_rows(comparison), placeholder="")
+    st.caption(escape_markdown(words.describe_positions(comparison)))
+    for key, first in figures.list_first_tokens(comparison).items():
+        st.caption(f"First tokens: {DRAFTING_METHODS[key].name}")
+        show_dataframe(words.build_first_token_rows(first))

@@ -95,26 +95,23 @@ def describe_comparison(comparison: MethodComparison) -> str:
     return " ".join(filter(None, said))
 
 
-def answer_which_pay(comparison: MethodComparison) -> str:
-    """Which exact methods are faster than the target alone, in one line; empty before any was timed."""
+def answer_which_pay(comparison: MethodComparison, machine: str) -> tuple[str, str]:
+    """How many exact methods are faster than no draft, and which; both empty before any was timed. machine: where, as in "on two CPU cores"."""
     timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison)]
-    if not timed or find_fastest(comparison) is None:
-        return ""
+    is_model = isinstance(comparison, ComputedComparison)
+    if not timed or (comparison.runs <= 1 and not is_model):
+        return "", ""
     timed.sort(key=lambda row: _get_speed(row, comparison).value, reverse=True)
-    if isinstance(comparison, ComputedComparison):
-        best, said = timed[:FEW], "Fastest with these costs"
-    elif comparison.runs <= 1:
-        return ""
-    else:
-        best, said = (
-            [row for row in timed if compare_with_target(row, comparison) == FASTER],
-            "Faster than target-only sampling here",
-        )
-    if not best:
-        return "No exact method is measurably faster than target-only sampling here."
-    more = f", and {len(best) - FEW} more" if len(best) > FEW else ""
-    named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f} times" for row in best[:FEW])
-    return f"{said}: {named}{more}."
+    faster = [
+        row
+        for row in timed
+        if (_get_speed(row, comparison).value > 1.0 if is_model else compare_with_target(row, comparison) == FASTER)
+    ]
+    named = ", ".join(f"{row.entry.name} {_get_speed(row, comparison).value:.2f}×" for row in faster[:FEW])
+    more = "" if not faster else f": {named}." if len(faster) <= FEW else f". The fastest: {named}."
+    how = ", computed" if is_model else ""
+    verb = "is" if len(faster) == 1 else "are"
+    return f"{len(faster)} of {len(timed)}", f"exact methods {verb} faster than no draft {machine}{how}{more or '.'}"
 
 
 def _describe_exactness(comparison: MethodComparison) -> str:

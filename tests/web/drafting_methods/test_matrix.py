@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,15 +74,19 @@ def test_damage_is_one_sentence(record):
             figures.read_matrix(text)
 
 
-def test_a_page_without_a_record_shows_no_fold(monkeypatch, tmp_path):
+def test_a_page_without_a_record_shows_no_tab_of_it(monkeypatch, tmp_path):
     from specviz.web.drafting_methods import state, view
 
     monkeypatch.setattr(state, "MATRIX", tmp_path / "none.json")
     state.load_matrix.cache_clear()
     try:
         assert state.load_matrix() is None
-        monkeypatch.setattr(view.st, "expander", lambda title: pytest.fail("a fold"))
-        view.show_matrix()
+        shown = []
+        monkeypatch.setattr(
+            view.st, "tabs", lambda titles, **_: shown.extend(titles) or [SimpleNamespace(open=False) for _ in titles]
+        )
+        view.show_tabs(state.load_recorded_comparisons()["1"])
+        assert "All numbers" in shown and not any("rule" in title for title in shown)
     finally:
         state.load_matrix.cache_clear()
 

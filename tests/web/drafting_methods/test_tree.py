@@ -15,7 +15,8 @@ from specviz.figures.numbers import format_probability
 from specviz.settings import Settings
 from specviz.speed.records.methods import DRAFTING_METHODS, choose_distribution
 from specviz.trace import Decision, Ending, Round, Trace
-from specviz.web.drafting_methods.tree import build_mask, build_tree, lay_out_tree, order_checks
+from specviz.web.drafting_methods.state import load_recorded_comparisons
+from specviz.web.drafting_methods.tree import GAP, build_mask, build_tree, lay_out_tree, list_by_branch, order_checks
 from specviz.web.one_round.words import list_checked
 from tests.fresh import run_fresh
 
@@ -77,13 +78,52 @@ def test_no_two_chips_stand_in_one_place_and_children_stand_one_column_on(traces
         for one in chips:
             parent = payload["nodes"][one["parent"]]["col"] if one["parent"] >= 0 else -1
             assert one["col"] == parent + 1 < payload["columns"]
-            assert 0.0 <= one["line"] <= payload["lines"] - 1
+            assert 0.0 <= one["line"] <= payload["lines"] - 0.5 - GAP / 2 + 1e-9, "in a line, or in the middle of a gap"
 
 
 def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
     places, lines = lay_out_tree([-1, -1, 0, 0], end=3, more=True)
-    assert [(one["col"], one["line"]) for one in places] == [(0, 0.0), (0, 2.0), (1, 0.0), (1, 1.0), (2, 1.0)]
-    assert lines == 3
+    below = 1.5 + GAP / 2  # the middle of the gap below the first branch
+    assert [(one["col"], one["line"]) for one in places] == [(0, 0.0), (0, 2.0 + GAP), (1, 0.0), (1, 1.0), (2, below)]
+    assert lines == pytest.approx(3 + 2 * GAP)
+
+
+@pytest.mark.parametrize("end", (-1, 0, 2))
+def test_branches_are_evenly_apart_wherever_the_ending_comes(end):
+    """Three branches of two leaves, as of the larger tree: nothing moves for the ending, which stands in a gap below its own branch."""
+    parents = [-1, -1, -1, 0, 0, 1, 1, 2, 2]
+    places, _ = lay_out_tree(parents, end, more=True)
+    assert places[:-1] == lay_out_tree(parents, end, more=False)[0]
+    starts = [places[node]["line"] for node in (0, 1, 2)]
+    assert starts[1] - starts[0] == pytest.approx(starts[2] - starts[1]) == pytest.approx(2 + GAP)
+    branch = 2 if end == -1 else end
+    assert starts[branch] + 1 < places[-1]["line"] < starts[branch] + 2 + GAP
+
+
+def test_a_chain_has_its_bonus_token_behind_it_and_a_replacement_below():
+    assert lay_out_tree([-1, 0], end=1, more=True) == (
+        [{"col": 0, "line": 0.0}, {"col": 1, "line": 0.0}, {"col": 2, "line": 0.0}],
+        1.0,
+    )
+    assert lay_out_tree([-1, 0], end=0, more=True)[0][-1] == {"col": 1, "line": 1.0}
+
+
+def test_the_bars_after_the_text_have_every_drafted_token_that_met_the_target():
+    """Of the recorded larger tree. What is added is taken from the rest, so both distributions still sum to 1."""
+    for choice in ("1", "top-p .9"):
+        trace = load_recorded_comparisons()[choice].row("tree-wide").trace
+        round_, payload = trace.rounds[-1], build_tree(trace)
+        *bars, rest = payload["first"]
+        roots = [one for one in round_.proposals if one.parent == -1 and (one.accepted is None or one is round_.proposals[0])]
+        assert sum(bar["mine"] for bar in bars) >= len(roots)
+        for name in ("p", "q"):
+            assert sum(bar[name] for bar in bars) + rest[name] == pytest.approx(1.0, abs=1e-6)
+        sizes = [max(bar["p"], bar["q"]) for bar in bars]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_rows_of_the_mask_stand_branch_by_branch():
+    assert list_by_branch([-1, -1, 0, 1, 0]) == [0, 2, 4, 1, 3]
 
 
 def test_a_first_child_stands_level_with_its_parent(traces):

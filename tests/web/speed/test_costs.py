@@ -15,8 +15,7 @@ from specviz.errors import SettingsError
 from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.speed.records.cost_model import load_cost_models
-from specviz.speed.records.estimate import Estimate
-from specviz.speed.records.methods import DRAFTING_METHODS, MethodComparison
+from specviz.speed.records.methods import DRAFTING_METHODS
 from specviz.speed.records.plan import PLAN_CHOICES
 from specviz.web.common.cost_choice import MEASURED, apply_costs, list_cost_titles
 from specviz.web.drafting_methods import export as methods_export
@@ -121,27 +120,27 @@ def test_a_computed_time_is_drafting_pass_and_rest_over_the_tokens_of_a_pass():
     assert computed.row("target").ms.value == model.target_only and computed.row("early-exit").ms is None
 
 
-def test_on_the_machine_of_the_record_speeds_are_those_that_were_measured():
-    state = open_methods("two-cpu-cores")
-    recorded = load_recorded_comparisons()["1"]
-    assert state.apply_costs(recorded) is recorded
-    faster = Estimate(0.1, 0.1, 0.1, 6, "ms/token")
-    own: MethodComparison = replace(recorded, rows=tuple(replace(row, ms=row.ms and faster) for row in recorded.rows))
-    for row in state.apply_costs(own).rows:
-        timed = recorded.row(row.key).ms
-        assert (row.ms is None and timed is None) or row.ms.value == pytest.approx(timed.value)
+def test_pass_times_of_the_same_machine_give_a_chains_timed_speed_and_too_much_for_trees():
+    """What a computation from pass times leaves out: nothing of a chain beyond the interval of its timing, the work of a tree beside its passes."""
+    measured = load_recorded_comparisons()["1"]
+    computed = open_methods("two-cpu-cores").apply_costs(measured)
+    speeds = {key: [words.compute_speed(one.row(key), one) for one in (computed, measured)] for key in ("draft", "tree-wide")}
+    there, here = speeds["draft"]
+    assert here.low <= there.value <= here.high
+    there, here = speeds["tree-wide"]
+    assert there.value > here.high
 
 
 def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted():
     state = open_methods("h200-8b")
     payload = build_overview(state.apply_costs(state.shown_result))
     lines = {line["key"]: line for line in payload["rows"]}
-    assert list(lines) == list(DRAFTING_METHODS) and "computed" in payload["marks"] and "Not counted" in payload["marks"]
+    assert sorted(lines) == sorted(DRAFTING_METHODS) and "computed" in payload["marks"] and "Not counted" in payload["marks"]
     for key, line in lines.items():
         assert (line["speed"] is None) == (key == "early-exit")
         if line["speed"] and key != "target":
             assert line["speed"]["computed"] and line["speed"]["told"] == line["speed"]["span"] == ""
-    assert lines["medusa-wide"]["inSight"] and "measured speed" in build_overview(state.shown_result)["marks"]
+    assert "measured speed" in build_overview(state.shown_result)["marks"]
     rows = {row["method"]: row for row in words.build_detail_rows(state.apply_costs(state.shown_result))}
     assert "(" not in rows["EAGLE larger tree"]["times target only"] and rows["Draft model"]["ms per token, computed"]
 

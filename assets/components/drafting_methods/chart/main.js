@@ -10,8 +10,8 @@ class MethodsView {
     this.presented = false; // the round below is what the presenter view shows
     this.whole = false;
     this.ticks = h("div", { class: "ticks", "aria-hidden": "true" });
-    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, "drafting method"), h("span", { class: "per" }, "tokens per pass"),
-      h("span", { class: "cost" }, "time, in passes"), h("span", { class: "fast" }, "times as fast as target only"), h("span", { class: "reads" }));
+    this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, h("b", {}, "Click a row to step through one of its rounds")), h("span", { class: "per" }, "tokens of a round"),
+      h("span", { class: "cost" }, "its time, in passes"), h("span", { class: "fast" }, "times as fast as target only"), h("span", { class: "reads" }));
     this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
@@ -33,14 +33,14 @@ class MethodsView {
 
   fill() {
     const { rows, ticks, unit, key, marks } = this.payload;
-    const families = new Set();
+    const groups = new Set([""]);
     this.rows = [];
     this.list.replaceChildren(...rows.flatMap((row) => {
       const made = makeRow(row, this.payload, () => this.choose(row.key));
       this.rows.push(made);
-      if (families.has(row.family)) return [made.node];
-      families.add(row.family);
-      return [h("li", { class: "family" }, row.family), made.node];
+      if (groups.has(row.group)) return [made.node];
+      groups.add(row.group);
+      return [h("li", { class: "group" }, row.group), made.node];
     }));
     this.ticks.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
     this.list.append(h("li", { class: "axis", "aria-hidden": "true" }, this.ticks));
@@ -92,15 +92,16 @@ function makeRow(row, { unit, size }, choose) {
   }
   const plot = h("span", { class: "fast" }, placeAt(h("i", { class: "one" }), unit));
   const reads = h("span", { class: "reads" });
+  if (!row.speed) reads.append(h("span", { class: "told" }, row.tag || !row.pass ? "" : "not computed"));
   if (row.speed) {
     const { at, low, high, told, said, span } = row.speed;
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
-    plot.append(placeAt(h("i", { class: `dot ${told === "undecided" ? "hollow" : ""}` }), at));
+    plot.append(placeAt(h("i", { class: `dot ${told === "no difference seen" ? "hollow" : ""}` }), at));
     reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
   }
-  const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? ""), plot, reads);
+  const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? "–"), plot, reads);
   face.addEventListener("click", choose);
   return { row, face, node: h("li", { "data-row": row.key }, face) };
 }

@@ -4,11 +4,12 @@ import { h, place, s, say, show, setSize } from "../../lib/dom.js";
 import { glyphLine, glyphSpans } from "../../lib/glyphs.js";
 
 const ROOT = -1;
-const HIGH = { usual: 44, grand: 60, least: 28 }; // of a line of chips
+const HIGH = { usual: 36, grand: 60, least: 28 }; // of a line of chips
 const FROM = 46; // px that the end of the text takes at the left
 const CHIP = { widest: 190, gap: 110, near: 30, closest: 18 };
-const CELL = 17; // of the mask
-const NAMES = 84; // px of the names at its left
+const CELL = 15; // of the mask
+const NAMES = 76; // px of the names at its left and above
+const LETTER = 8.5; // px, about, of a name in a chip
 
 export function makeTree(view) {
   const links = s("g", { class: "links" });
@@ -44,18 +45,19 @@ export function placeTree(tree, payload, width, height = Infinity) {
   const from = width < 500 ? 22 : FROM;
   const step = Math.min((width - from) / columns, CHIP.widest + CHIP.gap);
   const wide = Math.max(26, Math.min(CHIP.widest, step - (step > 150 ? CHIP.near : CHIP.closest)));
+  const widths = Array.from({ length: columns }, (_, col) => Math.min(wide, Math.max(56, ...tree.all.filter(({ one }) => one.col === col).map(({ one }) => 44 + LETTER * glyphLine(one.glyphs, 24).length))));
   const line = Math.min(height < Infinity ? HIGH.grand : HIGH.usual, Math.max(HIGH.least, Math.floor(height / lines)));
   const used = from + (columns - 1) * step + wide + 4; // and the ring around a chip
   setSize(tree.svg, used, lines * line);
   place(tree.node, { height: lines * line, width: used });
   tree.node.classList.toggle("tight", line < HIGH.usual);
   place(tree.text, { width: from - 12, y: line / 2 - 4 });
-  const high = Math.min(32, line - 4) + Math.max(0, line - HIGH.usual) / 2;
+  const high = Math.min(30, line - 4) + Math.max(0, line - HIGH.usual) / 2;
   const spot = (one) => ({ x: from + one.col * step, y: (one.line + 0.5) * line });
   for (const { face, line: wire, one } of tree.all) {
     const at = spot(one);
-    place(face, { left: at.x, top: at.y - high / 2, width: wide, height: high });
-    const [x, y] = one.parent === ROOT ? [from - 12, line / 2] : [spot(payload.nodes[one.parent]).x + wide, spot(payload.nodes[one.parent]).y];
+    place(face, { left: at.x, top: at.y - high / 2, width: widths[one.col], height: high });
+    const [x, y] = one.parent === ROOT ? [from - 12, line / 2] : [spot(payload.nodes[one.parent]).x + widths[payload.nodes[one.parent].col], spot(payload.nodes[one.parent]).y];
     const bend = Math.min(24, (at.x - x) / 2);
     wire.setAttribute("d", `M${x} ${y} C${x + bend} ${y} ${at.x - bend} ${at.y} ${at.x} ${at.y}`);
   }
@@ -87,23 +89,27 @@ export function makeMask() {
   const svg = s("svg", { class: "mask", role: "img" });
   const note = h("p", { class: "hint" });
   const node = h("figure", { class: "maskCard" }, h("h3", {}, "Attention mask"), svg, note);
-  say(note, "A row for each draft token, columns in the same order. Filled: what it may attend to, besides the text.");
+  say(note, "Row: a draft token; column: what it may see, besides the text. Branch by branch.");
   return { node, svg };
 }
 
 export function fillMask(card, payload) {
-  const count = payload.mask.length;
-  const size = CELL * Math.max(1, count);
-  setSize(card.svg, NAMES + size, size);
-  card.rows = payload.mask.map((row, y) =>
-    s("g", { class: "maskRow" }, s("text", { x: NAMES - 6, y: (y + 0.5) * CELL + 4 }, glyphLine(payload.nodes[y].glyphs, 10)),
-      ...row.map((sees, x) => s("rect", { class: sees ? "sees" : "blind", x: NAMES + x * CELL + 1, y: y * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2 }))));
-  card.svg.replaceChildren(...card.rows);
-  show(card.node, count > 1);
-  const said = payload.mask.map((row, y) => `${payload.nodes[y].name} sees ${row.flatMap((sees, x) => (sees && x !== y ? [payload.nodes[x].name] : [])).join(", ") || "only the text"}`);
+  const { mask, order, nodes } = payload;
+  const size = CELL * Math.max(1, order.length);
+  card.width = order.length > 1 ? NAMES + size : 0;
+  setSize(card.svg, NAMES + size, NAMES + size);
+  const middle = (at) => NAMES + (at + 0.5) * CELL;
+  const heads = order.map((node, x) => s("text", { class: "column", transform: `translate(${middle(x) + 4} ${NAMES - 6}) rotate(-90)` }, glyphLine(nodes[node].glyphs, 9)));
+  card.order = order;
+  card.rows = order.map((node, y) =>
+    s("g", { class: "maskRow" }, s("text", { x: NAMES - 6, y: middle(y) + 4 }, glyphLine(nodes[node].glyphs, 9)),
+      ...order.map((other, x) => s("rect", { class: mask[node][other] ? "sees" : "blind", x: NAMES + x * CELL + 1, y: NAMES + y * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2 }))));
+  card.svg.replaceChildren(...heads, ...card.rows);
+  show(card.node, order.length > 1);
+  const said = order.map((node) => `${nodes[node].name} sees ${order.filter((other) => mask[node][other] && other !== node).map((other) => nodes[other].name).join(", ") || "only the text"}`);
   card.svg.setAttribute("aria-label", `Attention mask. ${said.join("; ")}.`);
 }
 
 export function drawMask(card, view) {
-  for (const [y, row] of (card.rows ?? []).entries()) row.classList.toggle("now", view.step.node === y);
+  for (const [y, row] of (card.rows ?? []).entries()) row.classList.toggle("now", view.step.node === card.order[y]);
 }

@@ -7,7 +7,9 @@ import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree }
 import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./uniform.js";
 
 const NARROW = 640;
-const GAP = 56; // px between the tree and the mask
+const GAP = 32; // px between the columns
+const THREE = 1100; // px from which tree, bars and mask stand beside each other
+const BARS = 330; // px of the bars then
 const TREE = 0.42; // of a projector's height: the bars need the rest
 const ALOUD = 250; // ms that a step stands before it is read out
 
@@ -27,14 +29,14 @@ class TreeView {
     this.range.addEventListener("input", () => this.goTo(Number(this.range.value)));
     this.count = h("p", { class: "count" });
     const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
-    this.upper = h("div", { class: "upper" }, this.tree.node, this.mask.node);
+    this.body = h("div", { class: "body" }, h("div", { class: "place" }, this.tree.node), this.uniform.node, this.distributions.node, this.mask.node);
     this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
-      this.before, transport, this.sentence, this.aloud, this.upper, // what a step changes stands below its button
-      h("div", { class: "lower" }, this.uniform.node, this.distributions.node));
+      transport, this.sentence, this.aloud, this.before, this.body);
     this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.steps) });
   }
 
-  update({ data: { payload } }) {
+  update({ data: { payload, arrive } }) {
+    if (arrive) setTimeout(() => this.node.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" }), 250); // a click in the table leads to its round
     if (this.payload?.id === payload.id) return;
     this.payload = payload;
     this.steps = payload.steps;
@@ -42,7 +44,7 @@ class TreeView {
     this.range.max = String(this.steps.length - 1);
     say(this.before, payload.before ? `… ${payload.before}` : "The text begins here.");
     // no card grows on the way
-    this.node.style.setProperty("--bars", Math.max(1, ...[...payload.nodes, payload.ending].map((one) => one?.bars.length ?? 0)));
+    this.node.style.setProperty("--bars", Math.max(1, payload.first.length, ...[...payload.nodes, payload.ending].map((one) => one?.bars.length ?? 0)));
     fillTree(this.tree, payload, this);
     fillMask(this.mask, payload);
     this.resize();
@@ -86,7 +88,9 @@ class TreeView {
     if (!width || !this.payload) return;
     const narrow = width < NARROW;
     this.node.classList.toggle("narrow", narrow);
-    const beside = narrow || this.room ? 0 : this.mask.node.offsetWidth + GAP; // a projector has no place for the mask
+    const three = width >= THREE && !this.room; // a projector has no place for the mask
+    this.node.classList.toggle("three", three);
+    const beside = three ? BARS + GAP + (this.mask.width ? this.mask.width + GAP : 0) : narrow || this.room ? 0 : BARS + GAP;
     placeTree(this.tree, this.payload, width - beside, this.room ? this.room.height * TREE : Infinity);
     this.node.classList.toggle("roomy", Boolean(this.room) && this.fitsRoomy());
     this.draw();

@@ -54,7 +54,7 @@ function writeAside(node, text, x, y, width, edge = 0) {
 }
 
 const TITLES = {
-  tree: "The distributions after the text", residual: "What remains after the rejection", end: "The distribution it is drawn from",
+  tree: "The distributions after the text; drafted tokens bold", residual: "What remains after the rejection", end: "The distribution it is drawn from",
   tally: "The distribution that the last token was drawn from",
 };
 const DISTRIBUTIONS = { p: "target p", met: "residual before", q: "draft q", residual: "left over", drawn: "residual distribution" };
@@ -71,7 +71,7 @@ export function drawDistributions(card, view) {
   const { step, payload } = view;
   const ending = step.kind === "end" || step.kind === "tally";
   const about = ending ? payload.ending : payload.nodes[step.node ?? 0]; // before the first u: the distributions after the text
-  const bars = about?.bars ?? [];
+  const bars = step.kind === "tree" ? payload.first : about?.bars ?? [];
   const met = about?.met === "left" ? "met" : "p";
   const known = (probs) => bars.some((bar) => Number.isFinite(bar[probs]));
   const distributions = ending ? [known("drawn") ? "drawn" : "p"] : [met, ...(known("q") ? ["q"] : []), ...(step.kind === "residual" ? ["residual"] : [])];
