@@ -85,7 +85,7 @@ def test_models_that_do_not_fit_are_not_loaded(command, pair_folders, monkeypatc
     assert code == 2 and "a pair that brings its own" in err
 
 
-@pytest.mark.parametrize("form", ("text", "json"))
+@pytest.mark.parametrize("form", (pytest.param("text", marks=pytest.mark.slow), "json"))  # text: the first test
 def test_an_interrupt_keeps_what_was_found(command, monkeypatch, form):
     def stop(*_, **__):
         raise KeyboardInterrupt

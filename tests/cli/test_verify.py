@@ -88,7 +88,7 @@ def test_in_words_too_and_with_the_samples_that_equality_needs(folders, capsys):
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize("tv", ["0.9", "1"])
+@pytest.mark.parametrize("tv", [pytest.param("0.9", marks=pytest.mark.slow), "1"])
 def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consistent(tv, folders, capsys, tmp_path):
     """At temperature 5 no token expects 5 of 40 samples, so everything lies in one cell, on which no distribution could fail."""
     flat = (

@@ -135,8 +135,11 @@ class Nearest:
         self.distance = min(self.distance, float((torch.as_tensor(u) - torch.as_tensor(p) / torch.as_tensor(q)).abs().min()))
 
 
+SINGLE = ("chain, token", "tree, distinct", "one token")  # float64 has every shape, above
+
+
 @pytest.mark.parametrize("length", [16, pytest.param(60, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [name if name in SINGLE else pytest.param(name, marks=pytest.mark.slow) for name in SHAPES])
 def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(name: str, length: int) -> None:
     """The passes round in the seventh digit, which moves the edges of a draw or a test by less than 1e-4."""
     settings = Settings(max_new_tokens=length)

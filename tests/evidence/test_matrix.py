@@ -173,7 +173,13 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
 
 
 @pytest.mark.parametrize(
-    ("line", "rule"), (("draft", "token"), ("draft", "block"), ("tree-distinct", "token"), ("several", "k-seq"))
+    ("line", "rule"),
+    (
+        pytest.param("draft", "token", marks=pytest.mark.slow),
+        ("draft", "block"),
+        ("tree-distinct", "token"),
+        ("several", "k-seq"),
+    ),
 )
 def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_folders, line, rule):
     """In float64, number by number. No distribution after the second token affects either token, so none is needed."""

@@ -171,7 +171,14 @@ def list_paths(round_) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("tokens", [24, pytest.param(50, marks=pytest.mark.slow)], ids="{} tokens".format)
 @pytest.mark.parametrize(
-    "more", ({"gamma": 4}, {"tree": "2-2-1"}, {"tree": "3-2", "siblings": "independent"}, {"tree_budget": 9}), ids=str
+    "more",
+    (
+        {"gamma": 4},
+        pytest.param({"tree": "2-2-1"}, marks=pytest.mark.slow),
+        {"tree": "3-2", "siblings": "independent"},
+        {"tree_budget": 9},
+    ),
+    ids=str,
 )
 def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double_pair, allowed_folder, more, tokens):
     """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it.

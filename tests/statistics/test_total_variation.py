@@ -42,7 +42,9 @@ BANDS = {
 }
 
 
-@pytest.mark.parametrize("case", BANDS)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if case in ("flat", "heavy") else case for case in BANDS]
+)
 def test_the_band_is_that_of_multinomial_replicates(case):
     """1,000 fresh sets of draws: half lie below the median, 0.9 and 0.99 below the upper ends, within 99.99% bands widened by the
     band's own 4,000 replicates (factor sqrt(1.25) in standard deviations, so bands for 800)."""

@@ -109,7 +109,9 @@ def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
 
 
 @pytest.mark.usefixtures("short_preflight")
-@pytest.mark.parametrize("dialect", ["vllm", "sglang", "llama.cpp"])
+@pytest.mark.parametrize(
+    "dialect", ["vllm", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sglang", "llama.cpp"))]
+)  # what each counts: test_profiles.py
 def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(dialect):
     with run_server(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = run_checks(server, length=2), run_checks(server, length=3)

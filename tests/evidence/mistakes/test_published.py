@@ -179,7 +179,9 @@ def test_r10_an_impossible_token_is_refused_even_by_a_uniform_of_zero():
     assert round_.proposals[0].accepted is False and round_.committed == (1,)
 
 
-@pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text"))
+@pytest.mark.parametrize(
+    "kind", ("Llama", "GPT2", pytest.param("Gemma3Text", marks=pytest.mark.slow))
+)  # its cache: test_cache.py
 def test_r11_r14_a_run_with_caches_is_the_run_without(kind):
     """R11: cache one row off (vllm#9730, #3951, romsto#4). R14: sliding windows not rolled back (vllm#39273,
     transformers#47447). Every distribution that the engine handed to the rule is that of a fresh pass, to 5e-6 in total variation."""

@@ -50,7 +50,7 @@ def test_a_text_is_written_by_all_lengths_before_the_next_begins_and_each_goes_f
     assert sorted(three[0][1] for three in threes) == [0, 0, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("proposer", ("draft", "ngram"))
+@pytest.mark.parametrize("proposer", ("draft", pytest.param("ngram", marks=pytest.mark.slow)))
 def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past_its_end(pair, monkeypatch, proposer):
     """Every stretch is opened, reads the prompt, and each of its rounds begins where the one before ended, unless the text is full."""
     seen = []

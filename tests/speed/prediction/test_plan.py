@@ -121,7 +121,7 @@ def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed
     assert not few.is_conclusive and "5 runs; fewer than 6" in few.inconclusive_reason
 
 
-@pytest.mark.parametrize("temperature", (0.0, 1.0))
+@pytest.mark.parametrize("temperature", (pytest.param(0.0, marks=pytest.mark.slow), 1.0))  # 0: test_acceptance.py
 def test_the_command_predicts_measures_and_its_record_comes_back(command_options, capsys, temperature):
     code = main([*command_options[0], "--temperature", str(temperature), "--check", "--runs", "2", "--format", "json"])
     plan = SpeedPlan.from_json(capsys.readouterr().out)
