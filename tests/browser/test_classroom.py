@@ -57,12 +57,11 @@ def open_room(page: Page, address: str) -> tuple[str, str]:
     page.goto(f"{address}/classroom")
     page.get_by_role("button", name="Open a room").click()
     expect(page.locator(".room-short")).to_be_visible()
-    wall = page.get_by_role("link", name="Open the wall").get_attribute("href")
+    wall = page.get_by_role("link", name="Open the page for the projector").get_attribute("href")
     return wall, page.locator(".room-short").inner_text()
 
 
 def begin(page: Page, task: str) -> None:
-    page.get_by_role("button", name=re.compile("^(Start a|Next) task")).click()
     page.get_by_role("button", name=task, exact=True).click()
     expect(page.get_by_role("heading", name=re.compile(rf"Task \d+: {re.escape(task)}"))).to_be_visible()
 
@@ -93,8 +92,11 @@ def test_a_lesson_survives_a_reload_a_lost_connection_and_a_new_server(own_serve
     wall.goto(link)
     expect(wall.locator(".room-short")).to_have_text(short)
 
-    phone.goto(f"{address}/room/")
-    phone.get_by_label("The code on the wall").fill(short.lower())
+    phone.goto(f"{address}/classroom")
+    phone.get_by_label("Code of the room").fill("no")
+    phone.get_by_role("button", name="Come in").tap()
+    expect(phone.locator("#notice")).not_to_be_empty()  # the students' page, with what was typed
+    phone.get_by_label("The code on the projector").fill(short.lower())
     phone.get_by_role("button", name="Come in").tap()
     expect(phone.get_by_role("heading", name="You are in")).to_be_visible()
     keys.goto(link.removesuffix("/wall"))
@@ -203,11 +205,11 @@ def test_a_student_with_a_keyboard_votes_and_races_on_a_narrow_screen(server, br
 def test_a_closed_door_tells_a_newcomer_and_lets_them_in_when_it_opens(server, browser, context):
     teacher, late = laptop(context), open_phone(browser)
     link, _ = open_room(teacher, server)
-    teacher.get_by_role("button", name="Close the door").click()
-    expect(teacher.get_by_text("The door is closed.")).to_be_visible()
+    teacher.get_by_role("button", name="Let nobody else in").click()
+    expect(teacher.get_by_text("Nobody else can come in.")).to_be_visible()
     late.goto(link.removesuffix("/wall"))
     expect(late.locator("#line")).to_contain_text("The door of this room is closed.")
-    teacher.get_by_role("button", name="Open the door").click()
+    teacher.get_by_role("button", name="Let students in again").click()
     expect(late.get_by_role("heading", name="You are in")).to_be_visible()
     expect(late.locator("#line")).to_be_empty()
 

@@ -105,7 +105,7 @@ function makeDoor() {
   const field = h("input", { id: "code", autocomplete: "off", autocapitalize: "characters", spellcheck: "false", maxlength: 12, "aria-describedby": "notice" });
   const open = button("Come in", "Open the room of this code", () => {}, "main");
   open.type = "submit";
-  const form = h("form", { class: "form" }, h("label", { for: "code" }, "The code on the wall"), field, open);
+  const form = h("form", { class: "form" }, h("label", { for: "code" }, "The code on the projector"), field, open);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const typed = field.value.replace(/[^0-9a-z]/gi, "").toUpperCase();
@@ -119,7 +119,9 @@ function makeDoor() {
     }
   });
   stand.replaceChildren(form);
-  field.focus();
+  field.value = new URLSearchParams(window.location.search).get("code") ?? "";
+  if (field.value) form.requestSubmit(); // typed on the page Classroom
+  else field.focus();
 }
 
 const code = readCode(window.location.pathname);

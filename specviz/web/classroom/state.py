@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from specviz.web.common.pairs import resolve_pair
 from specviz.web.hosting.limits import check_text
 from specviz.web.hosting.server_options import is_loopback, load_options
 
+OUTSIDE = "192.0.2.1"  # an address that nobody has (RFC 5737)
 LENGTH = 2  # tokens of a sample until somebody chooses
 
 
@@ -101,6 +103,15 @@ def is_local_address(root: str) -> bool:
     """Whether an address leads every machine to itself, so that a phone finds nothing there."""
     name = urlsplit(root).hostname or ""
     return name == "localhost" or name.endswith(".localhost") or is_loopback(name)
+
+
+def find_network_address() -> str:
+    """Find this computer's address in its network; empty where it has none. Nothing is sent."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((OUTSIDE, 9))
+        address = str(probe.getsockname()[0])
+        return "" if is_loopback(address) else address
+    return ""
 
 
 def find_root(url: str) -> str:

@@ -22,7 +22,14 @@ from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
 from specviz.web.classroom.host import RoomSession, open_host
 from specviz.web.classroom.results import TEST_SIZES, WALL_CHARACTERS, ClassSamplesResult
-from specviz.web.classroom.state import DeskState, Lesson, find_root, is_local_address, is_on_other_replica
+from specviz.web.classroom.state import (
+    DeskState,
+    Lesson,
+    find_network_address,
+    find_root,
+    is_local_address,
+    is_on_other_replica,
+)
 from specviz.web.classroom.words import MINUTES, TASKS, TEXTS, read_lesson_plan
 from specviz.web.common import elements, export_fold, pairs, session
 from specviz.web.common.controls import Form, fill_fields, read_fields
@@ -82,43 +89,57 @@ def show_new_room(desk: DeskState) -> None:
     if desk.question.teacher_code:  # deleted meanwhile
         desk.leave_room()
     show_page_head("classroom", TEXTS["lede"])
-    left, right = st.columns([5, 6], gap="large")
-    with left:
-        lesson, problems = show_fields(desk)
-        desk.choose(lesson)
-        show_notes(problems, "classroom-notes-fields")
-        session.sync_address(desk)
-        show_export(desk, None)
-        if st.button("Open a room", key="classroom-open", type="primary", disabled=bool(problems)):
-            try:
-                desk.open_room()
-            except SpecvizError as error:
-                desk.notes = [explain_error(error)]
-            st.rerun()
-        show_notes(desk.notices, "classroom-notes-live")
+    with st.container(key="classroom-ways"):
+        student, teacher = st.columns(2, gap="medium")
+        student.html(words.build_code_form(_find_root()))
+        with teacher.container(key="classroom-teach"):
+            st.markdown(TEXTS["teach"])
+            button = st.container()
+            lesson, problems = show_fields(desk)
+    desk.choose(lesson)
+    show_notes(problems, "classroom-notes-fields")
+    session.sync_address(desk)
+    show_export(desk, None)
+    if button.button("Open a room", key="classroom-open", type="primary", width="stretch", disabled=bool(problems)):
+        try:
+            desk.open_room()
+        except SpecvizError as error:
+            desk.notes = [explain_error(error)]
+        st.rerun()
+    show_notes(desk.notices, "classroom-notes-live")
+    left, right = st.columns([5, 7], gap="large")
+    left.html(words.build_steps())
     with right:
         show_example_samples(session.get_theme())
-    st.caption(TEXTS["open"])
-    st.markdown(words.list_kinds())
+    st.markdown(f"## {TEXTS['kinds']}")
+    st.html(words.build_task_cards())
     show_lesson_plans()
     st.caption(TEXTS["rules"])
 
 
 def show_lesson_plans() -> None:
-    """The lesson plans, one tab each. A closed fold reads none."""
-    place = st.expander("Lesson plans: 20, 45 and 90 minutes", key="classroom-lessons", on_change="rerun")
-    if not place.open:
-        return
-    with place:
-        for minutes, tab in zip(MINUTES, st.tabs([f"{minutes} minutes" for minutes in MINUTES]), strict=True):
-            tab.markdown(read_lesson_plan(minutes, _find_root()))
+    """The lesson plans as three cards; the chosen one opens below them. None is read before."""
+    st.markdown("## Lesson plans")
+    names = {minutes: f"**{minutes} minutes**  \n{TEXTS['plans'][str(minutes)]}" for minutes in MINUTES}
+    with st.container(key="classroom-lessons"):
+        chosen = st.segmented_control(
+            "Lesson plans",
+            MINUTES,
+            format_func=names.__getitem__,
+            key="classroom-plan",
+            label_visibility="collapsed",
+            width="stretch",
+        )
+    if chosen:
+        with st.container(border=True):
+            st.markdown(read_lesson_plan(chosen, _find_root()))
 
 
 def show_example_samples(kind: str) -> None:
     """A class's histogram, by the example of recorded samples of an exact decoder."""
     shares, origin = load_example()
     if shares is not None:
-        st.markdown("**What the wall shows: the samples of a class over the exact distribution**")
+        st.markdown("## An example of what the class sees")
         picture = draw_cached(cell_shares.plot_cells, shares, cell_shares.compute_rows_end(shares), kind)
         elements.show_figure(picture, "classroom", "recorded", shares.conclusion, sentence=False)
         st.container(key="classroom-notes-from").text(origin)
@@ -135,8 +156,9 @@ def load_example() -> tuple[CellShares | None, str]:
     shares = record.result.arms[0]  # of the right rule
     pair, prompt = pairs.name_pair(record.settings.pair), record.settings.prompt
     return shares, (
-        f"Recorded on {record.date}, not by a class: {shares.n:,} samples of {pair} after “{prompt}”, as many as "
-        f"{shares.n // EXAMPLE_SAMPLES} students draw with {EXAMPLE_SAMPLES} each ({describe_conditions(record.settings)})."
+        f"{shares.n:,} samples of {pair} after “{prompt}” ({describe_conditions(record.settings)}), as many as "
+        f"{shares.n // EXAMPLE_SAMPLES} students draw with {EXAMPLE_SAMPLES} each. Recorded on {record.date}, not by a class; your room uses your "
+        "own settings."
     )
 
 
@@ -144,10 +166,11 @@ def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
     """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
     chosen = desk.question.settings
     form = Form("classroom", desk.turn, fill_fields(chosen))
-    form.show_prompt(st.container(), hint="empty: a text begins with a start token")
-    tokens = st.selectbox(
-        "Tokens per sample", LENGTHS, index=LENGTHS.index(chosen.max_new_tokens), **form.build_key("max_new_tokens")
-    )
+    with st.expander("Change the text"):
+        form.show_prompt(st.container(), hint="empty: a text begins with a start token")
+        tokens = st.selectbox(
+            "Tokens per sample", LENGTHS, index=LENGTHS.index(chosen.max_new_tokens), **form.build_key("max_new_tokens")
+        )
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         form.show_sampling()
@@ -201,14 +224,16 @@ def show_entrance(desk: DeskState, room: Room) -> None:
     root = _find_root()
     st.html(f'<div class="room-door">{draw_qr_code(root, room)}<div>{draw_entrance(root, room)}</div></div>')
     with st.container(horizontal=True, key="classroom-door"):
-        st.link_button("Open the wall", f"{root}room/{room.code}/wall")
+        st.link_button("Open the page for the projector", f"{root}room/{room.code}/wall", type="primary")
         if not room.has_ended:
-            name, key = ("Open the door", "classroom-unshut") if room.is_closed else ("Close the door", "classroom-shut")
+            name, key = (
+                ("Let students in again", "classroom-unshut") if room.is_closed else ("Let nobody else in", "classroom-shut")
+            )
             st.button(name, key=key, on_click=steer, args=(desk, open_host().set_closed, room, not room.is_closed))
         if not (room.has_ended or room.is_closed or room.short_code):
             st.button("Show a short code", key="classroom-show", on_click=steer, args=(desk, open_host().show_short_code, room))
     if is_local_address(root):
-        show_notes([TEXTS["local"]], "classroom-notes-local")
+        show_notes([words.describe_local_address(root, find_network_address())], "classroom-notes-local")
 
 
 def steer(desk: DeskState, change: Callable[..., Any], *arguments: Any) -> None:
@@ -237,19 +262,15 @@ def show_task(desk: DeskState, room_session: RoomSession, room: Room, task: Assi
                 TASKS[task.kind]["buttons"][phase], key=f"classroom-turn-{task.number}-{phase}", type="primary",
                 on_click=steer, args=(desk, room_session.set_phase, task.number, phase),
             )  # fmt: skip
-        with st.popover(
-            "Start a task" if task is None else "Next task",
-            key=f"classroom-next-{number}",
-            disabled=desk.is_busy,
-            type="primary" if phase is None else "secondary",
-        ):
-            for kind in KINDS:
-                st.button(
-                    TASKS[kind]["title"], key=f"classroom-begin-{kind}-{number}", help=TASKS[kind]["about"], width="stretch",
-                    on_click=begin_task, args=(desk, room_session, room, kind, number), disabled=desk.is_busy,
-                )  # fmt: skip
-    if task is None:
-        st.markdown(words.list_kinds())
+    st.markdown("### Start a task" if task is None else "### Next task")
+    with st.container(key="classroom-tasks"):
+        for kind in KINDS:
+            start, about = st.columns([2, 5], vertical_alignment="center")
+            start.button(
+                TASKS[kind]["title"], key=f"classroom-begin-{kind}-{number}", width="stretch",
+                on_click=begin_task, args=(desk, room_session, room, kind, number), disabled=desk.is_busy,
+            )  # fmt: skip
+            about.markdown(TASKS[kind]["about"])
 
 
 def begin_task(desk: DeskState, room_session: RoomSession, room: Room, kind: str, number: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from html import escape
+from urllib.parse import urlsplit
 
 from specviz.classroom.records import KINDS, Room
 from specviz.records import HERE, load_toml
@@ -18,14 +20,40 @@ DOCS_ADDRESS = "http://localhost:8501/"  # of the app in the docs
 DOCS_LINK = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")  # to another page of the docs
 
 
-def list_kinds() -> str:
-    """The kinds of tasks as a list, as markdown."""
-    titles = [TASKS[kind]["title"] for kind in KINDS]
-    rows = [
-        f"1. **{title}{'' if title.endswith('?') else '.'}** {TASKS[kind]['about']}"
-        for kind, title in zip(KINDS, titles, strict=True)
-    ]
-    return "\n".join([TEXTS["kinds"], "", *rows])
+def build_task_cards() -> str:
+    """The kinds of tasks as HTML: title, the question to the class, what it sees."""
+    cards = (
+        f"<section><h3>{number}. {escape(task['title'])}</h3><p>{escape(task['about'])}</p><p class='sees'>{escape(task['sees'])}</p></section>"
+        for number, task in enumerate((TASKS[kind] for kind in KINDS), start=1)
+    )
+    return f"<div class='task-cards'>{''.join(cards)}</div>"
+
+
+def build_steps() -> str:
+    """The three steps of a lesson as HTML, each with its picture."""
+    rows = (f"<li><i class='{escape(step['picture'])}' aria-hidden='true'></i><div><b>{escape(step['title'])}</b><p>{escape(step['text'])}</p></div></li>"
+            for step in TEXTS["steps"])  # fmt: skip
+    return f"<ol class='room-steps'>{''.join(rows)}</ol>"
+
+
+def build_code_form(root: str) -> str:
+    """A field for the code of a room, as HTML: it leads to the students' page. root: address of this server with its last slash."""
+    return (
+        f"<form class='room-form' action='{escape(root, quote=True)}room/' method='get'><h2>{escape(TEXTS['student'])}</h2>"
+        "<p><input name='code' aria-label='Code of the room' placeholder='Code' maxlength='12' autocomplete='off' autocapitalize='characters' "
+        f"spellcheck='false'><button type='submit'>Come in</button></p><p class='hint'>{escape(TEXTS['student_hint'])}</p></form>"
+    )
+
+
+def describe_local_address(root: str, found: str) -> str:
+    """Say how phones reach an app that is open as localhost. found: this computer's address in the network, or nothing."""
+    port = f":{port}" if (port := urlsplit(root).port) else ""
+    then = (
+        f", then open this page as http://{found}{port}/classroom."
+        if found
+        else " and open this page under its address in the network."
+    )
+    return f"{TEXTS['local']}{then}"
 
 
 def describe_status(room: Room, answered: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -112,11 +113,18 @@ def show_ending() -> None:
     """Show what was learned, what to read, how to cite, and how to go on with one's own models."""
     with st.container(key="onward-ending"):
         st.markdown(f"## {ENDING['title']}")
-        for row in (ENDING["part"][:2], ENDING["part"][2:]):
-            for column, part in zip(st.columns(2, gap="large"), row, strict=True):
-                column.markdown(f"### {part['title']}\n{part['text']}")
-                if "code" in part:
-                    column.code(part["code"].strip().replace("VERSION", __version__), language=None, wrap_lines=True)
+        summary, reading, citation, usage = ENDING["part"]
+        show_part(st, summary)
+        for column, part in zip(st.columns(2, gap="large"), (reading, citation), strict=True):
+            show_part(column, part)
+        show_part(st, usage)  # as wide as the page: no command breaks inside an option
+
+
+def show_part(place: Any, part: Mapping[str, str]) -> None:
+    """Show a part of the ending: a title, a text, and lines to copy if it has some."""
+    place.markdown(f"### {part['title']}\n{part['text']}")
+    if "code" in part:
+        place.code(part["code"].strip().replace("VERSION", __version__), language=None)
 
 
 def show_presenter(path: str) -> None:

@@ -14,7 +14,7 @@ from specviz.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
 from specviz.errors import SettingsError
 from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.settings import Settings
-from specviz.web.classroom import work, worksheet_pdf
+from specviz.web.classroom import state, words, work, worksheet_pdf
 from specviz.web.classroom.export import build_offer
 from specviz.web.classroom.host import SampleRequest
 from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local_address
@@ -62,7 +62,7 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
     assert "0 students in. No task yet." in read_page(app) and room.teacher_code not in "".join(list_html(app))
     short = rooms.store.find_room(room.code).short_code
     assert short and any(short in one for one in list_html(app)), "the code is in sight as soon as the room is open"
-    assert all(TASKS[kind]["about"] in read_page(app) for kind in KINDS)
+    assert all(TASKS[kind]["about"] in read_page(app) for kind in KINDS), "every task is a button with its question"
     app = press_button(app, "classroom-shut")
     assert (
         rooms.store.find_room(room.code).is_closed
@@ -91,11 +91,30 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     assert len(app.get("plotly_chart")) == 1
     known = load_recorded_samples().find_mistake("R5")
     shares, told = load_example()
-    assert known.date in told and "not by a class" in told and f"{shares.n:,} samples" in told and known.settings.prompt in told
+    assert (
+        known.date in told
+        and "not by a class" in told
+        and "your own settings" in told
+        and f"{shares.n:,} samples" in told
+        and known.settings.prompt in told
+    )
     assert shares == known.result.arms[0] and told in read_page(app)
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
-    assert [fold.label for fold in app.expander] == ["Lesson plans: 20, 45 and 90 minutes"]
+    assert [fold.label for fold in app.expander] == ["Change the text"]
+    page = read_page(app)
+    assert all(TASKS[kind]["title"] in page and TASKS[kind]["sees"] in page for kind in KINDS)
+    assert "/room/' method='get'" in page and all(step["title"] in page for step in TEXTS["steps"])
+
+
+def test_the_sentence_for_phones_names_the_address_of_this_computer_where_it_has_one(monkeypatch):
+    said = words.describe_local_address("http://localhost:8501/", "192.168.1.5")
+    assert (
+        said.endswith("open this page as http://192.168.1.5:8501/classroom.") and "--host 0.0.0.0" in said and ".md" not in said
+    )
+    assert "http://" not in words.describe_local_address("http://localhost:8501/", "")
+    monkeypatch.setattr(state.socket.socket, "getsockname", lambda self: ("127.0.0.1", 1))
+    assert state.find_network_address() == "", "an address of this computer alone helps no phone"
 
 
 @pytest.mark.parametrize(("root", "alone"), [("http://localhost:8501/", True), ("http://127.0.0.1:8501/", True), ("http://[::1]/", True),
