@@ -189,6 +189,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert off.outliers == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
     assert describe_excess(off) == ("20", "“·a” came 20 times too often in 100 samples")
     assert describe_excess(build_three_cells(counts=(55, 1, 44))) == ("29", "“·<b>$x$ …” came 29 times too rarely in 100 samples")
+    assert describe_excess(build_three_cells(counts=(80, 10, 10)))[0] == "30", "the farthest of two"
     assert describe_excess(build_three_cells()) == ("", ""), "no bar is outside its box"
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
