@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from specviz.evidence.mistakes.published import REPORTED
+from specviz.web.common.side_by_side.state import load_recorded_samples
 from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
@@ -20,6 +22,12 @@ def open_broken(page: Page, server: str, link: str = "?prompt=Once+upon&mistake=
     expect(page.locator(".filling .cell").nth(1)).to_be_visible(timeout=PATIENT)
     expect(page.locator(".st-key-mistakes-stop")).to_have_count(0, timeout=PATIENT)
     return page
+
+
+def build_recorded_link(server: str, mistake: str) -> str:
+    """A mistake under the text and the seed of its recorded samples."""
+    asked = load_recorded_samples().find_mistake(mistake).settings
+    return f"{server}/mistakes?{urlencode({'mistake': mistake, 'prompt': asked.prompt, 'seed': asked.seed})}"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +61,7 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(detected_page):
 def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, server, width, height):
     page = laptop(context)
     resize(page, width, height)
-    page.goto(f"{server}/mistakes?mistake=R4")
+    page.goto(build_recorded_link(server, "R4"))
     answer, button = page.locator(".filling .answer"), page.locator(".st-key-mistakes-draw button")
     expect(answer).to_contain_text("Not exact", timeout=PATIENT)
     at_rest(page)
@@ -74,7 +82,7 @@ def test_no_width_scrolls_sideways(detected_page, width, scheme):
 
 
 def test_the_game_is_answered_and_leads_to_its_bug(page, server):
-    page.goto(f"{server}/mistakes?mistake=R4")
+    page.goto(build_recorded_link(server, "R4"))
     page.locator(".mistakes li").first.get_by_role("button").click()
     expect(page.locator(".game")).to_be_visible(timeout=PATIENT)
     page.wait_for_url(re.compile("mistake=hidden"))
