@@ -62,7 +62,7 @@ export class Game {
     const { texts, frames, at, guess } = this, n = frames[0][at].n;
     frames.forEach((side, place) => this.tracks.forEach((tracks, row) => {
       tracks[place].show(side[at], row);
-      if (guess === null || place !== this.wrong) tracks[place].bar.classList.remove("outside"); // until the answer no color tells
+      tracks[place].bar.classList.toggle("outside", guess !== null && place === this.wrong); // until the answer no color tells
       say(this.numbers[row][place], n ? String(Math.round(side[at].shares[row] * n)) : "");
     }));
     say(this.count, fill(texts.drawn, { n: n.toLocaleString("en-US") }));

@@ -53,16 +53,6 @@ class PublishedMistake:
         """Whether samples of real text can show it."""
         return self.tier not in UNSAMPLED_TIERS
 
-    @property
-    def projects(self) -> list[str]:
-        """Names of the projects in which it was found; none for a mistake without a report."""
-        if not self.is_reported:
-            return []
-        names = [words.partition("#")[0].rpartition("/")[2] if address else words for words, address in self.threads]
-        return list(
-            dict.fromkeys(_TABLES["projects"].get(name, name) for name in names if not name.startswith(("examples", "many")))
-        )
-
 
 def _build_address(words: str) -> str:
     match = _THREAD.fullmatch(words)
