@@ -158,13 +158,13 @@ def show_buttons(state: ExactnessState, place: Any) -> None:
     """The buttons that draw, and the one that leads to the recorded samples and back."""
     n, recorded = state.result.n, state.load_recorded()
     more = " more" if n else " live" if recorded else " samples"
-    with place, st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
+    with place, st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="exactness-buttons"):
         for count, name in STEPS.items():
             kind: Literal["primary", "secondary"] = "primary" if count == max(STEPS) and not n else "secondary"
             _show_draw_button(st, state, count, f"Draw {name}{more}", kind)
         if n and recorded:
             label = f"Back to the {recorded.result.n:,} recorded" if state.has_own_result else f"Back to your {n:,}"
-            st.button(label, key="exactness-recorded", on_click=state.toggle_recorded, disabled=state.is_busy)
+            st.button(label, key="exactness-recorded", on_click=state.toggle_recorded, disabled=state.is_busy, type="tertiary")
 
 
 def _show_draw_button(
