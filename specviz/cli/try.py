@@ -164,9 +164,12 @@ def format_assessment(found: Assessment) -> list[str]:
 def format_fit(preflight: Preflight) -> str:
     """Whether the pair fits this machine, and what is in the way."""
     needed = f"{format_bytes(preflight.memory_bytes)} of memory needed, " if preflight.memory_bytes is not None else ""
+    memory = f"{needed}{format_bytes(preflight.free_bytes)} free on this {preflight.device}, in {preflight.dtype}."
+    if preflight.memory_bytes is None:  # something else is in the way
+        first, *others = [*preflight.all_problems, *preflight.notes]
+        return _format_section("fits", [f"No: {first}", *others])
     answer = "Yes" if preflight.ready else "No"
-    lines = [f"{answer}: {needed}{format_bytes(preflight.free_bytes)} free on this {preflight.device}, in {preflight.dtype}."]
-    return _format_section("fits", [*lines, *preflight.notes, *preflight.all_problems])
+    return _format_section("fits", [f"{answer}: {memory}", *preflight.notes, *preflight.all_problems])
 
 
 def format_exactness(found: Assessment) -> str:
@@ -177,8 +180,9 @@ def format_exactness(found: Assessment) -> str:
 
     report = found.report
     assert report is not None, "it was sampled"
-    lines = [report["sentence"]]
-    answer = report["answers"][0]
+    settings, answer = report["settings"], report["answers"][0]
+    how = f"after “{settings['prompt']}”, temperature {settings['temperature']:g}, gamma {settings['gamma']}"
+    lines = [report["sentence"], f"Sampled through the decoder {how}."]
     if answer.get("exercised"):
         lines.append(f"Exercised: {describe_coverage(Coverage.from_record(answer['exercised']))}.")
     if report["analytic_tv"] is not None:
@@ -187,7 +191,9 @@ def format_exactness(found: Assessment) -> str:
             "of an uncached pass (float32 rounding: about 1e-6)."
         )
     return _format_section(
-        "exact", lines, f"Smaller differences: specviz verify {_format_pair(found)}--prompt ... --out evidence"
+        "exact",
+        lines,
+        f"Smaller differences: specviz verify {_format_pair(found)}--prompt {shlex.quote(settings['prompt'])} --out evidence",
     )
 
 
@@ -195,9 +201,11 @@ def format_speed(found: Assessment) -> str:
     """The first answer of a plan."""
     plan = found.plan
     assert plan is not None, "it was planned"
-    drafted = "" if plan.settings.proposer == "draft" else f"With {plan.settings.proposer}, which needs no draft model: "
+    is_draft = plan.settings.proposer == "draft"
+    drafted = "" if is_draft else f"With {plan.settings.proposer}, which needs no draft model: "
+    answer = plan.in_words.replace("Do not speculate:", "Do not speculate with this draft:") if is_draft else plan.in_words
     lines = [
-        f"{drafted}{plan.in_words}",
+        f"{drafted}{answer}",
         f"A first answer, from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples.",
     ]
     return _format_section("pays", lines, f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE")
@@ -222,13 +230,17 @@ def _describe_method(one: MethodSpeed) -> str:
 
 
 def format_server_lines(found: Assessment) -> str:
-    """How servers are started with the best draft length."""
-    row = found.best_row
-    if row is None or not found.server_commands:
+    """How servers are started with the best method and draft length that they have."""
+    if found.served is None or not found.server_commands:
         return ""
+    settings, gamma = found.served
     doubts = {"do not speculate": "it does not pay on this machine", "no verdict": "whether it pays is not known"}
-    doubt = doubts.get(found.plan.verdict if found.plan is not None else "no verdict")
-    lines = [f"To start servers with gamma {row.gamma}{f' ({doubt}; specviz pays measures it on a server)' if doubt else ''}:"]
+    is_other = settings.proposer != found.settings.proposer
+    doubt = "" if is_other else doubts.get(found.plan.verdict if found.plan is not None else "no verdict", "")
+    copied = "copied text and " if settings.proposer == "ngram" else ""
+    lines = [
+        f"To start servers with {copied}gamma {gamma}{f' ({doubt}; specviz pays measures it on a server)' if doubt else ''}:"
+    ]
     for one in found.server_commands:
         lines += ["", f"# {one.server}. {one.note}", one.text]
     return "\n".join(lines)

@@ -131,3 +131,11 @@ def test_the_advice_is_as_sure_as_its_intervals():
     few = Estimate(1.5, 1.4, 1.6, 3)
     assert "3 runs, too few for an interval" in make_assessment(settings, ("draft", few)).advice
     assert make_assessment(settings).advice == ""
+
+
+def test_servers_get_copied_text_where_it_alone_is_faster():
+    fast, slow = Estimate(1.3, 1.2, 1.4, 9), Estimate(1.0, 0.9, 1.1, 9)
+    served = make_assessment(Settings(gamma=1), ("draft", slow), ("ngram", fast)).served
+    assert served is not None and (served[0].proposer, served[1]) == ("ngram", 2)
+    assert make_assessment(Settings(), ("draft", fast), ("ngram", slow)).served is None, "nothing was planned"
+    assert make_assessment(Settings(), ("ngram", slow)).served is None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 TERMINAL_SECONDS = 0.5  # seconds between two updates on a terminal
 FILE_SECONDS = 15.0  # seconds between two lines elsewhere
+TELLING_SHARE = 0.1  # before it, loading and warming up are most of what passed
 LINE_WIDTH = 78  # columns of a line that is overwritten
 _quiet = False
 
@@ -37,7 +38,7 @@ class Progress:
             return
         self.printed_at = now
         spent = now - self.began
-        left = f", about {spent * (1.0 - share) / share:.0f} s left" if 0.0 < share < 1.0 else ""
+        left = f", about {spent * (1.0 - share) / share:.0f} s left" if TELLING_SHARE <= share < 1.0 else ""
         line = f"{self.label}{doing and f', {doing}'}: {share:.0%}{left}"
         padded = f"\r{line[:LINE_WIDTH]:<{LINE_WIDTH}}" if self.terminal else line
         print(padded, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True)

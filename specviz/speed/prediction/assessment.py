@@ -41,7 +41,8 @@ PROMPT = "Once upon a time"
 COPIED_PROMPT = "no, no, no"  # without a draft: a text of which copied tokens are proposed
 OPENING_TOKENS, CONTINUATION_TOKENS = 32, 48  # of the texts that speed is measured on
 GAMMAS = tuple(range(1, 9))
-UNPLANNED_GAMMA = 4  # of the methods, where no plan says a better one
+UNPLANNED_GAMMA = 4  # of the methods, where no plan says a better one, and of those whose draft tokens cost no pass
+COSTLESS = ("ngram", "lookahead")
 WITHOUT_DRAFT = ("ngram", "lookahead", "early-exit")  # methods that need no draft model
 LEAST_PLAN_SECONDS = 10
 MOST_RUNS, LEAST_RUNS = 9, 2  # of the clock of methods
@@ -123,19 +124,29 @@ class Assessment:
         best = self.fastest
         if best is None or best.speedup is None:
             return ""
-        few = "" if best.speedup.n >= MIN_RUNS else f" These were {best.speedup.n} runs, too few for an interval."
+        if best.speedup.n < MIN_RUNS:
+            return f"In {best.speedup.n} runs, too few for an interval, {best.name} was the fastest: {best.speedup.format()} times the target alone."
         if best.speedup.low <= 1.0:
-            return f"No method is clearly faster than the target alone here; the first is {best.name}, {best.speedup.format()} times as fast.{few}"
+            return f"No method is clearly faster than the target alone here; the first is {best.name}, {best.speedup.format()} times as fast."
         close = [one.name for one in self.methods if one is not best and one.speedup and one.speedup.high >= best.speedup.low]
         said = f"{best.name} is the fastest here, {best.speedup.format()} times the target alone"
-        return f"{said}; {' and '.join(close)} cannot be told apart from it.{few}" if close else f"{said}.{few}"
+        return f"{said}; {' and '.join(close)} cannot be told apart from it." if close else f"{said}."
+
+    @property
+    def served(self) -> tuple[Settings, int] | None:
+        """Drafting method and draft length to start a server with: copied text where it alone is faster here, else what was planned."""
+        best, row = self.fastest, self.best_row
+        is_planned = self.plan is not None and self.plan.verdict == "speculate"
+        if best is not None and best.key == "ngram" and best.speedup is not None and best.speedup.low > 1.0 and not is_planned:
+            return replace(self.settings, proposer="ngram"), best.gamma
+        return None if row is None else (self.settings, row.gamma)
 
     @property
     def server_commands(self) -> tuple[ServerCommand, ...]:
-        """How servers are started with the best draft length; empty where they lack the method or nothing was planned."""
-        if self.plan is None or (row := self.best_row) is None:
+        """How servers are started with ``served``; empty where they lack the method or nothing was planned."""
+        if self.plan is None or self.served is None:
             return ()
-        return build_server_commands(self.settings, row.gamma, "tokens" in self.plan.models.get("draft", {}))
+        return build_server_commands(*self.served, "tokens" in self.plan.models.get("draft", {}))
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -254,6 +265,6 @@ def _choose_settings(pair: LoadedPair, key: str, settings: Settings, gamma: int)
     """The settings of a method. An early exit of a pair of one's own lies in the middle of its layers."""
     own = DRAFTING_METHODS[key].build_settings(settings)
     if key != "early-exit":
-        return replace(own, gamma=gamma)
+        return replace(own, gamma=UNPLANNED_GAMMA if key in COSTLESS else gamma)
     layers = getattr(pair.target.config.get_text_config(), "num_hidden_layers", 2)
     return own if settings.pair in PAIRS else replace(own, exit_layer=max(1, layers // 2))
