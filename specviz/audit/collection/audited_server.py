@@ -104,7 +104,8 @@ class CollectionForecast:
             f"{self.samples:,} samples{of_each} detect a total variation of {self.detectable_tv:.2g} with power {POWER:.0%}"
         )
         enough = "" if self.samples >= self.needed else f"; {self.tv:g} needs {self.needed:,}"
-        return f"{detected}{enough}. This server gives about {self.rate:.3g} samples per second: {format_duration(self.seconds)}."
+        own = ", and the time of the other server, which takes turns with it" if self.two_files else ""
+        return f"{detected}{enough}. This server gives about {self.rate:.3g} samples per second: {format_duration(self.seconds)}{own}."
 
 
 def measure_rate(probe: ServerProbe, choices: int = 1) -> float:

@@ -44,7 +44,7 @@ def read_prompts(path: Path, chat: bool) -> list[Prompt]:
             "prompts", Described(f"{len(lines):,} prompts in '{path.name}'"), f"1 to {MAX_PROMPTS:,}, each on a line of its own"
         )
     if path.suffix == ".jsonl":
-        found = [_parse_line(line, number, chat) for number, line in lines]
+        found = [_parse_line(line, f"line {number} of '{path.name}'", chat) for number, line in lines]
     else:
         found = [_wrap(line) if chat else line for _, line in lines]
     if len({isinstance(prompt, str) for prompt in found}) > 1:
@@ -56,22 +56,23 @@ def _wrap(text: str) -> Prompt:
     return ({"role": "user", "content": text},)
 
 
-def _parse_line(line: str, number: int, chat: bool) -> Prompt:
+def _parse_line(line: str, where: str, chat: bool) -> Prompt:
     allowed = 'an object such as {"prompt": "Once upon a time"} or {"messages": [{"role": "user", "content": "Hello"}]}'
-    where = f"line {number}"
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
-        raise SettingsError("prompts", where, allowed) from None
+        raise SettingsError("prompts", Described(f"{where}, which is not JSON"), allowed) from None
     if isinstance(found, dict) and isinstance(found.get("prompt"), str) and found["prompt"]:
         _check_length(found["prompt"], where)
         return _wrap(found["prompt"]) if chat else found["prompt"]
     messages = found.get("messages") if isinstance(found, dict) else None
     if not isinstance(messages, list) or not messages:
-        raise SettingsError("prompts", where, allowed)
+        raise SettingsError("prompts", Described(f"{where}, which has neither field"), allowed)
     for message in messages:
         if not isinstance(message, dict) or message.get("role") not in ROLES or not isinstance(message.get("content"), str):
-            raise SettingsError("prompts", where, f"{allowed}; a role is one of {', '.join(ROLES)}")
+            raise SettingsError(
+                "prompts", Described(f"{where}, with another message"), f"{allowed}; a role is one of {', '.join(ROLES)}"
+            )
         _check_length(message["content"], where)
     return tuple({"role": message["role"], "content": message["content"]} for message in messages)
 
