@@ -24,7 +24,6 @@ from specviz.web.mistakes import work as mistake_work
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState, find_rejection
 from tests.pages import FreeTicket, draw_first_paint
 
-DRAWN_LIVE = ("no-rollback",)  # takes minutes of the engine to record
 FIRST = Settings.from_record(cache.load_recording().settings)
 
 
@@ -120,10 +119,8 @@ def test_the_command_records_just_what_the_pages_draw(page_pair, pair, monkeypat
 def test_every_mistake_is_recorded_and_stays_small():
     """Whether a mistake is found is what its tier says: samples show it, or nothing but an injected number or a count does."""
     found = load_recorded_samples()
-    assert [one.mistake for one in found.mistakes] == [name for name in REPORTED if name not in DRAWN_LIVE]
+    assert [one.mistake for one in found.mistakes] == list(REPORTED)
     for name, mistake in REPORTED.items():
-        if name in DRAWN_LIVE:
-            continue
         state = build_mistake_state(mistake_id=name)
         result = state.shown_result
         assert not state.has_own_result and result.alike[1] == TEXTS
