@@ -80,7 +80,7 @@ export class Histogram {
     this.told = h("div", { class: "told" }, this.number, h("p", { class: "word" }, this.sign, " ", this.word), this.because);
     this.answer = h("div", { class: "answer" }, this.told, this.soFar);
     this.node = h("section", { class: "stage filling" },
-      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, h("p", { class: "count", "aria-hidden": "true" }, this.count, " ", this.of, this.again)), this.rows),
+      h("div", { class: "bars" }, h("div", { class: "top" }, this.name, h("p", { class: "count" }, h("span", { "aria-hidden": "true" }, this.count, " ", this.of), this.again)), this.rows),
       h("div", { class: "aside" }, this.answer, this.key, this.aloud));
   }
 
