@@ -16,7 +16,17 @@ from specviz.verification.token import TokenRule
 from tests import tables
 from tests.mutated import list_distributions, matches_print, read_stated, sum_first_tokens
 from tests.oracle import token_rule
-from tests.oracle.mistakes import best_drawn, block_by_position, chain, distribution_of, one_accept_number, programs, run, share
+from tests.oracle.mistakes import (
+    best_drawn,
+    block_by_position,
+    chain,
+    distribution_of,
+    one_accept_number,
+    programs,
+    run,
+    share,
+    without_rollback,
+)
 
 QUICK_OR_SLOW = [
     pytest.param(name, marks=pytest.mark.slow) if name in ("one-uniform", "R7", "R35") else name for name in MISTAKES
@@ -108,6 +118,14 @@ def test_r35_by_the_length_of_the_run(length, distance):
     assert matches_print(distance, float(token_rule.total_variation(by_fractions, exact)))
     written, _ = list_distributions(mutant, settings=Settings(gamma=2, max_new_tokens=length))
     assert compute_text_tv(sum_first_tokens(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
+
+
+def test_a_state_without_rollback_is_right_after_an_accepted_round():
+    """Four tokens with one draft token a round, so that rounds follow accepted ones and rejected ones."""
+    mutant = MISTAKES["no-rollback"]
+    expected = distribution_of(run(without_rollback(*map(convert_to_fractions, mutant.toy)), 4))
+    written, _ = list_distributions(mutant, settings=Settings(gamma=1, max_new_tokens=4))
+    assert compute_text_tv(written, {text: float(mass) for text, mass in expected.items()}) < 1e-12
 
 
 # Not here: R2 and R9, whose cuts need a rule for ties, and R35, whose thresholds differ with every table.
