@@ -118,6 +118,11 @@ def test_the_bars_after_the_text_have_every_drafted_token_that_met_the_target():
         assert sum(bar["mine"] for bar in bars) >= len(roots)
         for name in ("p", "q"):
             assert sum(bar[name] for bar in bars) + rest[name] == pytest.approx(1.0, abs=1e-6)
+        drawn, found = 0.0, {str(bar["glyphs"]): bar for bar in bars}
+        for node, one in zip(payload["nodes"], round_.proposals, strict=True):
+            if len(roots) == 3 and one in roots and (bar := found.get(str(node["glyphs"]))):
+                assert bar["q"] == pytest.approx(one.q * (1.0 - drawn), abs=1e-6), "a sibling is drawn without those before it"
+                drawn += bar["q"]
         sizes = [max(bar["p"], bar["q"]) for bar in bars]
         assert sizes == sorted(sizes, reverse=True)
 
