@@ -1,11 +1,13 @@
-"""Recorded samples of two decoders, one of them with a published mistake: the games of the front page. No torch."""
+"""Recorded samples of two decoders, one of them with a published mistake: the games of the front page and of *Break it*. No torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from specviz.records import Schema, build, to_json_value
+from specviz.records import ASSETS, Schema, build, read_file_or, to_json_value
 
+GAMES = ASSETS / "traces" / "games.json"
 SCHEMA = Schema("games", 2, "The record of games")
 CELLS, MIN_MASS = 8, 0.002  # most next tokens with a bar of their own or in the last one, and the smallest probability of one
 ALPHA, POWER = 0.01, 0.95  # of the chi-square test whose samples are counted
@@ -51,3 +53,9 @@ class RecordedGames:
     def from_json(cls, text: str) -> RecordedGames:
         """Raises TraceError for anything else."""
         return SCHEMA.read(text, lambda record: build(cls, record))
+
+
+@lru_cache(maxsize=1)
+def load_recorded_games() -> RecordedGames | None:
+    """The games that come with the project; None where the file is missing or damaged."""
+    return read_file_or(GAMES, RecordedGames.from_json, None)

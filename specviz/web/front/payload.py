@@ -7,10 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
-from specviz.evidence.recordings.games import SampleGame
+from specviz.evidence.recordings.games import SampleGame, load_recorded_games
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.speed.records.passage import Passage
-from specviz.web.common.side_by_side.state import load_recorded_games
 from specviz.web.front.race_payload import build_race_payload
 from specviz.web.front.words import TEXTS, describe_games
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
-from specviz.evidence.recordings.games import SampleGame
+from specviz.evidence.recordings.games import SampleGame, load_recorded_games
 from specviz.evidence.results import CellShares
 from specviz.records import load_toml
 from specviz.web.common.side_by_side.payload import DIGITS
 from specviz.web.common.side_by_side.payload import TEXTS as HISTOGRAM
-from specviz.web.common.side_by_side.state import load_recorded_games
 from specviz.web.common.side_by_side.words import shorten_prompt
 from specviz.web.mistakes.words import describe_mistake, list_reports, name_mistake
 

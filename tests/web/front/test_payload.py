@@ -10,11 +10,10 @@ from dataclasses import replace
 import pytest
 
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
-from specviz.evidence.recordings.games import RecordedGames
+from specviz.evidence.recordings.games import GAMES, RecordedGames
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.records import ASSETS, read_file
 from specviz.statistics.goodness import compute_chi_square
-from specviz.web.common.side_by_side.state import GAMES
 from specviz.web.front.payload import build_front_payload, build_games_payload
 from specviz.web.front.race_payload import LASTS, TOKENS
 from specviz.web.front.state import load_recorded_race

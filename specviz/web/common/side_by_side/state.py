@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from specviz.evidence.recordings.games import RecordedGames
 from specviz.evidence.recordings.samples import RecordedSamples
 from specviz.evidence.results import SIZES, SamplingResult
 from specviz.jobs.queue import FairQueue
@@ -14,7 +13,6 @@ from specviz.records import ASSETS, read_file_or
 from specviz.web.common.page_state import PageState, Work
 
 RECORDED = ASSETS / "traces" / "samples.json"
-GAMES = ASSETS / "traces" / "games.json"
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
 CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
 
@@ -85,9 +83,3 @@ class SamplingState(PageState):
 def load_recorded_samples() -> RecordedSamples | None:
     """Both records; None where the file is missing or damaged."""
     return read_file_or(RECORDED, RecordedSamples.from_json, None)
-
-
-@lru_cache(maxsize=1)
-def load_recorded_games() -> RecordedGames | None:
-    """The games of the front page and of *Break it*; None where the file is missing or damaged."""
-    return read_file_or(GAMES, RecordedGames.from_json, None)
