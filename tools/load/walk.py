@@ -37,9 +37,13 @@ KEY_SCRIPT = """(key) => new Promise((done) => {
     document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
     requestAnimationFrame(() => channel.port2.postMessage(0));
 })"""
-BARS_SCRIPT = (
-    "() => [...document.querySelectorAll('.stMain .js-plotly-plot .bars path')].map((bar) => bar.getAttribute('d')).join()"
-)
+BARS_SCRIPT = """() => {
+    const found = (root) => [
+        ...root.querySelectorAll(".share"),
+        ...[...root.querySelectorAll("*")].flatMap((one) => (one.shadowRoot ? found(one.shadowRoot) : [])),
+    ];
+    return found(document).map((bar) => bar.getAttribute("style")).join();
+}"""
 SHOWS_SCRIPT = """([selector, text]) => {
     const found = (root) => [
         ...root.querySelectorAll(selector),
@@ -51,7 +55,8 @@ PAINTED = ".scene-race .inside"  # of the front page
 MORE = ".moreMenu summary"
 DRAWN = ".stage:not(.waiting) .sentence"  # of One round
 AT_REST = ".stApp[data-test-script-state=notRunning]"
-SO_FAR = ".st-key-exactness-conditions"
+DRAW_MANY = ".st-key-exactness-draw-10000 button"
+VERDICT = ".stage:not(.underway) .told"  # of a histogram, once its bars have arrived
 STREAMLIT = ("/static/js/", "/static/css/", "/static/media/")  # of its own front end
 ROUNDS = 5  # that are asked of a run: a text may end
 MILLION, MANY = 1_000_000, 10_000
@@ -175,15 +180,15 @@ def time_page_changes(walk: Walk, page: Page, address: str, times: int) -> None:
 
 
 def time_samples(walk: Walk, page: Page, address: str, times: int) -> None:
-    """Each lot under a seed of its own, until its number stands under the pictures; then one million, watched for changes."""
+    """Each lot under a seed of its own, until its verdict stands beside the bars; then one million, watched for changes."""
     for n in range(times):
         page.goto(f"{address}/exactness?seed={100 + n}")
-        page.get_by_role("button", name="Draw 10,000 samples", exact=True).wait_for()
+        page.locator(DRAW_MANY).wait_for()
         page.locator(AT_REST).wait_for(state="attached")
         page.wait_for_timeout(1500)  # until the distribution is ready
         with walk.time_action(SAMPLES):
-            page.get_by_role("button", name="Draw 10,000 samples", exact=True).click()
-            wait_for_text(page, SO_FAR, f"{MANY:,} samples so far")
+            page.locator(DRAW_MANY).click()
+            wait_for_text(page, VERDICT, f"{MANY:,} samples")
     page.goto(f"{address}/exactness?seed=99")
     page.get_by_role("button", name="Settings", exact=True).click()
     button = page.get_by_role("button", name="Sample a million")
@@ -197,7 +202,7 @@ def time_samples(walk: Walk, page: Page, address: str, times: int) -> None:
         now, drawn = time.perf_counter(), page.evaluate(BARS_SCRIPT)
         if drawn != seen:
             longest, last, seen = max(longest, now - last), now, drawn
-        if f"{MILLION:,} samples so far" in page.locator(SO_FAR).inner_text():
+        if page.evaluate(SHOWS_SCRIPT, [VERDICT, f"{MILLION:,} samples"]):
             break
         page.wait_for_timeout(50)
     walk.seconds[ALL].append(time.perf_counter() - began)

@@ -4,6 +4,7 @@ import { fill } from "./fill.js";
 import { h, say, show } from "./dom.js";
 
 const STEP = 260; // ms between two numbers of samples; the bars take as long to get there (histogram.css)
+const LIVE_STEP = 40; // the same where a visitor has waited for the samples
 const REST = 1e-12;
 const WIDE = 940; // px from which the answer stands beside the bars
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "?", unshown: "–", waiting: "" };
@@ -68,7 +69,7 @@ export class Histogram {
     this.count = h("b", {});
     this.of = h("span", {});
     this.again = h("button", { type: "button", class: "button plain" });
-    this.again.addEventListener("click", () => this.play(0));
+    this.again.addEventListener("click", () => this.play(0, STEP));
     this.rows = h("div", { class: "cells", role: "img" });
     this.key = h("div", {});
     this.aloud = h("p", { class: "aloud", role: "status" });
@@ -121,7 +122,7 @@ export class Histogram {
     this.because.replaceChildren(answer.details, ...answer.links.flatMap(({ words, href }, i) => [i ? ", " : " ", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]), answer.links.length ? "." : "");
   }
 
-  play(at) {
+  play(at, step = this.payload.live ? LIVE_STEP : STEP) {
     clearTimeout(this.later);
     const last = this.frames.length - 1;
     const still = window.matchMedia("(prefers-reduced-motion: reduce), print").matches;
@@ -129,9 +130,9 @@ export class Histogram {
     const forth = () => {
       if (this.at >= last) return;
       this.show(this.at + 1);
-      this.later = setTimeout(forth, STEP);
+      this.later = setTimeout(forth, step);
     };
-    this.later = setTimeout(forth, STEP);
+    this.later = setTimeout(forth, step);
   }
 
   show(at) {

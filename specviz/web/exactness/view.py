@@ -182,7 +182,7 @@ def _show_draw_button(
 def _show_samples(state: ExactnessState) -> None:
     """The histogram that fills, and its answer."""
     frames, heading = build_result_frames(state.shown_result), words.build_heading(state.question.settings)
-    payload = build_histogram(frames, heading, words.build_verdict(state))
+    payload = build_histogram(frames, heading, words.build_verdict(state), is_live=state.has_own_result)
     _histogram.draw("exactness-histogram", {"payload": payload, "within": True})
 
 

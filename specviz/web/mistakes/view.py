@@ -125,6 +125,7 @@ def show_samples(state: MistakeState) -> None:
         words.build_heading(question),
         verdict,
         words.list_verdict_links(question, verdict),
+        is_live=state.has_own_result,
     )
     _component.draw(SAMPLES, {"view": "samples", "within": True, "payload": payload})
     _show_buttons(state)

@@ -48,6 +48,7 @@ def build_histogram(
     verdict: PageVerdict | None = None,
     links: Sequence[tuple[str, str]] = (),
     texts: Mapping[str, str] = TEXTS,
+    is_live: bool = False,
 ) -> dict[str, Any]:
     """The payload.
 
@@ -57,6 +58,7 @@ def build_histogram(
         verdict: Shown once the last bars have arrived; None: no answer.
         links: After the verdict's details, words and addresses.
         texts: Of the component, with the keys of TEXTS.
+        is_live: Whether the visitor has waited for the samples, so that the bars arrive at once.
     """
     answer = None
     if verdict is not None:
@@ -64,7 +66,7 @@ def build_histogram(
             "mark": verdict.mark, "words": verdict.words, "details": verdict.details, "number": verdict.number,
             "links": [{"words": words, "href": address} for words, address in links],
         }  # fmt: skip
-    return {**frames, "heading": heading, "answer": answer, "texts": dict(texts)}
+    return {**frames, "heading": heading, "answer": answer, "texts": dict(texts), "live": is_live}
 
 
 def build_result_frames(result: Any) -> dict[str, Any]:

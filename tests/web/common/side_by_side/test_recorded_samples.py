@@ -142,4 +142,4 @@ def test_the_histogram_fills_by_the_counts_that_were_drawn():
     assert payload["exact"] == list(last.probs) and payload["frames"][-1]["shares"] == pytest.approx(last.shares, abs=1e-5)
     for frame in payload["frames"]:
         assert sum(frame["shares"]) == pytest.approx(1.0, abs=1e-3) and len(frame["low"]) == len(payload["labels"])
-    assert payload["conclusion"] == result.arms[0].conclusion
+    assert payload["conclusion"] == result.arms[0].conclusion and payload["live"] is False
