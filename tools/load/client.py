@@ -41,7 +41,7 @@ class StreamlitClient:
         runs: Runs of the script and of fragments that began or ended.
         modes: Modes of the stages that were drawn.
         lines: Lines shown while work waited.
-        written: Texts drawn since the last action.
+        written: Texts drawn since the last action, and what components were given, as JSON.
         links: Links that lead away from the page.
         received: Messages since the last action.
     """
@@ -266,6 +266,7 @@ class StreamlitClient:
             self.deferred[parse_widget_key(one.id)] = one.deferred_file_id
         elif kind == "bidi_component":
             drawn = (one.mixed.json or one.json).replace('": ', '":')
+            self.written.append(drawn)
             data = json.loads(drawn)
             if "mode" in data or not self.shown:
                 self.shown = drawn

@@ -45,7 +45,7 @@ async def run_worker(guest: Visitor, address: str) -> None:
             await guest.pause()
             await guest.use_page(page)
         await guest.pause()
-        await guest.sample(10_000, "10,000 samples so far", SHORT)
+        await guest.sample(10_000, "10,000 samples", SHORT)
 
 
 async def draw_a_million(guest: Visitor, address: str) -> None:
@@ -53,7 +53,7 @@ async def draw_a_million(guest: Visitor, address: str) -> None:
     async with guest.open_tab(address):
         await guest.enter()
         with suppress(ClientTimeoutError):
-            await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
+            await guest.sample(1_000_000, "1,000,000 samples", MILLION)
 
 
 async def run_reader(guest: Visitor, address: str, reading: float) -> None:

@@ -19,6 +19,7 @@ FILLED = {  # page -> the field whose text is changed, to have the page drawn fo
     "whole_text": "whole_text-prompt-0", "exactness": "exactness-prompt-0", "mistakes": "mistakes-prompt-0",
     "serving_limits": "serving_limits-prompt-0", "speed": "speed-text-0", "drafting_methods": "drafting_methods-prompt-0",
 }  # fmt: skip
+ANSWERED = '"answer":{"mark"'  # of a histogram with its verdict
 FILE, DRAWN = "A file of samples", "Speculative decoding"
 FIRST, LIVE, NEXT, CHANGE, SHORT = "first paint", "live round", "next round", "other settings", "10,000 samples"
 
@@ -97,7 +98,7 @@ class Visitor(StreamlitClient):
         lines = [{"prompt": PROMPTS[0], "tokens": [259 + self.luck.randrange(9), self.luck.randrange(300)]} for _ in range(400)]
         with self.time_action("uploaded file"):
             await self.upload("exactness-file-0", "samples.jsonl", "\n".join(map(json.dumps, lines)).encode())
-            await self.run_until(lambda: any(one.startswith("## ") for one in self.written))
+            await self.run_until(lambda: any(ANSWERED in one for one in self.written))
         self.widgets.pop(FILLED["exactness"], None)
         await self.settle(lambda: self.put("exactness-source-0", [DRAWN], "string_array_value"))
         await self.wait_for_field(FILLED["exactness"])
