@@ -51,7 +51,7 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(detected_page):
     detected_page.get_by_text("Numbers, tests and the command").click()
     expect(detected_page.get_by_text("The right rule, tested alike, passes", exact=False)).to_be_visible(timeout=PATIENT)
     expect(detected_page.get_by_test_id("stDataFrame")).to_have_count(5, timeout=PATIENT)
-    detected_page.get_by_text("How does the distance fall?").click()
+    detected_page.get_by_text("Distance from the exact distribution, and speed").click()
     expect(detected_page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     expect(detected_page.locator("[aria-label*='Detected at'], [alt*='Detected at']").first).to_be_attached()
     assert detected_page.mistakes == []
@@ -68,9 +68,12 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
     places = [page.locator(".filling .cells").bounding_box(), answer.bounding_box(), button.bounding_box()]
     assert [box["y"] for box in places] == sorted(box["y"] for box in places), "the answer comes after its picture"
     assert places[-1]["y"] + places[-1]["height"] <= height
-    row = page.locator(".mistakes li").first.bounding_box()
-    assert row["y"] > places[-1]["y"] if width < 640 else row["x"] + row["width"] <= places[0]["x"]
+    row = page.locator(".mistakesMenu" if width < 640 else ".mistakes li").first.bounding_box()
+    assert row["y"] + row["height"] <= places[0]["y"] if width < 640 else row["x"] + row["width"] <= places[0]["x"]
     assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+    if width < 640:
+        page.locator(".mistakesMenu").select_option("R18")
+        page.wait_for_url(re.compile("mistake=R18"))
     page.close()
 
 

@@ -16,7 +16,7 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     expect(page.locator(".lead-bars")).to_have_count(0)  # the answer follows the visitor's
     page.get_by_role("radio", name="The float32 text").click()
     expect(page.locator(".lead-bars")).to_be_visible()
-    expect(page.locator(".answer-line").first).to_contain_text("Both, in fact")
+    expect(page.locator(".answer-line").first).to_contain_text("Neither, in fact")
     page.locator(".setup-list summary", has_text="int8, one scale for a pass").click()
     expect(page.locator("details[open]", has_text="quantize_dynamic")).to_be_visible()
     expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("Recorded on passages of")

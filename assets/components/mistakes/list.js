@@ -1,10 +1,14 @@
 // Mistakes as rows, in groups. A row says what goes wrong, where it was found, and after how many samples; a click chooses it.
+// A phone has a menu of them instead, so that the picture stays in sight.
 
 import { h } from "../lib/dom.js";
 
 export class List {
   constructor() {
-    this.node = h("nav", { class: "stage mistakes" });
+    this.list = h("nav", { class: "mistakes" });
+    this.menu = h("select", { class: "mistakesMenu" });
+    this.menu.addEventListener("change", () => this.choose(this.menu.value));
+    this.node = h("div", { class: "stage" }, this.menu, this.list);
     this.rows = new Map();
   }
 
@@ -15,26 +19,27 @@ export class List {
     if (said !== this.said) {
       this.said = said;
       this.rows.clear();
-      this.node.setAttribute("aria-label", label);
-      this.node.replaceChildren(...groups.map((group) => h("section", {}, ...(group.title ? [h("h3", {}, group.title)] : []), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
+      for (const node of [this.menu, this.list]) node.setAttribute("aria-label", label);
+      const makeOptions = ({ rows }) => rows.map(({ id, title }) => h("option", { value: id }, title));
+      this.menu.replaceChildren(...groups.flatMap((group) => (group.title ? [h("optgroup", { label: group.title }, ...makeOptions(group))] : makeOptions(group))));
+      this.menu.value = chosen;
+      this.list.replaceChildren(...groups.map((group) => h("section", {}, ...(group.title ? [h("h3", {}, group.title)] : []), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
     }
     if (chosen === this.chosen) return;
-    this.chosen = chosen;
+    this.chosen = this.menu.value = chosen;
     for (const [id, { item, button }] of this.rows) {
       item.classList.toggle("chosen", id === chosen);
       if (id === chosen) button.setAttribute("aria-current", "true");
       else button.removeAttribute("aria-current");
     }
     const item = this.rows.get(chosen)?.item;
-    if (item && this.node.scrollHeight > this.node.clientHeight) this.node.scrollTop = Math.min(this.node.scrollTop, Math.max(0, item.offsetTop - 60)) || Math.max(0, item.offsetTop + item.offsetHeight - this.node.clientHeight + 60);
+    const { list } = this;
+    if (item && list.scrollHeight > list.clientHeight) list.scrollTop = Math.min(list.scrollTop, Math.max(0, item.offsetTop - 60)) || Math.max(0, item.offsetTop + item.offsetHeight - list.clientHeight + 60);
   }
 
   makeRow({ id, title, where, found }) {
     const button = h("button", { type: "button" }, title);
-    button.addEventListener("click", () => {
-      this.choose(id);
-      if (window.innerWidth <= 640) document.querySelector(".stMain")?.scrollTo({ top: 0 }); // the picture is above the cards
-    });
+    button.addEventListener("click", () => this.choose(id));
     const links = where.flatMap(({ words, href }, i) => [i ? ", " : "", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
     const item = h("li", {}, button, h("p", {}, h("span", { class: "where" }, ...links), h("span", { class: "found" }, found)));
     this.rows.set(id, { item, button });

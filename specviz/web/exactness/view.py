@@ -199,6 +199,8 @@ def show_control(state: ExactnessState) -> None:
         st.markdown(f"## The control: no draft\n{words.TEXTS['control']}")
         frames = draw_cached(_build_control, control)
         _histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name), "within": True})
+        if said := words.describe_control(state.shown_result):
+            st.container(key="exactness-said-control").markdown(said)
 
 
 def _build_control(control: CellShares) -> dict[str, Any]:

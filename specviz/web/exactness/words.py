@@ -21,7 +21,6 @@ from specviz.web.common.side_by_side.words import (
     describe_excess,
     describe_rejection,
     explain_distance,
-    format_percent,
     shorten_prompt,
 )
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
@@ -57,16 +56,10 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
             "untold",
             f"No difference seen, but {samples} can show only a large one.",
             f"{describe_detectable(found)} {announce_next_test(state)}",
-            _format_detectable(found),
         )
     unreached = describe_unreached(found.exercised, state.question.source == "target")
     seen = " ".join([describe_detectable(found), *unreached])
-    return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen, _format_detectable(found))
-
-
-def _format_detectable(found: InterimTest) -> str:
-    """The distance that the test would have noticed; empty where every sample is compared with one outcome."""
-    return format_percent(found.detectable_tv) if found.tests[0].df else ""
+    return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen)
 
 
 def describe_limits(state: ExactnessState) -> str:
@@ -104,6 +97,17 @@ def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> 
          "G p": format_p_for_table(found.tests[1].p_value) if found else "", "found": FOUND.get(found.verdict, found.verdict) if found else "not reached"}
         for found, one in zip(looks, plan, strict=True)
     ]  # fmt: skip
+
+
+def describe_control(result: ExactnessResult) -> str:
+    """How far the farthest bar is from its mark, without a draft and with it; empty before samples are drawn."""
+    if not result.n:
+        return ""
+    tested, control = (
+        100.0 * max(abs(share - prob) for share, prob in zip(one.rows.shares, one.rows.probs, strict=True))
+        for one in result.arms[:2]
+    )
+    return f"The bar farthest from its mark is {control:.2f} points off here, and {tested:.2f} in the test above."
 
 
 def describe_undrawn(result: ExactnessResult) -> str:

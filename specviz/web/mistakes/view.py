@@ -164,7 +164,7 @@ def _show_buttons(state: MistakeState) -> None:
 def _show_distance_fold(state: MistakeState) -> None:
     """The distance over the samples, and what both decoders accept."""
     result, kind = state.shown_result, session.get_theme()
-    with st.expander("How does the distance fall?", key="mistakes-distance", on_change="rerun") as fold:
+    with st.expander("Distance from the exact distribution, and speed", key="mistakes-distance", on_change="rerun") as fold:
         if not fold.open:
             return
         curve: DistanceCurve = result.mark_curve(1)

@@ -54,7 +54,7 @@ def build_groups() -> list[dict[str, Any]]:
              "found": _describe_found(one, needed.get(one.id), results[one.id].n if one.id in results else 0)}
             for one in mistakes
         ]  # fmt: skip
-        rows.append({"title": TEXTS["groups"][group], "rows": shown})
+        rows.append({"title": f"{TEXTS['groups'][group]} ({len(shown)})", "rows": shown})
     return rows
 
 
@@ -69,7 +69,9 @@ def _find_group(mistake: PublishedMistake) -> str:
 def _describe_found(mistake: PublishedMistake, needed: int | None, drawn: int) -> str:
     """After how many recorded samples the test rejected a mistake."""
     if not mistake.can_be_sampled:
-        return {"exact": "exact", "enumerated": "found by enumeration", "analytic": "found by computation"}.get(mistake.tier, "")
+        return {"exact": "exact", "enumerated": "shown by calculation", "analytic": "shown by calculation"}.get(
+            mistake.tier, "not shown by samples"
+        )
     if needed:
         return f"found after {count_samples(needed)}"
     return f"not found in {count_samples(drawn)}" if drawn else ""
@@ -248,8 +250,8 @@ def build_texts_title(state: MistakeState) -> str:
     if alike == of:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
     return (
-        f"**Same text, same random numbers, two rules.** {of - alike} of {of} longer texts differ. In the first of them, ≠ marks the first "
-        "word that differs; from there on the texts go separate ways. What is clumsy in them is the small target’s own."
+        f"**Same beginning, same random numbers, two rules.** {of - alike} of {of} longer texts differ. In the first ones, below, ≠ marks the first "
+        "word that differs. Clumsy wording comes from the small target model, not from the mistake."
     )
 
 

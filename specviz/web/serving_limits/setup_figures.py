@@ -30,11 +30,14 @@ PLOTTED_SETTING, PLOTTED_ADDED = (
     "what draft tokens add, mean to largest",
 )  # in the exported picture
 BAND_NAME, AXIS = "float32 rounding", "change (TV), logarithmic"
-AXIS_WORDS = ("0: no probability moves", "1: all of it moves to other tokens")
 GROUPS = {
     EXACT: (SIGNS[EXACT], "Exact", "Drafting adds nothing: less than 0.00001."),
     ROUNDING: (SIGNS[ROUNDING], "Exact up to rounding", "A pass over several tokens rounds differently from a pass over one."),
-    LOSSY: (SIGNS[LOSSY], "A mistake", "The setting is implemented wrong, so drafting changes the text."),
+    LOSSY: (
+        SIGNS[LOSSY],
+        "Not exact",
+        "Drafting changes the text: tokens of a pass change each other, or the setting skips draft tokens.",
+    ),
     False: ("–", "Not measured", "These models cannot be served so."),
 }
 NOISY = "too noisy to say"
@@ -52,7 +55,7 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
 
 
 def build_setup_list(one: SetupComparison) -> str:
-    """Build the setups as HTML in groups of one verdict: each row has its two changes as bars from 0 to 1, and opens its details."""
+    """Build the setups as HTML in groups of one verdict: each row has a bar from 0 to 1 of what drafting adds, and opens its details."""
     groups = []
     for key, (sign, name, meaning) in GROUPS.items():
         rows = [row for row in one.rows if (not row.reason and row.verdict) == key]
@@ -63,13 +66,11 @@ def build_setup_list(one: SetupComparison) -> str:
             )
     columns = ("target served as", "", ADDED, SETTING)
     head = "".join(f"<span>{_build_swatch(words)}{words}</span>" for words in columns)
-    ends = "".join(f"<span>{words}</span>" for words in AXIS_WORDS)
-    axis = f"<p class='setup-row setup-axis' aria-hidden='true'><span></span><span class='ends'>{ends}</span></p>"
-    return f"<div class='setup-list'><p class='setup-row setup-head' aria-hidden='true'>{head}</p>{''.join(groups)}{axis}</div>"
+    return f"<div class='setup-list'><p class='setup-row setup-head' aria-hidden='true'>{head}</p>{''.join(groups)}</div>"
 
 
 def _build_swatch(words: str) -> str:
-    return f"<em class='{'added' if words == ADDED else 'setting'}'></em>" if words in (ADDED, SETTING) else ""
+    return "<em class='added'></em>" if words == ADDED else ""
 
 
 def _build_row(row: SetupRow) -> str:
@@ -78,17 +79,13 @@ def _build_row(row: SetupRow) -> str:
     if row.own is None:
         return f"<div class='setup-row'>{name}</div>"
     setting = row.distance.value if row.distance else 0.0
-    bars = "".join(
-        f"<em class='{kind}' style='width:{100.0 * value:.2f}%'></em>"
-        for kind, value in (("added", row.own.worst), ("setting", setting))
-        if value > TOLERANCE
-    )
+    bar = f"<em class='added' style='width:{100.0 * row.own.worst:.2f}%'></em>" if row.own.worst > TOLERANCE else ""
     added, changed = format_change(row.own.worst, "up to "), format_change(setting) if row.distance else "reference"
     numbers = "".join(
         f"<span class='number'><small>{words}</small> {value}</span>"
         for words, value in ((SHORT_ADDED, added), (SHORT_SETTING, changed))
     )
-    summary = f"<summary class='setup-row'>{name}<span class='track' aria-hidden='true'>{bars}</span>{numbers}</summary>"
+    summary = f"<summary class='setup-row'>{name}<span class='track{'' if bar else ' none'}' aria-hidden='true'>{bar}</span>{numbers}</summary>"
     return f"<details>{summary}<p>{escape(describe_row(row))}</p></details>"
 
 
@@ -151,30 +148,22 @@ def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
     return rows
 
 
-def count_unchanged(one: SetupComparison) -> tuple[int, int]:
-    """Count the setups without a mistake to which draft tokens add nothing, and all setups without a mistake."""
-    right = [row for row in one.rows if row.own is not None and row.verdict != LOSSY]
-    return sum(row.own is not None and row.own.worst <= TOLERANCE for row in right), len(right)
-
-
 def describe_setups(one: SetupComparison) -> str:
     """Say what draft tokens add to the setups, to those with a mistake, and how far the setups themselves move the distribution."""
     worst = [(row.own.worst, row) for row in one.rows if row.own is not None]
     moved = [(row.distance.value, row.entry.name) for row in one.rows if row.own and row.distance and row.verdict != LOSSY]
-    same, count = count_unchanged(one)
+    same = sum(row.verdict == EXACT for _, row in worst)
     if not moved or not same:
         return "Nothing could be compared on this pair."
-    sentence = f"{same} of {count} right ways to serve the target keep their distribution: drafting adds nothing"
-    if rounded := [(value, row) for value, row in worst if row.verdict == ROUNDING]:
-        largest, names = max(value for value, _ in rounded), ", ".join(row.entry.name for _, row in rounded)
-        sentence += f". Rounding adds at most {format_change(largest)} ({names})"
-    if wrong := [(value, row.entry.name) for value, row in worst if row.verdict == LOSSY]:
-        value, name = max(wrong, key=_get_value)
-        sentence += f", a mistake up to {format_change(value)} ({name})"
+    sentence = f"{same} of {len(worst)} setups are exact: drafting adds nothing."
+    for verdict, words in ((ROUNDING, "exact up to rounding"), (LOSSY, "not exact")):
+        if found := [(value, row.entry.name) for value, row in worst if row.verdict == verdict]:
+            value, name = max(found, key=_get_value)
+            sentence += (
+                f" {len(found)} {'is' if len(found) == 1 else 'are'} {words}: it adds up to {format_change(value)} ({name})."
+            )
     far, far_name = max(moved, key=_get_value)
-    return (
-        f"{sentence}. The setting itself changes the target with or without a draft, by up to {format_change(far)} ({far_name})."
-    )
+    return f"{sentence} The setting itself moves up to {format_change(far)} ({far_name}), with or without a draft."
 
 
 def _get_value(named: tuple[float, str]) -> float:

@@ -69,8 +69,9 @@ def show_page() -> None:
         show_story(one)
     with setups:
         st.markdown(f"## {TEXTS['setups']}")
-        st.html(figures.build_setup_list(one))
         show_answer(*split_number(figures.describe_setups(one)))
+        st.caption(TEXTS["measure"])
+        st.html(figures.build_setup_list(one))
     with details:
         _show_details(state, one)
     with margins:
@@ -91,8 +92,8 @@ def show_story(one: SetupComparison) -> None:
     if story is None:
         return
     st.html(ties.build_fork(story))
-    both = TEXTS["both"]
-    answers = (*(f"The {name} text" for name in story.names), both)
+    neither = TEXTS["neither"]
+    answers = (*(f"The {name} text" for name in story.names), neither)
     st.markdown(f"## {TEXTS['story']}")
     chosen = st.segmented_control(TEXTS["story"], answers, key="serving_limits-guess", label_visibility="collapsed")
     if not chosen:
@@ -100,7 +101,7 @@ def show_story(one: SetupComparison) -> None:
     left, right = st.columns([6, 5], gap="large", vertical_alignment="center")
     left.html(ties.build_lead_bars(story))
     with right:
-        show_answer(f"✓ {both}" if chosen == both else f"{both}, in fact", story.sentence)
+        show_answer(f"✓ {neither}" if chosen == neither else f"{neither}, in fact", story.sentence)
 
 
 def describe_measurement(state: SetupsState, one: SetupComparison) -> str:

@@ -69,17 +69,26 @@ def describe_gap(plan: SpeedPlan) -> str:
     if not pairs:
         return ""
     apart = [(row, measured) for row, measured in pairs if not measured.low <= row.speedup.value <= measured.high]
-    most, least = max(pairs, key=lambda pair: abs(pair[0].speedup.value / pair[1].value - 1.0)), len(pairs) - len(apart)
+    most = max(pairs, key=lambda pair: abs(pair[0].speedup.value / pair[1].value - 1.0))
     off = most[0].speedup.value / most[1].value - 1.0
-    said = f"{least} of {len(pairs)} predictions lie within the 95% interval of the measurement."
-    if apart:
-        listed = ", ".join(str(row.gamma) for row, _ in apart)
-        said += f" At gamma {listed} {'it does' if len(apart) == 1 else 'they do'} not."
-    way = "high" if off > 0.0 else "low"
-    return (
-        f"{said} The largest difference is at gamma {most[0].gamma}: {most[0].speedup.value:.2f} predicted, {most[1].value:.2f} measured, "
-        f"{abs(off):.0%} too {way}."
+    numbers = f"gamma {most[0].gamma}: {most[0].speedup.value:.2f} predicted, {most[1].value:.2f} measured"
+    is_one_way = all((row.speedup.value > measured.value) == (off > 0.0) for row, measured in pairs)
+    said = f"The prediction is too {'high' if off > 0.0 else 'low'} {'everywhere, ' if is_one_way else ''}by up to {abs(off):.0%} ({numbers})."
+    said += f" {len(pairs) - len(apart)} of {len(pairs)} lie within the 95% interval of the measurement"
+    said += (
+        f"; at gamma {', '.join(str(row.gamma) for row, _ in apart)} {'it does' if len(apart) == 1 else 'they do'} not."
+        if apart
+        else "."
     )
+    predicted, fastest = (
+        max(pairs, key=lambda pair: pair[0].speedup.value)[0].gamma, max(pairs, key=lambda pair: pair[1].value)[0].gamma,
+    )  # fmt: skip
+    same = (
+        f"Gamma {predicted} is the fastest in both"
+        if predicted == fastest
+        else f"Gamma {fastest} was measured as the fastest, {predicted} predicted"
+    )
+    return f"{said} {same}."
 
 
 def choose_row(plan: SpeedPlan) -> PlanRow | None:

@@ -61,11 +61,11 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
             x=passes, y=lane, text=f" <b>{passes:.1f}</b>", xanchor="left", showarrow=False, font={"size": 15, "color": INK[kind]}
         )
     figure.update_layout(
-        barmode="overlay", height=200, margin={"l": 8, "r": 12, "t": 34, "b": 44}, dragmode=False, showlegend=True,
+        barmode="overlay", height=200, margin={"l": 8, "r": 52, "t": 34, "b": 44}, dragmode=False, showlegend=True,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(
-        range=[0.0, 1.1 * max(TOKENS, end)], title=f"time of {TOKENS} tokens, in target passes", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
+        range=[0.0, 1.01 * max(TOKENS, end)], title=f"time of {TOKENS} tokens, in target passes", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
         tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
     figure.update_yaxes(

@@ -86,7 +86,6 @@ def show_page() -> None:
             st.container(key="speed-machine"), "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )  # fmt: skip
         top = st.container(key="speed-sandbox")
-    others = st.container(key="speed-others")
     gain = st.container(key="speed-second")
     with gain, open_screen("speed", "gain"):
         st.markdown(HEADINGS["gain"])
@@ -104,8 +103,6 @@ def show_page() -> None:
     plan, kind = state.shown_result, session.get_theme()
     with top:
         show_sandbox(state, model, kind)
-    with others:
-        show_other_speeds()
     if plan is None:
         chart.caption("The prediction appears here once it is made.")
     else:
@@ -148,6 +145,7 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
             show_notes(computed.describe_drafts(), "speed-notes-from-drafts")
             st.caption(f"{computed.origin} {TEXTS['bands_computed']}")
             show_dataframe(plan_figures.build_rows(computed), placeholder="")
+        show_other_speeds()
 
 
 def show_sliders(question: SpeedQuestion, model: RoundModel, turn: int) -> Sliders:
@@ -261,7 +259,7 @@ def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
     with open_screen("speed", "factors"):
         if plan.costs:
             figure = draw_cached(plan_figures.plot_factors, plan, kind)
-            said = f"{words.describe_verdict(state, plan)} {plan_figures.describe_gap(plan)}".rstrip()
+            said = f"{plan_figures.describe_gap(plan)} {words.describe_verdict(state, plan)}".strip()
             show_figure(figure, "speed", "factors", said, sentence=False)
         else:
             said = words.describe_verdict(state, plan)

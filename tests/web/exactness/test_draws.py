@@ -51,12 +51,12 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         work.draw_samples(one, FreeTicket(), 10_000)
         said = words.build_verdict(one)
         assert (said.mark, one.result.n) == ("consistent", 10_000)
+        noticed = f"{100 * one.result.looks[-1][0].detectable_tv:.2g}%"
         assert (
-            f"With 10,000 samples the test would have noticed a decoder that gives {said.number} of its probability to other texts, 99 times in 100."
+            f"A decoder that is wrong in {noticed} of its texts would be noticed in 99 of 100 such tests of 10,000 samples."
             in said.details
         )
         assert "several texts" in words.describe_limits(one) and "next test comes at 100,000" in words.describe_limits(one)
-        assert said.number == f"{100 * one.result.looks[-1][0].detectable_tv:.2g}%"
 
 
 def test_assisted_generation_is_sampled_one_text_at_a_time(page_pair):

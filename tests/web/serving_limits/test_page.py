@@ -119,11 +119,10 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
         (row for row in recorded_setups.rows if row.distance and row.entry.kind != LOSSY), key=lambda row: row.distance.value
     )
     worst = max((row for row in recorded_setups.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
-    assert f"by up to {format_probability(far.distance.value)} ({far.entry.name})" in said
-    assert f"a mistake up to {format_probability(worst.own.worst)} ({worst.entry.name})" in said
+    assert f"moves up to {format_probability(far.distance.value)} ({far.entry.name})" in said
+    assert f"not exact: it adds up to {format_probability(worst.own.worst)} ({worst.entry.name})" in said
     same = sum(row.own.worst <= TOLERANCE for row in recorded_setups.rows)
-    right = sum(row.entry.kind != LOSSY for row in recorded_setups.rows)
-    assert view.split_number(said)[0] == f"{same} of {right}" and 0 < same < right
+    assert view.split_number(said)[0] == f"{same} of {len(recorded_setups.rows)}" and 0 < same < len(recorded_setups.rows)
     assert view.split_number("Nothing here.") == ("", "Nothing here.")
     blank = replace(recorded_setups, rows=tuple(type(row)(row.key, "none") for row in recorded_setups.rows))
     assert figures.describe_setups(blank) == "Nothing could be compared on this pair." and figures.build_setup_table(blank)[
@@ -143,7 +142,7 @@ def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(recorded
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", figures.AXIS)
 
 
-def test_the_list_has_each_setup_once_in_the_group_of_its_verdict_with_bars_as_long_as_its_changes(recorded_setups):
+def test_the_list_has_each_setup_once_in_the_group_of_its_verdict_with_a_bar_as_long_as_drafting_adds(recorded_setups):
     bad = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, distance=None)
     made = figures.build_setup_list(replace(recorded_setups, rows=(*recorded_setups.rows, bad)))
     groups = dict(zip(("exact", "rounding", "lossy", "blank"), made.split("<section class='")[1:], strict=True))
@@ -154,7 +153,7 @@ def test_the_list_has_each_setup_once_in_the_group_of_its_verdict_with_bars_as_l
         added = f"class='added' style='width:{100 * row.own.worst:.2f}%'" in text
         assert added is (row.own.worst > TOLERANCE) is not (" nothing</span>" in text)
         if row.distance:
-            assert f"class='setting' style='width:{100 * row.distance.value:.2f}%'" in text
+            assert f"</small> {figures.format_change(row.distance.value)}</span>" in text
         assert str(row.own.prefixes) in text and "×10" not in text, "no exponents"
     assert "&lt;b&gt;not here" in groups["blank"] and "class='added'" not in groups["blank"]
 
@@ -352,7 +351,7 @@ def test_the_cells_of_a_plain_table_are_text():
 
 def test_the_page_opens_with_the_question_and_what_models_wrote_is_text():
     seen = open_page({})
-    assert any("Which text is exact?" in line for line in seen["said"])
+    assert any("Which of the two is wrong?" in line for line in seen["said"])
     story = ties.NearTieStory(("<x>", "y"), "<b>", ("<c>", "d"), ("<e>", "f"), 1, (0.1, 0.2), 1.0)
     fork, bars = ties.build_fork(story), ties.build_lead_bars(story)
     assert all(raw not in fork + bars for raw in ("<x>", "<b></", "<c>", "<e>")) and "&lt;c&gt;" in fork and "&lt;c&gt;" in bars

@@ -126,12 +126,12 @@ def test_the_sentence_under_the_speeds_counts_the_predictions_that_miss_and_name
     ]
     worst = max(recorded_plan.rows, key=lambda row: abs(row.factor.value / measured[row.gamma].value - 1.0))
     said = figures.describe_gap(recorded_plan)
-    assert (
-        said.startswith(f"{8 - len(missed)} of 8 predictions lie within")
-        and f"At gamma {', '.join(map(str, missed))} they do not." in said
-    )
-    assert f"at gamma {worst.gamma}: {worst.factor.value:.2f} predicted, {measured[worst.gamma].value:.2f} measured, " in said
-    assert said.endswith("too high.") == (worst.factor.value > measured[worst.gamma].value)
+    assert f"{8 - len(missed)} of 8 lie within" in said and f"at gamma {', '.join(map(str, missed))} they do not." in said
+    assert f"(gamma {worst.gamma}: {worst.factor.value:.2f} predicted, {measured[worst.gamma].value:.2f} measured)" in said
+    assert said.startswith("The prediction is too high") == (worst.factor.value > measured[worst.gamma].value)
+    assert ("everywhere" in said) == all(row.factor.value > measured[row.gamma].value for row in recorded_plan.rows)
+    fastest = max(measured, key=lambda gamma: measured[gamma].value)
+    assert f"Gamma {fastest} is the fastest in both." in said or f"Gamma {fastest} was measured as the fastest" in said
     assert figures.describe_gap(build_plan(0.1)) == "", "nothing was measured"
 
 

@@ -85,24 +85,30 @@ def describe_detectable(found: InterimTest) -> str:
     test, share = found.tests[0], format_percent(found.detectable_tv)
     if not test.df:
         return f"{test.note} If {share} of the texts differed, this would have been detected 99 times in 100."
-    return f"With {count_samples(found.n)} the test would have noticed a decoder that gives {share} of its probability to other texts, 99 times in 100."
+    return (
+        f"A decoder that is wrong in {share} of its texts would be noticed in 99 of 100 such tests of {count_samples(found.n)}."
+    )
 
 
 def describe_excess(shares: CellShares) -> tuple[str, str]:
-    """Where the samples are farthest from the exact distribution: by how many, and a clause that says so.
+    """Where the samples are farthest from the exact distribution: how many there are, and a clause that says how many are expected.
 
     Empty texts where all bars end in their boxes: the test then found a difference that no single bar shows.
     """
     one = shares.rows
-    gaps = {label: count - one.n * prob for label, count, prob in zip(one.labels, one.counts, one.probs, strict=True)}
+    counts = {label: (count, one.n * prob) for label, count, prob in zip(one.labels, one.counts, one.probs, strict=True)}
     outside = [label for label in one.outliers if label != REST] or list(one.outliers)
     if not outside:
         return "", ""
-    label = max(outside, key=lambda name: abs(gaps[name]))
-    count = max(1, round(abs(gaps[label])))
+    label = max(outside, key=lambda name: abs(counts[name][0] - counts[name][1]))
+    count, expected = counts[label]
     times = "once" if count == 1 else f"{count:,} times"
     name = "other texts" if label == REST else f"“{label}”"
-    return f"{count:,}", f"{name} came {times} too {'often' if gaps[label] > 0 else 'rarely'} in {count_samples(one.n)}"
+    usual = f"about {expected:,.0f}" if expected >= 0.5 else "less than one"
+    return (
+        f"{count:,}",
+        f"{name} came {times} in {count_samples(one.n)}, where {usual} {'are' if expected >= 1.5 else 'is'} expected",
+    )
 
 
 def format_percent(share: float) -> str:
