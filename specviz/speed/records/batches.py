@@ -67,10 +67,16 @@ class BatchSpeeds:
 
     def estimate_cost(self, rows: int, gamma: int) -> Estimate:
         """A pass over gamma + 1 tokens of every text, in passes over one of each."""
-        own = np.array(self.passes)[self.rows.index(rows)]
-        return Estimate.from_resamples(
-            *_compute_median_ratio(own[1 + self.gammas.index(gamma)], own[0], self._run_resamples), self.runs
-        )
+        if (rows, gamma) not in self._costs:
+            own = np.array(self.passes)[self.rows.index(rows)]
+            ratios = _compute_median_ratio(own[1 + self.gammas.index(gamma)], own[0], self._run_resamples)
+            self._costs[rows, gamma] = Estimate.from_resamples(*ratios, self.runs)
+        return self._costs[rows, gamma]
+
+    @cached_property
+    def _costs(self) -> dict[tuple[int, int], Estimate]:
+        """Results so far: a figure, its table and the models of a round need the same numbers."""
+        return {}
 
     def interpolate_pass_cost(self, rows: int, gamma: int) -> float:
         """The median cost of the same pass at any gamma: linear between the timed ones, and beyond the last two."""

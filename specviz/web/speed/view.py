@@ -396,12 +396,12 @@ def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, kind: str) -> 
     left, right = st.columns(2, gap="large")
     with left, open_screen("speed", "batch"):
         st.markdown(HEADINGS["batch"])
-        show_figure(batch_figures.plot_factors(batches, key, kind), "speed", "batch", batches.describe(key))
+        show_figure(draw_cached(batch_figures.plot_factors, batches, key, kind), "speed", "batch", batches.describe(key))
     with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
         _show_chart("passes", batch_figures.plot_pass_costs, batch_figures.describe_pass_costs, batches, kind=kind)
     st.caption(origin)
-    show_tables("The numbers behind the pictures", batch_figures.build_rows(batches, key))
+    show_tables("The numbers behind the pictures", draw_cached(batch_figures.build_rows, batches, key))
 
 
 def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
