@@ -23,7 +23,8 @@ export class Race {
     this.gain = h("p", { class: "gained" });
     this.lanes[1].foot.append(this.gain);
     this.lanes[1].node.querySelector("h3").append(h("span", {}, texts.sample));
-    const legend = h("p", { class: "marks" }, ...texts.marks.map(({ is, words }) => h("span", {}, h("i", { "data-is": is }), words)));
+    const legend = h("p", { class: "marks" }, ...texts.marks.map(({ is, words }) => h("span", {}, h("i", { "data-is": is }), words)),
+      h("span", {}, h("i", { class: "tick" }), texts.ticks), h("span", { class: "longer" }, texts.longer));
     this.small = h("p", { class: "small" });
     this.notices = h("p", { class: "refused", role: "alert" });
     this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), legend, this.small);

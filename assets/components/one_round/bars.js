@@ -6,6 +6,7 @@ import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue }
 import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
+const NUMBERED = 3; // highest bars of a draft step that have their numbers: the scale is not the same at every place
 const ENTRIES = { // of the legend: classes of its swatch, and its words
   p: [["bar p"], "target p"],
   q: [["bar q"], "draft q"],
@@ -79,14 +80,15 @@ export function drawBars(panel, plan, probs, bars, frame) {
   place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   show(panel.legend, !frame.uniforms);
   show(panel.axis, bars.length > 0);
-  say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
+  say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : `Probability of the next token, by ${frame.p ? "each model" : "the draft model"}`);
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
   const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.flatMap(({ p, q }) => [p ?? 0, q ?? 0]));
   const scale = (plot.high - 18) / most; // and its number stands over it
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
-  for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame);
+  const least = frame.p ? Infinity : (bars.map(({ q }) => q ?? 0).sort((a, b) => b - a)[NUMBERED - 1] ?? 0);
+  for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame, least);
   return { plot, scale };
 }
 
@@ -109,14 +111,15 @@ function uniformsFoot(bars, { tight }) {
 
 function describeShares(probs, frame, { tight }) {
   if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
-  if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green = exactly the blue bars.`;
-  if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
+  if (frame.landed && tight) return `${number(probs.beta)} striped + ${number(probs.left ?? 0)} green: exactly p.`;
+  if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)}: bar for bar exactly the target’s p.`;
   if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;
   if (tight) return `Striped: what both give, ${number(probs.beta)} in all.`;
   return `Striped: what both give. Over all tokens the draft can draw here, ${percent(probs.beta)} are accepted.`;
 }
 
-function drawSlot(one, bar, name, where, plot, scale, frame) {
+/** ``least``: from which q on a bar has its number though it is not the drafted token. */
+function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   show(one.node, Boolean(bar));
   if (!bar) return;
   const half = bar.q === null ? where.wide * 0.7 : where.wide / 2;
@@ -148,5 +151,5 @@ function drawSlot(one, bar, name, where, plot, scale, frame) {
   one.qText.classList.toggle("aside", qAside);
   const pAt = pAside ? -3 : -half / 2 - 3, qAt = qAside ? 3 : half / 2 + 3;
   writeValue(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
-  writeValue(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
+  writeValue(one.qText, (bar.drafted || bar.q >= least) && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
 }

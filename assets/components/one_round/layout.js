@@ -2,12 +2,12 @@
 
 export const NARROW = 900; // px: below it the words of two panels side by side run into each other
 const GAP = 16;
-const SHARE = 0.62; // of the width that the bars take beside another panel: the same at every step, so that nothing moves
+const SHARE = 0.62; // of the width that the bars take beside another panel: the same from the pass on, so that nothing moves
 
-/** The panel that stands beside the bars at a step: none at the end of a round. */
+/** The panel that stands beside the bars at a step: none while tokens are drafted, and at the end of a round. */
 export function choosePanelBeside(kind) {
   if (kind === "pass") return "mask";
-  if (["draft", "look", "uniform"].includes(kind)) return "uniform";
+  if (["look", "uniform"].includes(kind)) return "uniform";
   return ["lift", "residual", "draw", "bonus"].includes(kind) ? "last" : null;
 }
 

@@ -32,7 +32,7 @@ export function drawLastPanel(panel, plan, probs, bars, frame, from, view) {
   panel.flying.classList.toggle("bonus", bonus);
   titleLast(panel, frame, bonus, probs !== null && (probs.beta !== null || bonus), view);
   move(panel.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
-  say(panel.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)} = exactly the blue bars.` : "");
+  say(panel.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)}: exactly the target’s p.` : "");
   place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   panel.axis.style.opacity = frame.landed ? 1 : 0;
   drawDrawForm(panel, plan, frame, view);
@@ -52,7 +52,7 @@ function titleLast(panel, frame, bonus, known, view) {
   const made = tight ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
   const lands = tight ? "one draw, by another random number" : "one draw from it, by another random number";
   say(panel.sub, frame.drawn ? lands : made);
-  const note = frame.drawn && !known ? "The distributions of this round were not recorded." : "";
+  const note = frame.drawn && !known ? "The distributions of this round were not recorded." : frame.kind === "lift" ? "Next: the green parts, rescaled to 1." : "";
   const { x, y, w, h: high } = view.plan.last;
   move(panel.note, x + w / 2, y + high / 2 + 12);
   say(panel.note, note);

@@ -128,13 +128,14 @@ function spaceLabels(bar, now, width) {
 
 function chooseStops(bar, width) {
   const shorten = bar.marks.filter(({ text }) => text).length * 76 > width; // of check 1, check 2 the numbers alone
-  const texts = bar.marks.map(({ text }) => (shorten ? text.replace(/^check (?=\d)/, "").replace("draft tokens", "draft") : text));
+  const texts = bar.marks.map(({ text }) => (shorten ? text.replace("check 1", "checks").replace(/^check (?=\d)/, "").replace("draft tokens", "draft") : text));
   const middle = (i) => (width * i) / Math.max(1, bar.marks.length - 1);
-  const size = (i) => texts[i].length * 6 + 3;
+  const size = (i) => texts[i].length * 6 + 8;
   const taken = [];
   const named = bar.marks.map((_, i) => i).filter((i) => bar.marks[i].text);
-  for (const i of [named[0], named.at(-1), ...named.slice(1, -1)]) {
-    if (i !== undefined && taken.every((j) => i === j || Math.abs(middle(i) - middle(j)) > (size(i) + size(j)) / 2)) taken.push(i);
+  const isDigit = (i) => /^\d/.test(texts[i]), first = named.find((i) => texts[i].startsWith("check"));
+  for (const i of [named[0], named.at(-1), first, ...named.filter((i) => !isDigit(i)), ...named.filter(isDigit)]) {
+    if (i !== undefined && !taken.includes(i) && taken.every((j) => i === j || Math.abs(middle(i) - middle(j)) > (size(i) + size(j)) / 2)) taken.push(i);
   }
   for (const [i, { label, mark }] of bar.marks.entries()) {
     say(label, texts[i]);

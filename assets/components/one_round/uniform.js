@@ -112,7 +112,7 @@ function nudge(event, view) {
 export function drawUniform(uniform, plan, view) {
   const frame = view.frame;
   const chip = view.chip();
-  const there = !view.asker.asking && frame.kind !== "draft" && chip !== null && chip.threshold !== null && plan.beside === "uniform";
+  const there = !view.asker.asking && chip !== null && chip.threshold !== null && plan.beside === "uniform";
   const hidden = plan.beside !== "uniform" || (plan.narrow && frame.kind !== "uniform");
   show(uniform.node, !hidden);
   placePanel(uniform, plan.uniform, plan.narrow);

@@ -43,7 +43,7 @@ class TokenView {
     const forth = () => this.walk(1), back = () => this.walk(-1);
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, " ": forth, PageUp: back, ArrowLeft: back }, { ready: () => Boolean(this.room) });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.complete.node, this.head.from, this.trio, this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
+      this.notices, this.head.node, this.head.from, this.trio, this.complete.node, this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
   }
 
   /** What a clicker walks through while the page is presented: the answers on the first distributions, then the other presets with the right one. */

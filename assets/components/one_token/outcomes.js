@@ -118,7 +118,6 @@ function drawStack(stack, slot, row, i, plot, kind) {
   stack.added.setAttribute("class", `part added ${kind}`);
   place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
   move(stack.value, plot.middle(i), plot.base - (slot.p - row.sum > room ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
-  stack.value.classList.toggle("p", Math.abs(row.difference) < 1e-12);
   say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
   writeName(stack.name, slot, i, plot);
 }

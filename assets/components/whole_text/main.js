@@ -124,7 +124,7 @@ class Lanes {
 
   draw() {
     const { now, payload } = this;
-    for (const lane of this.lanes) drawLane(lane, now);
+    for (const lane of this.lanes) drawLane(lane, now, payload.done);
     drawNow(this.tracks, now);
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
     say(this.answer.until, now === null && !payload.answer.factor ? "Both texts are being written." : "The answer comes when both texts are written.");

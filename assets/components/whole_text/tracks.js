@@ -19,7 +19,7 @@ export function drawTracks(tracks, payload, width) {
   const narrow = width < NARROW;
   const height = narrow ? HEIGHT_NARROW : HEIGHT;
   const left = narrow ? 0 : 148;
-  const right = width - 12;
+  const right = width - 56; // the time at the end of a run stands beside it
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
   const unit = (height - 16) / most;
@@ -40,7 +40,8 @@ export function drawTracks(tracks, payload, width) {
       return s("g", { class: "column", "data-round": i, "data-lane": lane.key }, ...made.map((one, k) =>
         s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })));
     });
-    return [name, floor, run, ...columns];
+    const took = s("text", { class: "took", x: x(lane.seconds) + 8, y: base - 6 }, seconds(lane.seconds));
+    return [name, floor, run, ...columns, took];
   });
   parts.push(...listTicks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;

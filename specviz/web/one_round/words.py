@@ -114,7 +114,7 @@ class _RoundNarrator:
             also = (
                 "so it need not be the likeliest token"
                 if self.has_likelier_token(i, decision)
-                else "and is here the likeliest token, too"
+                else "and is also the likeliest here"
             )
             return f"{sentence} It was drawn at random from the draft’s distribution, {also}."
         return f"{sentence} Others were likelier; the draw decides." if self.has_likelier_token(i, decision) else sentence
@@ -179,7 +179,7 @@ class _RoundNarrator:
         assert probs.beta is not None, "both distributions were recorded"
         return (
             f"Take away the overlap, which both distributions share: {format_probability(probs.beta)} in all. Green, {format_probability(compute_residual_mass(probs))}, is what the target "
-            "gives more; hatched, as much, is what the draft gives more, and is rejected."
+            "gives beyond the draft. Hatched, just as much, is what the draft gives beyond the target: it is rejected."
         )
 
     def describe_residual(self, probs: Distribution) -> str:
@@ -188,7 +188,7 @@ class _RoundNarrator:
         share = probs.residual[probs.tokens.index(token)] / left
         return (
             f"The green part, {format_probability(left)}, is rescaled to 1: the residual distribution. It gives {self.name_token(token)} {format_probability(share)}. A draft token "
-            f"here is rejected with probability {format_probability(left)}, too: accepted (striped) and replaced (green) make exactly the blue bars."
+            f"here is rejected with probability {format_probability(left)}, too: accepted (striped) and replaced (green) together are exactly the target’s p."
         )
 
     def describe_replacement(self, rejected: int) -> str:

@@ -43,10 +43,10 @@ def build_answer(passage: Passage) -> dict[str, str]:
     gained, cost, speed = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
     equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
     return {
-        "passes": f"{count_things(len(drafted.clock), 'target pass', 'target passes')} instead of {len(alone.clock)}:",
+        "passes": f"{count_things(len(drafted.clock), 'target pass', 'target passes')} instead of {len(alone.clock)}, but each with drafting:",
         "factor": f"{speed:.2f}",
         "unit": "times as fast" if speed >= 1.0 else "times as fast: drafting does not pay here",
-        "equation": f"{gained:.2f} tokens a pass; a round takes as long as {cost:.2f} passes; {gained:.2f} / {cost:.2f} {equals} {speed:.2f}.",
+        "equation": f"At temperature {passage.settings.temperature:g}: {gained:.2f} tokens a pass; a round with its drafting takes as long as {cost:.2f} passes; {gained:.2f} / {cost:.2f} {equals} {speed:.2f}.",
         "elsewhere": headline.relate_to_headline(passage.settings),
     }
 
