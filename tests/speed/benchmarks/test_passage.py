@@ -206,8 +206,15 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
     )
     found = replace(measured_passage, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
     answer = words.build_answer(found)
-    assert (answer["passes"], answer["factor"], answer["unit"]) == ("2 target passes instead of 4, but each with drafting:", "1.33", "times as fast")
-    assert answer["equation"] == "At temperature 1: 2.00 tokens a pass; a round with its drafting takes as long as 1.50 passes; 2.00 / 1.50 = 1.33."
+    assert (answer["passes"], answer["factor"], answer["unit"]) == (
+        "2 target passes instead of 4, but each with drafting:",
+        "1.33",
+        "times as fast",
+    )
+    assert (
+        answer["equation"]
+        == "At temperature 1: 2.00 tokens a pass; a round with its drafting takes as long as 1.50 passes; 2.00 / 1.50 = 1.33."
+    )
     said = words.explain_speed(found)
     for part in (
         "2.00 tokens a pass: 4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.",

@@ -89,7 +89,10 @@ def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement()
 
 def test_the_residual_says_why_the_result_is_exact():
     sentence = next(step.sentence for step in build_trace_steps(traces.build_story()) if step.kind == "residual")
-    assert "rejected with probability 0.33, too: accepted (striped) and replaced (green) together are exactly the target’s p." in sentence
+    assert (
+        "rejected with probability 0.33, too: accepted (striped) and replaced (green) together are exactly the target’s p."
+        in sentence
+    )
 
 
 def test_draft_tokens_after_a_rejection_are_not_checked():
