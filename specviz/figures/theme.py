@@ -44,5 +44,5 @@ GRID = "rgba(128, 140, 155, 0.22)"
 PERCENT = ".4~%"  # of ticks: 20%, 0.5% and 0.05% alike, so that no two ticks of a flat distribution read the same
 LEGEND = {  # one line over the whole width, also on a phone: one that wraps stays as high when the page grows wide again, and covers the data
     "orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 1, "yanchor": "top", "traceorder": "normal",
-    "font": {"size": 11.5}, "itemwidth": 30,
+    "font": {"size": 13}, "itemwidth": 30,
 }  # fmt: skip

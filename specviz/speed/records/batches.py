@@ -228,6 +228,5 @@ def _count_in_words(rows: int) -> str:
 
 
 def _format_estimate(found: Mapping[int, Estimate], rows: int) -> str:
-    """An estimate with its interval and its number of texts: 0.96 (64 texts: 0.92 to 0.99)."""
-    one = found[rows]
-    return f"{one.value:.2f} ({_count_in_words(rows)}: {one.low:.2f} to {one.high:.2f})"
+    """An estimate with its number of texts: 0.96 (64 texts). Its interval is drawn."""
+    return f"{found[rows].value:.2f} ({_count_in_words(rows)})"

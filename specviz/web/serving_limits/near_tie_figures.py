@@ -149,7 +149,7 @@ def name_token(one: GreedyPair, token: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NearTieStory:
-    """The closest tie of a comparison.
+    """The closest tie of a comparison, between two words.
 
     Attributes:
         names: The two ways to serve the target.
@@ -202,10 +202,14 @@ def build_lead_bars(story: NearTieStory) -> str:
 
 
 def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
-    """The first difference where the reference's two largest logits are closest; None where no texts differ."""
+    """The difference where the reference's two largest logits are closest, of two whole words and no exact tie if there is one.
+
+    None where no texts differ.
+    """
     if seen is None or not seen.differences:
         return None
-    difference, names = min(seen.differences, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
+    differences = [one for one in seen.differences if _is_of_words(one) and min(one.margins) > 0.0] or seen.differences
+    difference, names = min(differences, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
     place, one = difference.place, difference.pair
 
     def join(ids: Sequence[int]) -> str:
@@ -220,6 +224,12 @@ def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
         (names.first, names.second), before, (first, second), (after_first, after_second), place + 1, difference.margins,
         seen.median_margin,
     )  # fmt: skip
+
+
+def _is_of_words(one: GreedyDifference) -> bool:
+    """Whether both texts go on with a space and letters."""
+    pieces = [read_piece(one.pair.pieces, token).decode("utf-8", "replace") for token in one.tokens]
+    return all(piece.startswith(" ") and piece[1:].isalpha() for piece in pieces)
 
 
 def _shorten_context(one: GreedyDifference) -> str:
