@@ -157,7 +157,7 @@ class Lanes {
 /** How much faster it was, in large type, and why; its place is kept until both texts stand. */
 function makeAnswer() {
   const [passes, factor, unit, until] = [h("span", {}), h("b", {}), h("span", {}), h("span", { class: "until" })];
-  const [equation, elsewhere, more] = [h("span", {}), h("span", {}), h("a", { target: "_blank", rel: "noopener" }, "How fast? says why speeds differ")];
+  const [equation, elsewhere, more] = [h("span", {}), h("span", {}), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
   const node = h("div", { class: "answer" }, until, h("p", { class: "found" }, passes, " ", factor, " ", unit), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
   return { node, passes, factor, unit, until, equation, elsewhere, more };
 }

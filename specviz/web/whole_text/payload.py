@@ -123,8 +123,12 @@ def _build_legend(passage: Passage) -> list[dict[str, Any]]:
 
 def _describe_clicks(passage: Passage, app: str | None) -> str:
     """What a click on a token does."""
-    parts = ["Click a token on the right to open its round."] if app is not None else []
-    parts += ["Dashed on the left: the models differ most, as shown below."] if passage.read and passage.read.divergences else []
+    parts = ["Click a token of speculative decoding to open its round."] if app is not None else []
+    parts += (
+        ["Dashed under the other text: the models differ most, as shown below."]
+        if passage.read and passage.read.divergences
+        else []
+    )
     return " ".join(parts)
 
 

@@ -46,7 +46,7 @@ def build_answer(passage: Passage) -> dict[str, str]:
         "passes": f"{count_things(len(drafted.clock), 'target pass', 'target passes')} instead of {len(alone.clock)}, but each with drafting:",
         "factor": f"{speed:.2f}",
         "unit": "times as fast" if speed >= 1.0 else "times as fast: drafting does not pay here",
-        "equation": f"At temperature {passage.settings.temperature:g}: {gained:.2f} tokens a pass; a round with its drafting takes as long as {cost:.2f} passes; {gained:.2f} / {cost:.2f} {equals} {speed:.2f}.",
+        "equation": f"At temperature {passage.settings.temperature:g}: {gained:.2f} tokens a pass; a round with drafting lasts {cost:.2f} passes; {gained:.2f} / {cost:.2f} {equals} {speed:.2f}.",
         "elsewhere": headline.relate_to_headline(passage.settings),
     }
 

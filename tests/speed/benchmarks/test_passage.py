@@ -212,8 +212,7 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
         "times as fast",
     )
     assert (
-        answer["equation"]
-        == "At temperature 1: 2.00 tokens a pass; a round with its drafting takes as long as 1.50 passes; 2.00 / 1.50 = 1.33."
+        answer["equation"] == "At temperature 1: 2.00 tokens a pass; a round with drafting lasts 1.50 passes; 2.00 / 1.50 = 1.33."
     )
     said = words.explain_speed(found)
     for part in (
