@@ -183,8 +183,8 @@ def expect_timeline() -> Series:
     return {
         "draft step": [(step + chosen.c, 0.0) for step in steps],
         "draft step, start": [(step, 0.0) for step in steps],
-        "target pass": [(min(start + 1.0, 10.0 if lane else end), lane) for start, lane in passes],
-        "target pass, start": passes,
+        "target pass, with its tokens": [(min(start + 1.0, 10.0 if lane else end), lane) for start, lane in passes],
+        "target pass, with its tokens, start": passes,
         "rule and work between passes": [],
     }
 

@@ -17,7 +17,7 @@ REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
 LETTERS = 13  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
-PARTS = ("draft step", "target pass", "rule and work between passes")
+PARTS = ("draft step", "target pass, with its tokens", "rule and work between passes")
 
 
 def compute_end(alpha: float, parts: RoundParts) -> float:

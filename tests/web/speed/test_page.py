@@ -213,7 +213,7 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     assert sum(length for found in bars.values() for _, length in found) == pytest.approx(end), "no gap, no overlap"
     assert max(at + length for found in bars.values() for at, length in found) == pytest.approx(end)
     figure = timeline_figures.plot_timeline(alpha, parts)
-    passes = next(trace for trace in figure.data if trace.name == "target pass")
+    passes = next(trace for trace in figure.data if trace.name == timeline_figures.PARTS[1])
     alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.ALONE]
     assert alone == list(range(timeline_figures.TOKENS)) and set(passes.text) - {""} <= {"1", f"{tokens:.1f}"}
     assert [one.text.strip() for one in figure.layout.annotations] == ["<b>10.0</b>", f"<b>{end:.1f}</b>"]
