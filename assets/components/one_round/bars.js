@@ -14,7 +14,7 @@ const ENTRIES = { // of the legend: classes of its swatch, and its words
   both: [["half bar p", "half bar q", "slab"], "overlap"],
   kept: [["bar p", "slab"], "accepted"],
   add: [["bar add"], "residual"],
-  space: [[], "· space"],
+  space: [[], "· is a space"],
 };
 
 /** What the legend names at a step: what is drawn then. */

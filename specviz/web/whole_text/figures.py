@@ -70,7 +70,7 @@ def describe_along_text(scored_text: ScoredText) -> str:
     )
     return (
         f"In this text a draft token would be rejected with probability {float(apart.mean()):.0%} on average, and at most {float(apart.max()):.0%}, where the target "
-        f"wrote “{shorten_label(shown)}” (token {most + 1}). It is 1 minus what the target’s and the draft’s distribution have in common."
+        f"wrote “{shorten_label(shown)}” (token {most + 1}). This probability is 1 minus what the target’s and the draft’s distribution have in common."
     )
 
 

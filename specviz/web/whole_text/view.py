@@ -127,7 +127,7 @@ def show_differences(passage: Passage, scored_text: ScoredText, kind: str) -> No
     if divergences := payload.build_divergences_payload(passage):
         _component.draw("whole_text-divergences", {"payload": divergences})
     curves, recorded = draw_cached(compute_spread, scored_text, passage.settings.pair), load_recorded_profile(passage.settings)
-    fold = st.expander("At a few tokens, or everywhere? At which words? All numbers", key="whole_text-spread", on_change="rerun")
+    fold = st.expander("Details: how many tokens, which words, all numbers", key="whole_text-spread", on_change="rerun")
     if fold.open:
         left, right = fold.columns(2, gap="large")
         with left:
