@@ -10,7 +10,7 @@ from tests.browser.chromium import resize
 from tests.browser.component_pages import SIZES, find_step, sentence, step_through
 
 
-def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue_bars(open_stage):
+def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_targets_bars(open_stage):
     payload = build_round_payload(traces.build_story())
     page = open_stage(payload, cursor=(0, find_step(payload, "residual")))
     boxes = page.locator(".distributions .slot").evaluate_all(
@@ -23,7 +23,7 @@ def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue
         assert box[".bar.add"][0] == pytest.approx(box[".bar.p"][0], abs=0.05)
     assert (
         page.locator(".distributions .foot").text_content()
-        == "Striped (accepted) 0.67 + green (added) 0.33 = exactly the blue bars."
+        == "Striped (accepted) 0.67 + green (added) 0.33: bar for bar exactly the target’s p."
     )
 
 
