@@ -64,7 +64,7 @@ def test_a_replay_keys_and_divergences_need_no_server_and_no_width_scrolls_sidew
         lane = page.locator(".lane.speculative").bounding_box()
         for box in (page.locator(SECOND).nth(n).bounding_box() for n in range(0, 128, 13)):
             assert lane["x"] - 1 <= box["x"] and box["x"] + box["width"] <= lane["x"] + lane["width"] + 1
-    page.get_by_text("At a few tokens, or everywhere?").click()
+    page.get_by_text("Details: how many tokens").click()
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)  # drawn once somebody asks
     page.set_viewport_size({"width": 390, "height": 844})
     page.get_by_role("button", name="Settings").click()
