@@ -116,7 +116,10 @@ def test_a_text_file_is_read_by_its_path(folders, tmp_path, capsys):
         (["--exit-layer", "0"], "exit-layer must be a whole number from 1 to 1024, got 0."),
         (["--num-chains", "0"], "num-chains must be a whole number from 1 to 8, got 0."),
         (["--typical-epsilon", "0"], "typical-epsilon must be above 0 and at most 1, got 0.0."),
-        (["--text", "/nowhere.txt"], "text must be one of dorothy, or on the command line the path of a text file, got"),
+        (
+            ["--proposer", "retrieval", "--text", "/nowhere.txt"],
+            "text must be one of dorothy, or on the command line the path of a text file, got",
+        ),
         (["--tree-budget", "many"], "tree-budget must be a whole number from 1 to 64, got 'many'."),
     ),
 )

@@ -185,8 +185,7 @@ def expect_timeline() -> Series:
         "draft step, start": [(step, 0.0) for step in steps],
         "target pass, with its tokens": [(min(start + 1.0, 10.0 if lane else end), lane) for start, lane in passes],
         "target pass, with its tokens, start": passes,
-        "rule and work between passes": [],
-    }
+    }  # nothing of the rule and the work between passes: the paper's formula has none
 
 
 def expect_first_tokens(key: str) -> Series:

@@ -154,7 +154,10 @@ def add_line_names(figure: go.Figure, ends: Mapping[str, float], top: float, kin
     ends    name -> y where its line ends
     top     of the picture, whose height they share
     """
-    for name, y in _spread_names(ends, APART * top).items():
+    margin, height, apart = figure.layout.margin, figure.layout.height, APART
+    if height is not None:  # no closer than a line of text is high
+        apart = max(apart, 1.15 * LETTERS / (height - (margin.t or 0) - (margin.b or 0)))
+    for name, y in _spread_names(ends, apart * top).items():
         figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
                               font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))

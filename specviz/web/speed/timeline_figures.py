@@ -48,6 +48,8 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
     for name in PARTS:
         drafted = bars[name]
         alone = [(float(number), 1.0) for number in range(TOKENS)] if name == PARTS[1] else []
+        if not alone and not drafted:  # no rule, or no draft step: its name would stand for nothing
+            continue
         whole = [length > parts.target_pass - 1e-9 for _, length in drafted]
         texts = ["1"] * len(alone) + [f"{tokens:.1f}" if name == PARTS[1] and one else "" for one in whole]
         figure.add_bar(

@@ -9,7 +9,6 @@ from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import compute_rows_end
 from specviz.figures.charts import shorten_label
 from specviz.records import load_toml
-from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.side_by_side.words import PageVerdict
 
 TEXTS = load_toml("texts/side_by_side")["histogram"]
@@ -71,6 +70,8 @@ def build_histogram(
 
 def build_result_frames(result: Any) -> dict[str, Any]:
     """The frames of a result's ``filling``, kept as long as the result."""
+    from specviz.web.common.figure_cache import draw_cached  # Plotly comes with it, which the game does without
+
     return draw_cached(_build_filling, result)
 
 
