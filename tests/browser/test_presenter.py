@@ -314,6 +314,7 @@ SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), b
       const drawn = one.querySelector(".main-svg").getBoundingClientRect();
       return Math.abs(drawn.width - one.getBoundingClientRect().width) < 3 && drawn.right <= box.right + 3;
     })}; }"""
+PICTURES = ".js-plotly-plot .main-svg, .stage .rail"  # a chart or a histogram
 CHARTS = [page.path for page in PAGES.values() if page.ask and not page.presented_by_component]
 
 
@@ -327,7 +328,7 @@ def projector(browser, server):
         page.locator(f"[class*='st-key-onward-{name}']").wait_for(state="attached")
         page.locator(".instead").wait_for(state="attached")  # the component that listens to the keys
         if name in CHARTS:
-            page.locator(".js-plotly-plot .main-svg").first.wait_for(state="attached", timeout=PATIENT)
+            page.locator(PICTURES).first.wait_for(state="attached", timeout=PATIENT)
         at_rest(page)
         page.wait_for_load_state("networkidle")
         return page

@@ -185,8 +185,7 @@ def show_matrix() -> None:
 def show_recorded_pairs() -> None:
     """What was measured of other pairs, which a visitor cannot load here: the tokens of a round as bars, then every number."""
     records = load_recorded_pairs()
-    with open_screen("drafting_methods", "pairs"):
-        st.html(pair_bars.build_pair_bars(records))
+    st.html(pair_bars.build_pair_bars(records))
     st.caption(TEXTS["pairs"])
     show_tables("The numbers behind the bars", [one.list_cells() for one in records])
 

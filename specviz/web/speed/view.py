@@ -87,7 +87,7 @@ def show_page() -> None:
         )  # fmt: skip
         top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
-    with gain, open_screen("speed", "gain"):
+    with gain:
         st.markdown(HEADINGS["gain"])
         left, right = st.columns([7, 5], gap="large")
         choices = left.container(key="speed-choices", horizontal=True, gap="medium")
@@ -264,7 +264,7 @@ def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
         else:
             said = words.describe_verdict(state, plan)
             _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
-    show_sentence(said, "speed-said")
+        show_sentence(said, "speed-said")
     show_notes([describe_measurement(state, plan), *list_model_notes(plan.models)], "speed-notes-from")
 
 
