@@ -101,7 +101,7 @@ def build_tests_table(result: ExactnessResult, plan: list[dict[str, float]]) -> 
 
 def describe_control(result: ExactnessResult) -> str:
     """How far the farthest bar is from its mark, without a draft and with it; empty before samples are drawn."""
-    if not result.n:
+    if not result.n or result.arms is None:
         return ""
     tested, control = (
         100.0 * max(abs(share - prob) for share, prob in zip(one.rows.shares, one.rows.probs, strict=True))

@@ -62,7 +62,7 @@ def build_setup_list(one: SetupComparison) -> str:
         if rows:
             head = f"<h3><i>{sign}</i> {name} <small>{meaning}</small></h3>"
             groups.append(
-                f"<section class='{key.split()[-1] if key else 'blank'}'>{head}{''.join(map(_build_row, rows))}</section>"
+                f"<section class='{str(key).split()[-1] if key else 'blank'}'>{head}{''.join(map(_build_row, rows))}</section>"
             )
     columns = ("target served as", "", ADDED, SETTING)
     head = "".join(f"<span>{_build_swatch(words)}{words}</span>" for words in columns)
