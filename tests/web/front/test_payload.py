@@ -96,3 +96,8 @@ def test_the_draft_of_the_second_scene_goes_from_good_to_absurd():
     shares = [sum(map(min, texts["p"], q)) for q in texts["drafts"]]
     assert all(sum(q) == pytest.approx(1.0) for q in texts["drafts"])
     assert shares[0] > 0.85 and min(shares) < 0.2
+
+
+def test_doors_have_the_names_of_their_pages():
+    doors = {link["to"]: link["words"] for one in TEXTS["doors"]["list"] for link in one["links"]}
+    assert {path: words for path, words in doors.items() if path in PAGES} == {path: page.title for path, page in PAGES.items()}
