@@ -57,7 +57,10 @@ def test_every_question_has_an_answer_with_what_it_can_detect_or_its_interval(co
     assert list(found) == ["draft", "ngram", "lookahead", "early-exit"] and found["early-exit"]["reason"] == ""
     assert all(one["speedup"]["n"] == 2 and one["tokens_per_pass"] >= 1.0 for one in found.values())
     assert "too few for an interval" in record["advice"]
-    assert {one["server"] for one in record["server_commands"]} >= {"vLLM", "SGLang", "transformers", "llama.cpp"}
+    assert {one["server"] for one in record["server_commands"]} >= {
+        "vLLM",
+        "transformers",
+    }  # all of those that have copied text, which may be the fastest here
 
     (one,) = found_by_command
     out = "\n".join([*try_command.format_assessment(one), try_command.format_server_lines(one)])
