@@ -11,8 +11,10 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 SWITCH_INTERVAL = 0.0005  # seconds for which a thread may hold the GIL while another waits; Python's default is 0.005
 MAX_ARENAS = 2  # of glibc
@@ -23,8 +25,38 @@ SPIN_COUNT = 10_000  # turns for which a thread of libgomp waits before it sleep
 BUSY_LOAD = 0.75  # load per core above which measured times are said to be those of a busy machine
 TRIM_INTERVAL = 10.0  # seconds between two calls of malloc_trim
 
+T = TypeVar("T")
+
 _trim_lock = threading.Lock()
 _trimmed_at = 0.0
+
+
+class SharedInstance(Generic[T]):
+    """Decorator for a function without arguments that makes an object with state, one per process.
+
+    ``functools.lru_cache`` holds no lock: threads that call such a function at the same moment each get an object of their own.
+    """
+
+    def __init__(self, make: Callable[[], T]):
+        self._make, self._made = make, list[T]()
+        self._lock = threading.RLock()  # a signal handler may run in the thread that holds it
+        self.__doc__ = make.__doc__
+
+    def __call__(self) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the object exists."""
+        return bool(self._made)
+
+    def forget(self) -> None:
+        """The next call makes a new object."""
+        with self._lock:
+            self._made.clear()
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -23,6 +24,7 @@ from specviz.classroom.records import PHASES, Assignment, Room, list_sample_numb
 from specviz.classroom.store import RoomStore, SampleBlock, StoreError
 from specviz.errors import BusyError, ClusterError, SettingsError, SpecvizError
 from specviz.jobs.queue import Ticket
+from specviz.process import SharedInstance
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.settings import Settings
 from specviz.web.classroom.results import ClassSamplesResult, PredictionResult, RaceResult, TaskResult, VoteResult
@@ -118,7 +120,7 @@ class ClassroomHost:
         return room
 
 
-@lru_cache(maxsize=1)
+@SharedInstance
 def open_host() -> ClassroomHost:
     """The host of this server. Raises StoreError where rooms cannot be stored; only the log names the folder."""
     try:
@@ -138,7 +140,7 @@ def find_folder() -> Path:
 
 def delete_expired_rooms() -> None:
     """Delete rooms whose time is over, where this server has ever stored any."""
-    if open_host.cache_info().currsize or (find_folder() / "rooms.sqlite").is_file():
+    if open_host.is_made or (find_folder() / "rooms.sqlite").is_file():
         open_host().store.delete_expired()
 
 
@@ -149,11 +151,12 @@ class RoomSession:
         store: Of the server.
         code: Of the room.
         seed: Of the room.
-        revision: Grows with every answer and sample; results are computed once for each.
+        revision: Grows with every answer and sample, from a random number on; results are computed once for each. A phone compares
+            it with the one that it got last, maybe from a server that has been restarted since.
     """
 
     def __init__(self, store: RoomStore, room: Room):
-        self.store, self.code, self.seed, self.revision = store, room.code, room.seed, 0
+        self.store, self.code, self.seed, self.revision = store, room.code, room.seed, secrets.randbits(40)
         self.lock = threading.RLock()
         self.join_limiter = ActionRateLimiter(JOINS_PER_SECOND)
         self.find_address_limiter = lru_cache(maxsize=MAX_ADDRESSES)(lambda address: ActionRateLimiter(JOINS_PER_ADDRESS))

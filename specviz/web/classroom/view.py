@@ -194,7 +194,7 @@ def show_room(desk: DeskState, room: Room) -> None:
     task = opened.store.find_current_task(room.code)
     with st.container(key="classroom-room-head"):
         st.markdown("# Classroom")
-        st.fragment(show_status, run_every=DESK_INTERVAL)(opened, room)
+        st.fragment(show_status, run_every=DESK_INTERVAL)(room)
     session.sync_address(desk)
     show_export(desk, room)
     show_room_menu(opened, room)
@@ -206,15 +206,19 @@ def show_room(desk: DeskState, room: Room) -> None:
         session.show_progress("classroom")
         show_notes(desk.notices, "classroom-notes-live")
         if task is not None:
-            st.fragment(show_result, run_every=DESK_INTERVAL)(opened, task)
+            st.fragment(show_result, run_every=DESK_INTERVAL)(room, task)
     show_lesson_plans()
 
 
-def show_status(room_session: RoomSession, drawn_room: Room) -> None:
-    """How many students are in. The whole page runs again where the room was steered from another browser."""
-    room = room_session.store.find_room(room_session.code)
+def show_status(drawn_room: Room) -> None:
+    """How many students are in. The whole page runs again where the room was steered from another browser.
+
+    Here and in other fragments, which run for hours, the room's session is looked up each time: the host may have dropped the last one.
+    """
+    room = open_host().store.find_room(drawn_room.code)
     if room is None or (room.version, room.short_code) != (drawn_room.version, drawn_room.short_code):
         st.rerun()
+    room_session = open_host().find_session(room)
     task = room_session.store.find_current_task(room.code)
     st.markdown(words.describe_status(room, None if task is None else room_session.find_result(task).answered))
 
@@ -280,9 +284,9 @@ def begin_task(desk: DeskState, room_session: RoomSession, room: Room, kind: str
         desk.submit(work.begin_task, room_session, room, kind, number)
 
 
-def show_result(room_session: RoomSession, task: Assignment) -> None:
+def show_result(room: Room, task: Assignment) -> None:
     """What the class has, in a sentence."""
-    result = room_session.find_result(task)
+    result = open_host().find_session(room).find_result(task)
     if isinstance(result, ClassSamplesResult):
         elements.show_verdict("classroom", *result.verdict)
     else:
@@ -376,24 +380,25 @@ def show_wall(code: str) -> None:
     if room is None:
         st.html('<p class="wall-line">There is no room under this link any more.</p>')
         return
-    st.fragment(show_wall_now, run_every=WALL_INTERVAL)(open_host().find_session(room), _find_root())
+    st.fragment(show_wall_now, run_every=WALL_INTERVAL)(room.code, _find_root())
 
 
-def show_wall_now(room_session: RoomSession, root: str) -> None:
+def show_wall_now(code: str, root: str) -> None:
     """Draw the wall as it is now."""
-    room = room_session.store.find_room(room_session.code)
+    room = open_host().store.find_room(code)
     if room is None:
         st.html('<p class="wall-line">This room is over. Everything in it was deleted.</p>')
         return
+    room_session = open_host().find_session(room)
     task = room_session.store.find_current_task(room.code)
     result = None if task is None else room_session.find_result(task)
     title = "Come in" if task is None else f"{task.number}. {TASKS[task.kind]['title']}"
     status = escape(words.describe_status(room, None if result is None else result.answered))
     st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{status}</p></div>')
-    code, entrance = draw_qr_code(root, room), draw_entrance(root, room)
+    picture, entrance = draw_qr_code(root, room), draw_entrance(root, room)
     if result is None:
         text = f'<p class="soft">No account, no name. The text: {escape(room.settings.prompt[-WALL_CHARACTERS:])}</p>'
-        st.html(f'<div class="wall-door">{code}<div>{entrance}{text}</div></div>')
+        st.html(f'<div class="wall-door">{picture}<div>{entrance}{text}</div></div>')
         return
     left, right = st.columns([5, 2], gap="large")
     with left:
@@ -404,4 +409,4 @@ def show_wall_now(room_session: RoomSession, root: str) -> None:
         said = f'<p>{sign}{escape(content.sentence)}</p><p class="soft">{escape(content.note)}</p>'
         st.html(f'<div class="wall-said {escape(content.mark)}" role="status">{said}</div>')
     with right:
-        st.html(f'<div class="wall-side">{code}{entrance}</div>')
+        st.html(f'<div class="wall-side">{picture}{entrance}</div>')

@@ -11,9 +11,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
 
 from specviz.errors import SpecvizError, TooLongError
+from specviz.process import SharedInstance
 from specviz.web.hosting.server_options import load_options
 
 REMEMBERED = 5000  # visitors whose samples are counted; the one who asked longest ago is forgotten first
@@ -61,7 +61,7 @@ class SampleAllowance:
         )
 
 
-@lru_cache(maxsize=1)
+@SharedInstance
 def get_sample_allowance() -> SampleAllowance:
     """The allowance of this server."""
     return SampleAllowance(load_options().samples_per_minute)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from specviz.jobs.queue import FairQueue
-from specviz.process import count_usable_cores
+from specviz.process import SharedInstance, count_usable_cores
 from specviz.web.hosting import metrics
 from specviz.web.hosting.server_options import load_options
 
 EXTRA_PLACES = 2  # places for brief jobs where worker processes compute
 
 
-@lru_cache(maxsize=1)
+@SharedInstance
 def get_server_queue() -> FairQueue:
     """The queue of this server, made at the first call."""
     extra = EXTRA_PLACES if load_options().worker_processes else 0

@@ -26,10 +26,10 @@ from tests.classroom.rooms import SETTINGS
 def rooms(page_pair, monkeypatch) -> Iterator[ClassroomHost]:
     """The rooms of this process, in a folder of the test's own, on the tiny pair. A class votes on 1,000 samples."""
     monkeypatch.setattr(drawing, "VOTE_SAMPLES", 1000)
-    hosts.open_host.cache_clear()
+    hosts.open_host.forget()
     yield hosts.open_host()
     hosts.open_host().store.close()
-    hosts.open_host.cache_clear()
+    hosts.open_host.forget()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from specviz.classroom.records import KINDS, MAX_GAMMA, derive_task_seed
 from specviz.errors import SettingsError
 from specviz.evidence.certificate import ALTERED, CONFIRMED, check_certificate, read_certificate, redraw_certificate
 from specviz.settings import Settings
-from specviz.web.classroom import state, words, work, worksheet_pdf
+from specviz.web.classroom import host as hosts
+from specviz.web.classroom import state, view, words, work, worksheet_pdf
 from specviz.web.classroom.export import build_offer
 from specviz.web.classroom.host import SampleRequest
 from specviz.web.classroom.state import Lesson, find_root, fit_to_room, is_local_address
@@ -203,6 +205,25 @@ def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phon
                 assert "✓" not in "".join(list_html(open_page(wall=room.code)))
                 teacher(do="turn", task=number, phase=phase)
             assert "✓" in "".join(list_html(open_page(wall=room.code)))
+
+
+def test_wall_and_desk_go_on_after_the_host_has_dropped_the_session_that_they_began_with(
+    rooms, room, phone, teacher, monkeypatch
+):
+    teacher(do="begin", kind="sample", task=1)
+    student, fragments = phone(), []
+    student.draw(0, 1)
+    monkeypatch.setattr(view.st, "fragment", lambda draw, run_every: lambda *given: fragments.append(partial(draw, *given)))
+    open_page(wall=room.code), open_page(steer=room.teacher_code)
+    monkeypatch.setattr(hosts, "MAX_SESSIONS", 1)
+    rooms.find_session(rooms.open_room(SETTINGS, "another"))
+    student.draw(1, 10)
+    wall, _, result = [read_page(AppTest.from_function(run_fragment, args=(one,)).run()) for one in fragments]
+    assert "the class: 11 samples" in wall and "11 samples so far" in result
+
+
+def run_fragment(draw):
+    draw()
 
 
 def test_a_prompt_with_markup_is_text_on_desk_and_wall(rooms):

@@ -6,7 +6,9 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 
@@ -15,6 +17,7 @@ from specviz.classroom.records import KINDS, MAX_GAMMA, MAX_SAMPLES_EACH, ROOM_H
 from specviz.web.classroom import host as hosts
 from specviz.web.classroom import routes
 from specviz.web.classroom.host import ABSENT_AFTER, JOINS_PER_SECOND, REQUESTS_PER_SECOND, ClassroomHost
+from specviz.web.classroom.payload import compute_version
 from specviz.web.hosting import limits
 from specviz.web.hosting.limits import BURST
 from specviz.web.jobs import server_workers
@@ -128,7 +131,7 @@ def test_a_server_that_is_started_anew_in_the_middle_goes_on_where_it_stood(web,
     student = phone()
     before = student.draw(0, 1).json(), student.draw(1, 10).json()
     rooms.store._db.close()  # killed: nothing is told
-    hosts.open_host.cache_clear()
+    hosts.open_host.forget()
     assert isinstance(hosts.open_host(), ClassroomHost) and hosts.open_host() is not rooms
     said = student.now().json()
     assert (said["mine"], said["class"]) == (before[1]["mine"], before[1]["class"])
@@ -344,6 +347,23 @@ def test_codes_name_the_replica_so_that_a_proxy_finds_the_room(serve, rooms, roo
     assert mine.code[0] == mine.teacher_code[0] == "k" and rooms.show_short_code(mine)[0] == "K"
 
 
+def test_first_requests_at_once_find_one_host_and_a_restart_is_new_to_a_phone_that_knows_the_version(rooms, room, monkeypatch):
+    class SlowHost(ClassroomHost):
+        def __init__(self, folder):
+            with suppress(BrokenBarrierError):
+                both.wait(0.3)  # until a second thread makes a host too, which none does
+            super().__init__(folder)
+
+    both = Barrier(2)
+    monkeypatch.setattr(hosts, "ClassroomHost", SlowHost)
+    hosts.open_host.forget()
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: hosts.open_host(), range(2))
+    assert first is second, "with two hosts the wall would not see the samples of the students"
+    versions = {compute_version(host.find_session(room), room) for host in (rooms, first)}
+    assert len(versions) == 2, "else a phone might keep what it had from the server before"
+
+
 def test_a_link_to_the_wall_or_to_the_teachers_page_leads_to_the_app(web, room):
     wall = web.get(f"/room/{room.code}/wall", follow_redirects=False)
     steer = web.get(f"/room/{room.teacher_code}/teach", follow_redirects=False)
@@ -355,7 +375,7 @@ def test_a_link_to_the_wall_or_to_the_teachers_page_leads_to_the_app(web, room):
 def test_where_no_room_can_be_kept_the_routes_say_so(serve, web, tmp_path):
     (tmp_path / "file").write_text("x")
     serve(rooms_folder=tmp_path / "file")
-    hosts.open_host.cache_clear()
+    hosts.open_host.forget()
     said = read_sentence(web.post("/room/whatever/join", json={"ticket": "x" * 16}), 503)
     assert said.startswith("Rooms cannot be kept on this server now") and str(tmp_path) not in said, (
         "the log alone names the folder"
