@@ -11,9 +11,13 @@ import importlib
 import io
 import logging
 import os
+import signal
 import sys
+import threading
+import time
 import traceback
 from difflib import get_close_matches
+from types import FrameType
 
 try:
     from specviz import __version__
@@ -28,6 +32,7 @@ except KeyboardInterrupt:  # libraries are still being imported
 DISK_ERRORS = {
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
 }
+REPEAT_SECONDS = 1.0  # an interrupt so soon after another is the same one
 LIBRARIES = ("numpy", "scipy", "torch", "transformers", "streamlit", "plotly", "matplotlib")
 USAGE = "usage: specviz COMMAND [options]\n\nExact speculative decoding on real models.\n\ncommands:\n"
 EXAMPLES = """
@@ -42,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     prepare_streams()
     bound_spin()
+    if arguments is None:  # a process of its own
+        merge_interrupts()
     words = sys.argv[1:] if arguments is None else arguments
     name = ""
     try:
@@ -85,6 +92,24 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  open as long as the process
         elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
+
+
+def merge_interrupts() -> None:
+    """Take interrupts within a second as one: `timeout -s INT` sends two, and the second would cut off what the first one makes a command say."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        return
+    last = -REPEAT_SECONDS
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before > REPEAT_SECONDS:
+            signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
 
 
 def build_parser(name: str) -> CommandParser:

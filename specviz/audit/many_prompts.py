@@ -159,6 +159,7 @@ def run_prompts(
         show_line(f"Prompt {number} of {len(prompts)}:")
         one = replace(request, prompt=prompt)
         reports.append(run_audit(one, folder / folders[-1], make_progress, show_line, alpha=ALPHA / len(prompts)))
+        show_line(f"{folders[-1]}: {reports[-1].sentence}")
     found = PromptReports(tuple(prompts), tuple(reports), tuple(folders))
     write(folder / RECORD, json.dumps(found.to_record(), indent=1, allow_nan=False) + "\n", over=True)
     write(folder / REPORT, f"{found}\n", over=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from specviz.audit.collection.size import CollectionSize, RequestLimits
 from specviz.audit.protocol.body_fields import refuse_distribution_fields, refuse_request_fields
 from specviz.audit.protocol.sampling_request import SamplingRequest
-from specviz.errors import EndpointError, EvidenceError, SettingsError, TraceError, TrapError
+from specviz.errors import EndpointError, EvidenceError, SettingsError, SpecvizError, TraceError, TrapError
 from specviz.evidence.sampling.effort import SAMPLE_TOKENS
 from specviz.models.pairs.names import PairPlaces, check_place
 from specviz.progress import ProgressCallback, ignore_progress
@@ -40,6 +40,7 @@ DEFAULT_SAMPLE_TOKENS = int(SAMPLE_TOKENS.high)
 BESIDE_TOKENS = 32  # least tokens of the other traffic: longer than most rounds, so that requests meet in all their places
 BESIDE_CONCURRENCY = 4
 RESUMABLE = "what was collected is kept in '{}'; the same command goes on from there"
+UNCONFIRMED = "the report is in '{}'; further requests, such as its reproduction, were not made to the end"
 VERDICT_CODES = {"consistent": 0, "rejected": 1, "too few samples": 3}
 NO_DRAFT_CODE = 5  # exit code: consistent, and the server counted no draft token
 TAKEN_FIELDS = ("prompt", "messages", "seed", "sampling_seed", "n", "stream")  # of a body: every request has its own
@@ -229,6 +230,10 @@ def ignore_line(_: str) -> None:
     """Show nothing."""
 
 
+def ignore_report(_: AuditReport) -> None:
+    """Show nothing."""
+
+
 def make_silent(_: str) -> ProgressCallback:
     """Progress that is not shown."""
     return ignore_progress
@@ -240,8 +245,12 @@ def run_audit(
     make_progress: MakeProgress = make_silent,
     show_line: Callable[[str], None] = ignore_line,
     alpha: float = ALPHA,
+    show_report: Callable[[AuditReport], None] = ignore_report,
 ) -> AuditReport:
     """Audit a server. The samples, who answered, the record and the report are written to the folder; the same call continues there.
+
+    Where the work ends early, by an interrupt or because the server fails, the samples that are there are tested and reported before the
+    exception goes on.
 
     Args:
         request: What is asked.
@@ -249,6 +258,7 @@ def run_audit(
         make_progress: Gives the callback for a part of the work; what the callback raises ends the work.
         show_line: Called with what is known before the samples are collected.
         alpha: False-alarm rate of all tests together.
+        show_report: Called with the report of a rejected server before its reproduction is run, which takes a minute or two.
 
     Raises:
         SettingsError: The folder holds something else, or an option is out of range. Nothing was requested then.
@@ -258,11 +268,32 @@ def run_audit(
     """
     check_folder(folder)
     with _Audit(request, folder, make_progress, show_line, alpha) as audit:
-        audit.prepare()
-        records = audit.collect()
-        report = AuditReport(audit.judge(records))
+        with _explain_interrupt("the checks had not ended, so no sample was requested"):
+            audit.prepare()
+        try:
+            records = audit.collect()
+        except (KeyboardInterrupt, EndpointError):
+            with suppress(KeyboardInterrupt):  # by a second one, the user does not wait for the tests
+                audit.report_part()
+            raise
+        with _explain_interrupt(RESUMABLE.format(folder)):
+            report = audit.judge(records)
+        save_report(folder, report)
+        if report.record["audit"]["reproduction"]:
+            show_report(report)
+        with _explain_interrupt(UNCONFIRMED.format(folder)):
+            report = audit.confirm(report, records)
     save_report(folder, report)
     return report
+
+
+@contextmanager
+def _explain_interrupt(sentence: str) -> Iterator[None]:
+    """Give an interrupt a sentence on what there is."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(sentence) from stop
 
 
 def plan_audit(
@@ -359,12 +390,10 @@ class _Audit:
 
         jobs = [target.build_job(self.folder) for target in self.targets]
         try:
-            with self._open_beside() as beside:
+            with _explain_interrupt(RESUMABLE.format(self.folder)), self._open_beside() as beside:
                 records = collect_samples(jobs, self.make_progress("samples"))
             self.beside_record = None if beside is None else beside.to_record()
             return records
-        except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(RESUMABLE.format(self.folder)) from stop
         except EndpointError as error:
             sentence = f"{error} {RESUMABLE.format(self.folder).replace('what', 'What', 1)}."
             raise EndpointError(sentence, error.status) from error
@@ -398,8 +427,27 @@ class _Audit:
             self.show_line(f"{error} Log probabilities were not compared.")
             return None
 
-    def judge(self, records: Sequence[CollectionRecord]) -> AuditRecord:
-        """The sealed record; the reproduction of a server that was rejected against weights is run."""
+    def report_part(self) -> None:
+        """Test what there is of samples that were not all collected, and save the report; or say why there is no verdict."""
+        from specviz.audit.collection.collect import read_record
+
+        try:
+            records = [record for target in self.targets if (record := read_record(self.folder / target.file))]
+            counts = [record.samples for record in records] if len(records) == len(self.targets) else [0]
+            there = f"{' and '.join(f'{count:,}' for count in counts)} of {self.samples:,} samples{' of each' if len(self.targets) > 1 else ''}"
+            if not min(counts):
+                self.show_line(f"No verdict: {there} are there.")
+                return
+            self.show_line(f"{there} are there. They are tested now; a second interrupt ends that.")
+            report = self.judge(records)
+            save_report(self.folder, report)
+        except SpecvizError as error:
+            self.show_line(f"No verdict: {error}")
+        else:
+            self.show_line(f"{report.sentence} The report on these samples is in '{self.folder / REPORT}'.")
+
+    def judge(self, records: Sequence[CollectionRecord]) -> AuditReport:
+        """The report, before anything further is requested."""
         from specviz.audit.collection.audited_server import add_server_records
         from specviz.audit.findings import verdict
         from specviz.evidence.sample_files.reader import read_samples
@@ -423,17 +471,23 @@ class _Audit:
             accepted_share=records[0].counts.accepted_share,
             **({"rules": self.rules} if self.rules else {}),
         )
+        return AuditReport(add_server_records(report, records, None, {"beside": self.beside_record}))  # type: ignore[arg-type]
+
+    def confirm(self, report: AuditReport, records: Sequence[CollectionRecord]) -> AuditReport:
+        """The report with what further requests show: the reproduction of a server that was rejected against weights, log probabilities."""
+        from specviz.audit.collection.audited_server import add_server_records
+
         runs = None
-        if self.pair is not None and (again := report["audit"]["reproduction"]):
+        if self.pair is not None and (again := report.record["audit"]["reproduction"]):
             from specviz.audit.findings.confirmation import confirm_reproduction, confirmation_to_record
 
             try:
-                confirmed = confirm_reproduction(self.targets[0], again, settings.seed, self.make_progress("again"))
+                confirmed = confirm_reproduction(self.targets[0], again, self.settings.seed, self.make_progress("again"))
                 runs = confirmation_to_record(confirmed, again["exact"])
             except EndpointError as error:
                 self.show_line(f"{error} The reproduction was not run.")
         more = {"beside": self.beside_record, "log_probabilities": self._compare_log_probabilities()}
-        return add_server_records(report, records, runs, more)  # type: ignore[return-value]
+        return AuditReport(add_server_records(report.record, records, runs, more))  # type: ignore[arg-type]
 
 
 def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) -> list[AuditTarget]:

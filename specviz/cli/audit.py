@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from specviz.audit.collection.size import CollectionSize, RequestLimits
-from specviz.audit.junit import list_audit_cases, write_junit
+from specviz.audit.junit import JUnitCase, list_audit_cases, write_junit
 from specviz.audit.many_prompts import DEFAULT, PromptReports, plan_prompts, read_audit_prompts, run_prompts
 from specviz.audit.protocol.sampling_request import MAX_TOKENS
 from specviz.audit.run import (
@@ -77,12 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, metavar="DIR", help=out_help)
     add_figures_option(parser)
     add_junit_option(parser)
+    parser.set_defaults(shown="")  # what was printed of the report before the audit ended
 
 
 def run(options: argparse.Namespace) -> int:
     if bool(options.url) == bool(options.log):
         raise SettingsError("URL", options.url, "given, or --log FILE in its place")
     where = options.url or str(options.log)
+    if options.junit:  # an earlier run's file must not pass for this one's
+        write_junit(options.junit, "specviz audit", where, [JUnitCase("lossless", "error", "The audit did not end.")])
     try:
         report = _audit_log(options) if options.log else _audit_server(options)
     except SpecvizError as error:
@@ -94,8 +97,14 @@ def run(options: argparse.Namespace) -> int:
     if options.junit:
         write_junit(options.junit, "specviz audit", where, list_audit_cases(report))
     record = report.to_record() if isinstance(report, PromptReports) else dict(report.record)
-    print_record(record, options, lambda _: str(report))
+    print_record(record, options, lambda _: _format_rest(str(report), options.shown))
     return report.exit_code
+
+
+def _format_rest(text: str, shown: str) -> str:
+    """The lines of a report that were not printed before."""
+    before = {*shown.splitlines()}
+    return "\n".join(line for line in text.splitlines() if line not in before) if shown else text
 
 
 def _read_request(options: argparse.Namespace, prompts: Sequence[str]) -> AuditRequest:
@@ -165,8 +174,17 @@ def _run(
         from specviz.export.folder import check_writable
 
         check_writable(folder / FIGURES if folder.is_dir() else folder)
+
+    def show_report(report: AuditReport) -> None:
+        """Print it before the reproduction is run."""
+        if options.format == "text":
+            options.shown = str(report)
+            print(options.shown, end="\n\n", flush=True)
+
     found: AuditReport | PromptReports = (
-        run_prompts(request, prompts, folder, Progress, log_line) if prompts else run_audit(request, folder, Progress, log_line)
+        run_prompts(request, prompts, folder, Progress, log_line)
+        if prompts
+        else run_audit(request, folder, Progress, log_line, show_report=show_report)
     )
     if options.figures:
         from specviz.export.report import write_certificate

@@ -95,6 +95,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.junit:  # an earlier run's file must not pass for this one's
+        write_junit(
+            options.junit, "specviz pays", options.url, [JUnitCase("speculation pays", "error", "The measurement did not end.")]
+        )
     try:
         return _run(options)
     except SpecvizError as error:
@@ -116,6 +120,7 @@ def _run(options: argparse.Namespace) -> int:
     prompts, described = _read_prompts(options)
     folder = options.out or Path(name_folder("pays", options.url))
     arms = _build_arms(options, plan)
+    ended: KeyboardInterrupt | EndpointError | None = None  # what ended the measurement early
     try:
         servers: dict[str, Any] = {}
         for number, arm in enumerate(arms):
@@ -131,10 +136,13 @@ def _run(options: argparse.Namespace) -> int:
         except EndpointError as error:
             if not log.blocks:
                 raise
-            log_line(f"{error} The report covers what was measured before; the same command goes on from there.")
-            blocks = log.blocks
+            sentence = f"{error} The report covers what was measured before; the same command goes on from there."
+            ended, blocks = EndpointError(sentence, error.status), log.blocks
         except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(f"what was measured is kept in '{folder}'; the same command goes on from there") from stop
+            ended = KeyboardInterrupt(f"what was measured is kept in '{folder}'; the same command goes on from there")
+            if not log.blocks:
+                raise KeyboardInterrupt("no turn was measured to its end, so there are no numbers") from stop
+            blocks = log.blocks
     finally:
         for arm in arms:
             arm.endpoint.close()
@@ -149,7 +157,7 @@ def _run(options: argparse.Namespace) -> int:
         format_today(),
         {arm.name: arm.endpoint.counts.retries for arm in arms},
     )
-    if options.target is not None:
+    if options.target is not None and ended is None:
         _add_what_if(report, options, prompts)
     text = format_report(report)
     write(folder / RECORD, SCHEMA.format_record(report, indent=1) + "\n", over=True)
@@ -163,6 +171,8 @@ def _run(options: argparse.Namespace) -> int:
             log_line(sentence)
     print_record(report, options, lambda _: text)
     log_line(f"times, record and report: {folder}")
+    if ended is not None:
+        raise ended
     code = choose_exit_code(report, options.at_least, NO_VERDICT)
     if options.junit:
         write_junit(options.junit, "specviz pays", options.url, [build_case(report, options.at_least, code)])

@@ -326,7 +326,7 @@ def _run_sample_tests(
             here = written[:, place]
             if here.any():
                 favored, mass = int(scores.favored[here, place].sum()), scores.favored_mass[here, place]
-                yield compute_rate_test(favored, *_group_masses(mass), name=f"{RATE} {place}", alpha=level)
+                yield compute_rate_test(favored, *_group_masses(mass), name=f"{RATE} {place + 1}", alpha=level)
     if scores.ending[written].any():
         ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(eos_token_ids)).sum())
         yield compute_rate_test(ended, *_group_masses(scores.ending[written]), name=STOPPING, alpha=level)

@@ -35,6 +35,7 @@ from specviz.verification.draft_tree import ROOT, build_token_tree
 
 MAX_TEXTS = 4000  # texts that are read: the first ones
 PAGE = 16  # tokens of a page of the cache, the default of most servers
+IN_PAGE = " of a page"  # of a test's name
 CLASSES = 31  # classes of tokens, by id modulo this; tokens that end a text have one of their own
 LOG_FLOOR = log(1e-9)  # log probabilities are cut off here, so that no single token decides
 WHOLE_TEXTS = "whole texts"  # mode of the answer
@@ -82,9 +83,9 @@ class RoundPlaces:
 
 
 def name_places_in_page(offset: int, place: np.ndarray) -> dict[str, np.ndarray]:
-    """Weights of the tokens at each place modulo PAGE of the whole text, prompt included. offset: tokens of the prompt."""
+    """Weights of the tokens at each position of a page of the whole text, prompt included. offset: tokens of the prompt."""
     where = (offset + place) % PAGE
-    return {f"position {k} modulo {PAGE}": (where == k).astype(np.float64) for k in range(PAGE)}
+    return {f"position {k + 1}{IN_PAGE}": (where == k).astype(np.float64) for k in range(PAGE)}
 
 
 def read_told_rounds(rounds: Sequence[Sequence[int]], lengths: Sequence[int], known_gamma: int | None = None) -> RoundPlaces:
@@ -399,9 +400,9 @@ def _describe_answer(tests: Sequence[Finding], adjusted: Sequence[float], verdic
         also = f" Also rejected: {'; '.join(others)}." if others else ""
         return f"Rejected: {read} do not follow the target's distribution ({first.name}, {format_p_value(p)} after correction).{also}"
     gaps = {test.name.removesuffix(f": {TRANSFORM}"): test.detectable_tv for test in tests if test.detectable_tv is not None}
-    page = [gap for name, gap in gaps.items() if " modulo " in name]
+    page = [gap for name, gap in gaps.items() if name.endswith(IN_PAGE)]
     said = [f"{gaps['all tokens']:.2g} over all tokens"] if "all tokens" in gaps else []
-    said += [f"{max(page):.2g} at one position modulo {PAGE}"] if page else []
+    said += [f"{max(page):.2g} at one position of a page of {PAGE} tokens"] if page else []
     said += [f"{gaps[BONUS]:.2g} at the bonus token"] if BONUS in gaps else []
     detects = (
         f" A gap in the order of probability of {', of '.join(said)} would have shown with power {POWER:.0%}." if said else ""

@@ -5,8 +5,10 @@ An exact server is rejected with a probability of 0.001; its samples are fixed b
 
 from __future__ import annotations
 
+import _thread
 import json
 import random
+import signal
 from collections import Counter
 
 import numpy as np
@@ -17,6 +19,7 @@ from specviz.__main__ import main
 from specviz.audit.collection import preflight
 from specviz.audit.collection.audited_server import count_needed_samples
 from specviz.audit.collection.size import compute_first_seed
+from specviz.audit.findings import confirmation
 from specviz.audit.protocol.body_fields import find_distribution_fields
 from specviz.audit.protocol.body_rules import read_body_rules
 from specviz.evidence.certificate import ALTERED, check_certificate
@@ -158,20 +161,29 @@ def test_fields_that_change_nothing_may_stay():
     assert list(find_distribution_fields(body)) == [] and list(find_distribution_fields({"min_tokens": 2})) == ["min_tokens"]
 
 
-def test_a_wrong_server_is_rejected(pair, local_pair, capsys, tmp_path):
+def test_a_wrong_server_is_rejected_and_reported_before_its_reproduction_is_run(pair, local_pair, capsys, tmp_path, monkeypatch):
+    confirm, report = confirmation.confirm_reproduction, tmp_path / "a" / "report.txt"
+
+    def confirm_later(*given):
+        out = capsys.readouterr().out
+        assert out.startswith("Rejected") and report.read_text().strip() == out.strip()
+        return confirm(*given)
+
+    monkeypatch.setattr(confirmation, "confirm_reproduction", confirm_later)
     with run_server(drafts=True, **answer_from_pair(pair, bend_probs)) as server:
-        code = main(["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--out", str(tmp_path / "a")])
-    out = capsys.readouterr().out
-    assert code == 1 and "Rejected" in out
-    assert "Run again, where the model says" in out and "One request at a time: " in out and "8 at a time: " in out
-    assert "It shows again." in out and "differ from the model's by more than" in out
+        command = ["audit", server.url, *ASKED, *local_pair, "--max-tokens", "3", "--out", str(tmp_path / "a")]
+        assert main(command) == 1
+    out, written = capsys.readouterr().out, report.read_text()
+    assert "Rejected" not in out and "Run again, where the model says" in out and "It shows again." in out
+    assert "One request at a time: " in out and "8 at a time: " in out and "differ from the model's by more than" in out
+    assert written.startswith("Rejected") and all(line in written for line in out.splitlines())
 
 
 LATER_FAULTS = {  # where the distribution is flattened, by tokens of the text with and without the prompt; where the tests see it
     "exact": (lambda length, written: False, None),
     "every later token": (lambda length, written: written >= 2, "all tokens"),
     "bonus token": (lambda length, written: written > 2 and written % 3 == 0, "bonus token of a round"),
-    "page": (lambda length, written: length % 16 == 0, "position 0 modulo 16"),
+    "page": (lambda length, written: length % 16 == 0, "position 1 of a page"),
 }
 
 
@@ -271,6 +283,7 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
         assert main(["audit", server.url, *command]) == 6
         said = capsys.readouterr().err
         assert "status 500" in said and "the same command goes on from there" in said
+        assert " of 60 samples are there. They are tested now" in said and "Too few samples" in said
         kept = (tmp_path / "a" / "samples.jsonl").read_bytes()
         server.switches.fails = lambda number: 0
         assert main(["audit", server.url, *command]) == 3, "60 samples are too few for a verdict"
@@ -279,6 +292,36 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
         assert len(server.seen.bodies) == asked + 1
     whole = (tmp_path / "a" / "samples.jsonl").read_bytes()
     assert 0 < len(kept) < len(whole) and whole.startswith(kept)
+
+
+@pytest.fixture
+def interruptible():
+    """A process in the background has interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("few", (30, pytest.param(1, marks=pytest.mark.slow)))
+def test_an_interrupt_gives_a_verdict_on_what_was_collected(few, pair, local_pair, capsys, tmp_path, interruptible):
+    """After 30 samples there is one, if only that they are too few; after one or two none is possible, and the reason is said."""
+    first, junit = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 900), tmp_path / "audit.xml"
+    junit.write_text("<testsuite tests='1'/>")  # of an earlier run, in which all was well
+    command = [*ASKED, *local_pair, "--samples", "900", "--concurrency", "1", "--junit", str(junit), "--out", str(tmp_path / "a")]
+    with run_server(dialect="llama.cpp", **answer_from_pair(pair)) as server:
+        sent = iter(range(900))
+
+        def interrupt(number: int) -> int:
+            if server.seen.bodies[number - 1].get("seed", -1) in first and next(sent) == few:
+                _thread.interrupt_main()
+            return 0
+
+        server.switches.fails = interrupt
+        assert main(["audit", server.url, *command]) == 130
+    said = capsys.readouterr()
+    assert " of 900 samples are there. They are tested now" in said.err and "the same command goes on from there" in said.err
+    assert ("The report on these samples is in " if few == 30 else "No verdict: ") in said.err and not said.out
+    assert (tmp_path / "a" / "report.json").exists() is (few == 30) and "did not end" in junit.read_text()
 
 
 FAULTS = {
@@ -310,7 +353,8 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
         assert main(["audit", server.url, *command]) == 6
     said = capsys.readouterr()
     assert sentence in said.err and "the same command goes on from there" in said.err and not said.out
-    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["samples.json", "samples.jsonl"]
+    files = ["report.json", "report.txt", "samples.json", "samples.jsonl"]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == files
     samples = [json.loads(line) for line in (tmp_path / "a" / "samples.jsonl").read_text().splitlines()]
     assert 0 < len(samples) < 60 and all(len(one["tokens"]) == 2 or one["stop"] == "stop" for one in samples)
 

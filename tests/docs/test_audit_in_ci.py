@@ -38,6 +38,13 @@ def test_the_workflow_runs_every_night_and_its_commands_can_be_parsed():
         assert str(options.junit) in str(STEPS[-1]) or "*.xml" in str(STEPS[-1]), "the outcome is uploaded"
 
 
+def test_the_second_server_starts_when_the_first_one_answers_and_a_failed_audit_skips_no_measurement():
+    start = next(step["run"] for step in STEPS if "vllm serve" in step.get("run", ""))
+    first, wait, second = start.index("vllm serve"), start.index("localhost:8000/health"), start.rindex("vllm serve")
+    assert first < wait < second < start.index("localhost:8001/health")
+    assert "!cancelled()" in next(step for step in STEPS if "specviz pays" in step.get("run", ""))["if"]
+
+
 def test_the_codes_of_the_page_are_the_commands():
     rows = {int(code): meaning for code, meaning in re.findall(r"^\| (\d) \| .* \| (.*) \|$", PAGE, re.M)}
     assert rows.keys() == {int(code) for code in COMMANDS["audit"]["exit_codes"]} and {*VERDICT_CODES.values()} <= rows.keys()

@@ -97,6 +97,14 @@ def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
         assert f"{moved} of {stored.plan.n:,} samples fall into other cells; {allowed} may" in line.reason
 
 
+def test_positions_of_earlier_certificates_count_from_zero(record):
+    one, stored = copy.deepcopy(record["answers"][0]), read_test_report(record["answers"][0])
+    for number, test in enumerate(test for test in one["tests"] if test["name"].startswith("tokens with q > p at position")):
+        assert test["name"].endswith(f" {number + 1}")
+        test["name"] = f"tokens with q > p at position {number}"
+    assert all(line.state == CONFIRMED for line in compare_reports("1", one, stored, stored)) and one != record["answers"][0]
+
+
 def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
     """What one row writes may depend, in float32, on its neighbors in the shard; so the redraw uses the same shards."""
     asked = []

@@ -67,7 +67,7 @@ FAULTS = {
     "round after a full one": Fault(
         lambda p, kind, place, after: flatten(p) if after and kind == "first" else p, "first token after a fully accepted round"
     ),
-    "page": Fault(lambda p, kind, place, after: flatten(p) if place % PAGE == 0 else p, "position 0 modulo 16"),
+    "page": Fault(lambda p, kind, place, after: flatten(p) if place % PAGE == 0 else p, "position 1 of a page"),
 }
 
 

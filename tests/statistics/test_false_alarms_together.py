@@ -32,7 +32,7 @@ TESTS = (
     "chi-square",
     "G",
     "next tokens given their prefix",
-    *(f"tokens with q > p at position {place}" for place in range(LENGTH)),
+    *(f"tokens with q > p at position {place + 1}" for place in range(LENGTH)),
     "stopping time: tokens that end a text",
     "probability transform",
     "two samples: these and target-only",

@@ -74,7 +74,7 @@ class FirstDifference:
             if self.prefix
             else f"the first of {self.samples:,} samples"
         )
-        return f"The samples part first at token {self.position}, {after}: {sides}; {format_p_value(self.p_value)}."
+        return f"The samples part first at position {self.position}, {after}: {sides}; {format_p_value(self.p_value)}."
 
 
 def find_first_difference(table: PrefixTable, counts: Any, text: Callable[[Sequence[int]], str]) -> FirstDifference | None:

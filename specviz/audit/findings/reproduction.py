@@ -103,7 +103,7 @@ class Reproduction:
     @property
     def sentence(self) -> str:
         where = f"after \u201c{self.prompt}\u201d" + (f" and \u201c{self.prefix}\u201d" if self.prefix_ids else "")
-        what = "the text" if self.is_whole_text else f"token {self.position}"
+        what = "the text" if self.is_whole_text else f"the token at position {self.position}"
         if self.second_samples is not None:
             return (
                 f"To show it again: {where}, {what} is \u201c{self.text}\u201d in {self.observed:.1%} of the samples of the first server and "

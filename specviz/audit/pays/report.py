@@ -24,6 +24,7 @@ from specviz.audit.pays.estimate import (
 )
 from specviz.audit.pays.load import OFF, ON, Block, LoadPlan
 from specviz.records import load_toml
+from specviz.speed.records.estimate import MIN_RUNS
 from specviz.statistics.finding import format_count
 
 GAMMA_LINES = load_toml(
@@ -40,6 +41,7 @@ HELD_BACK = (
     "All pieces of an answer arrive at once, as through a proxy that collects them: the rates are those of whole answers, and the times of rounds and "
     "tokens are not known."
 )
+NO_TURN = "No turn was measured on both servers, so there is no speed-up."
 NO_ENDS = ("ignore_eos", "min_tokens")  # fields of a request that make answers go on where the model would end
 
 
@@ -70,7 +72,7 @@ def build_report(
     own = next((len(one.accepted_by_position) for one in rounds if one.accepted_by_position), None)
     forecast = {"gamma": own, "gammas": [asdict(one) for one in gammas]}
     return {
-        "sentence": format_sentence(levels, break_even, rounds),
+        "sentence": format_sentence(levels, break_even, rounds) if len(servers) == 1 or levels[0].speedup else NO_TURN,
         "unit": levels[0].on_rate.unit,
         "levels": [
             {
@@ -98,7 +100,11 @@ def build_report(
         **forecast,
         "lines": list_lines(find_best_gamma(forecast), own, servers.get(ON, {}).get("name", "")),
         "what_if": [],
-        "remarks": [*list_remarks(blocks, rounds, extra, prompts), *_describe_retries(retries or {})],
+        "remarks": [
+            *_describe_turns(levels, plan, len(servers) > 1),
+            *list_remarks(blocks, rounds, extra, prompts),
+            *_describe_retries(retries or {}),
+        ],
         "prompts": prompts,
         "plan": asdict(plan),
         "servers": dict(servers),
@@ -161,6 +167,22 @@ def list_remarks(blocks: Sequence[Block], rounds: Sequence[RoundEstimate], extra
         found.append(sentence)
     if any(are_held_back([answer for block in blocks if block.arm == arm for answer in block.answers]) for arm in (ON, OFF)):
         found.append(HELD_BACK)
+    return found
+
+
+def _describe_turns(levels: Sequence[LevelSpeed], plan: LoadPlan, is_compared: bool) -> list[str]:
+    """What a measurement that ended early lacks, and what an interval of few turns covers. is_compared: whether there are two arms."""
+    if not is_compared:
+        return []
+    turns = dict.fromkeys(plan.users, 0) | {level.users: level.speedup.n for level in levels if level.speedup is not None}
+    missing = [f"{count} of {plan.turns} with {format_users(users)}" for users, count in turns.items() if count < plan.turns]
+    found = [f"The measurement ended early. Turns that were measured: {', '.join(missing)}."] if missing else []
+    fewest = min((count for count in turns.values() if count), default=MIN_RUNS)
+    if fewest < MIN_RUNS:
+        found.append(
+            f"An interval of {format_count(fewest, 'turn')} goes from the smallest to the largest ratio, and covers the true one with "
+            f"probability {1.0 - 2.0 ** (1 - fewest):.0%}, not 95%. {MIN_RUNS} turns are enough."
+        )
     return found
 
 

@@ -53,7 +53,7 @@ def test_a_server_without_faults_is_not_accused(dialect):
     """The samples of one request with seeds s, s + 1 and one seed for a list are how these servers are, and no accusation."""
     with run_server(dialect=dialect, drafts=True) as server:
         found = run_checks(server, known=tuple(encode_words(PROMPT)))
-    usual = {"n samples with seeds s, s + 1, ...", "one seed for a list of prompts", "log probabilities of another distribution"}
+    usual = {"several samples of a request", "lists of prompts", "log probabilities"}
     assert not found.blocking and set(list_caught(found)) <= usual
     assert len(found.checks) == 11 and found.concurrency == (1 if dialect in ("transformers", "llama-cpp-python") else 4)
 
@@ -61,17 +61,17 @@ def test_a_server_without_faults_is_not_accused(dialect):
 @pytest.mark.parametrize(
     ("wrong", "name", "words"),
     [
-        ({"greedy": True}, "greedy at every temperature", "the server does not sample"),
-        ({"one_seed": True}, "greedy at every temperature", "one seed, or answers from a cache"),
-        ({"dialect": "llama.cpp", "top_k": 6}, "filters that nobody asked for", "The filters are on: 6 tokens are reachable"),
-        ({"dialect": "transformers", "top_k": 50}, "filters that nobody asked for", "The filters are on"),
-        ({"dialect": "llama.cpp", "least": 0.05}, "filters that nobody asked for", "The filters are on"),
-        ({"dialect": "llama.cpp", "most_mass": 0.9}, "filters that nobody asked for", "The filters are on"),
-        ({"dialect": "generic", "penalty": 1e6}, "penalties that nobody asked for", "with --body"),
-        ({"start_token": True}, "a prompt that is read differently", "another chat template or another start token"),
+        ({"greedy": True}, "temperature", "the server does not sample"),
+        ({"one_seed": True}, "temperature", "one seed, or answers from a cache"),
+        ({"dialect": "llama.cpp", "top_k": 6}, "default filters", "The filters are on: 6 tokens are reachable"),
+        ({"dialect": "transformers", "top_k": 50}, "default filters", "The filters are on"),
+        ({"dialect": "llama.cpp", "least": 0.05}, "default filters", "The filters are on"),
+        ({"dialect": "llama.cpp", "most_mass": 0.9}, "default filters", "The filters are on"),
+        ({"dialect": "generic", "penalty": 1e6}, "penalties", "with --body"),
+        ({"start_token": True}, "prompt", "another chat template or another start token"),
         (
             {"dialect": "llama.cpp", "start_token": True},
-            "a prompt that is read differently",
+            "prompt",
             "another chat template or another start token",
         ),
     ],
@@ -86,17 +86,17 @@ def test_a_fault_that_makes_samples_worthless_stops_the_audit(wrong, name, words
 @pytest.mark.parametrize(
     ("wrong", "name", "words"),
     [
-        ({"fixed_seed": True}, "a default seed that is fixed, or a cache of answers", "the default seed is fixed"),
-        ({"caches": True}, "a default seed that is fixed, or a cache of answers", "a cache of answers"),
-        ({"ignores_seeds": True}, "seeds that are ignored", "0 of 3 seeds"),
-        ({"penalty": 1e6}, "penalties that nobody asked for", "Every request here switches it off"),
-        ({"mixes_seeds": True, "slow": lambda number: 0.01}, "seeds that are mixed at the same time", "one by one"),
-        ({"ignores_n": True}, "n samples with seeds s, s + 1, ...", "n is ignored"),
-        ({"equal_choices": True}, "n samples with seeds s, s + 1, ...", "are equal"),
-        ({}, "n samples with seeds s, s + 1, ...", "has the seed s + i"),
-        ({}, "one seed for a list of prompts", "give the same text"),
-        ({}, "log probabilities of another distribution", "before the temperature"),
-        ({"zero_logprobs": True}, "log probabilities of another distribution", "as after a verifying pass"),
+        ({"fixed_seed": True}, "requests without a seed", "the default seed is fixed"),
+        ({"caches": True}, "requests without a seed", "a cache of answers"),
+        ({"ignores_seeds": True}, "seeds", "0 of 3 seeds"),
+        ({"penalty": 1e6}, "penalties", "Every request here switches it off"),
+        ({"mixes_seeds": True, "slow": lambda number: 0.01}, "seeds of concurrent requests", "one by one"),
+        ({"ignores_n": True}, "several samples of a request", "n is ignored"),
+        ({"equal_choices": True}, "several samples of a request", "are equal"),
+        ({}, "several samples of a request", "has the seed s + i"),
+        ({}, "lists of prompts", "give the same text"),
+        ({}, "log probabilities", "before the temperature"),
+        ({"zero_logprobs": True}, "log probabilities", "as after a verifying pass"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -115,8 +115,8 @@ def test_a_fault_that_can_be_avoided_is_named_and_avoided(wrong, name, words):
 def test_requests_too_short_to_draft_stop_the_audit_and_longer_ones_do_not(dialect):
     with run_server(dialect=dialect, drafts=True, drafts_from=3) as server:
         short, long = run_checks(server, length=2), run_checks(server, length=3)
-    assert [check.name for check in short.blocking] == ["requests too short to draft"]
-    assert "ask for longer ones (--max-new-tokens, --max-tokens)" in list_caught(short)["requests too short to draft"]
+    assert [check.name for check in short.blocking] == ["drafting at this length"]
+    assert "ask for longer ones (--max-new-tokens, --max-tokens)" in list_caught(short)["drafting at this length"]
     assert not long.blocking and long.drafted > 0
 
 
@@ -127,7 +127,7 @@ def test_speculation_that_is_not_at_work_or_not_visible_is_said():
     with run_server(dialect="transformers") as server:
         blind = run_checks(server)
     assert silent.drafted == 0 and any("not seen at work" in check.sentence for check in silent.checks)
-    assert blind.drafted is None and list_states(blind)["requests too short to draft"] == "unknown"
+    assert blind.drafted is None and list_states(blind)["drafting at this length"] == "unknown"
 
 
 @pytest.mark.usefixtures("short_preflight")
@@ -135,7 +135,7 @@ def test_a_chat_whose_template_differs_is_caught_by_the_number_of_tokens():
     """On a server that does not tell the tokens themselves."""
     with run_server(dialect="generic", template="system words <user>") as server:
         found = run_checks(server, chat=True, known=tuple(encode_words(PROMPT)))
-    assert "read 6 tokens" in list_caught(found)["a prompt that is read differently"] and found.blocking
+    assert "read 6 tokens" in list_caught(found)["prompt"] and found.blocking
 
 
 @pytest.mark.usefixtures("short_preflight")
@@ -143,14 +143,14 @@ def test_a_template_of_as_many_tokens_is_caught_where_the_server_can_be_asked_fo
     with run_server(dialect="llama.cpp", template="<other>") as server:
         found = run_checks(server, chat=True, known=tuple(encode_words(f"<user>{PROMPT}")))
         same = run_checks(server, chat=True, known=tuple(encode_words(f"<other>{PROMPT}")))
-    assert "read the tokens" in list_caught(found)["a prompt that is read differently"] and found.blocking
-    assert list_states(same)["a prompt that is read differently"] == "safe"
+    assert "read the tokens" in list_caught(found)["prompt"] and found.blocking
+    assert list_states(same)["prompt"] == "safe"
 
 
 def test_few_reachable_tokens_are_no_proof_of_filters_where_no_temperature_is_high():
     with run_server(top_k=6) as server:
         found = run_checks(server)
-    told = {check.name: check for check in found.checks}["filters that nobody asked for"]
+    told = {check.name: check for check in found.checks}["default filters"]
     assert told.state == "unknown" and "6 different ones: filters may be on" in told.sentence and not found.blocking
 
 

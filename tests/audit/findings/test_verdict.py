@@ -79,7 +79,7 @@ def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(exact_report):
 def test_a_mistake_is_rejected_named_and_reduced_to_one_token(rejected_report, pair):
     audit = rejected_report["audit"]
     assert rejected_report["verdict"] == "rejected" and audit["diagnosis"]["named"] == ["R18"]
-    assert "part first at token 1" in audit["where"]
+    assert "part first at position 1" in audit["where"]
     again = audit["reproduction"]
     assert again["position"] == 1 and again["prompt_ids"] == list(pair.encode(PROMPT)) and again["prefix_ids"] == []
     assert again["reaching"] == again["samples"] > 0, "every sample has the empty prefix"
@@ -140,9 +140,9 @@ def test_two_files_are_compared_without_weights(pair):
     wrong = verdict.build_verdict(other, against=off, **asked)
     assert wrong["verdict"] == "rejected" and wrong["audit"]["diagnosis"] is None
     first, frequent = wrong["audit"]["where"], Counter(sample[0] for sample in other.samples).most_common(1)[0]
-    assert first.startswith("The samples part first at token 1, the first of 1,500 samples") and first in verdict.format_verdict(
-        wrong
-    )
+    assert first.startswith(
+        "The samples part first at position 1, the first of 1,500 samples"
+    ) and first in verdict.format_verdict(wrong)
     assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / 1500:.3f}, on the second server " in first
     assert [
         line for line in check_certificate(same) if line.state == ALTERED
@@ -218,7 +218,7 @@ def test_of_two_servers_it_is_told_which_one_drafts(drafted, words):
 
 def test_what_the_servers_records_say_stands_in_the_verdict(exact_report):
     trap = {
-        "name": "filters that nobody asked for",
+        "name": "default filters",
         "state": "caught",
         "sentence": "The filters are on: 6 tokens are reachable.",
         "stops": True,

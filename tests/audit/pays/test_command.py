@@ -7,6 +7,7 @@ import json
 import pytest
 
 from specviz.__main__ import main
+from specviz.audit.pays import load
 from specviz.audit.pays.load import OFF, ON, Block
 from specviz.audit.pays.record import SCHEMA
 from specviz.audit.pays.report import list_remarks
@@ -129,7 +130,29 @@ def test_a_server_that_stops_answering_leaves_what_was_measured(capsys, folder):
     with run_stream_server(fails=lambda number: 400 if number > 9 else 0) as on, run_stream_server() as off:
         words = (on.url, "--without", off.url, "--turns", "6", "--concurrency", "1", "--max-new-tokens", "8", "--out", folder)
         code, out, errors = run_pays(capsys, *words)
-    assert code == 0 and "The report covers what was measured before" in errors and "times as fast" in out
+    assert code == 6 and "The report covers what was measured before" in errors and "times as fast" in out
+    assert "The measurement ended early. Turns that were measured: " in out and "covers the true one with probability" in out
+
+
+def test_an_interrupt_reports_what_was_measured(capsys, folder, tmp_path, monkeypatch):
+    """The third block is not ended: one turn is there. Before the first block ends there is nothing to report."""
+    junit = tmp_path / "pays.xml"
+    junit.write_text("<testsuite tests='1'/>")  # of an earlier run
+    run_block, left = load.run_block, iter((True, True, True, False))  # the first is a warm-up of each arm
+
+    def run_some(*given):
+        if not next(left, False):
+            raise KeyboardInterrupt
+        return run_block(*given)
+
+    monkeypatch.setattr(load, "run_block", run_some)
+    with run_stream_server(rounds=ROUND, drafts=True) as on, run_stream_server() as off:
+        words = (on.url, "--without", off.url, "--turns", "2", "--concurrency", "1", "--max-new-tokens", "8", "--out", folder)
+        code, out, errors = run_pays(capsys, *words, "--junit", junit)
+        assert code == 130 and f"what was measured is kept in '{folder}'" in errors and "0 of 2 with one user" in out
+        assert "did not end" in junit.read_text()
+        code, out, errors = run_pays(capsys, *words[:-1], tmp_path / "other")
+        assert code == 130 and "no turn was measured to its end, so there are no numbers" in errors and not out
 
 
 @pytest.mark.parametrize(

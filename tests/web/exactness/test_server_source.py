@@ -43,7 +43,7 @@ def test_a_rejected_server_is_told_with_tables_and_a_script(exam, pair):
         ask_server(exam, server.url, "200")
     assert exam.notices == [] and exam.report["verdict"] == "rejected"
     said, rows = words.list_audit_sentences(exam.report), dict(words.build_audit_tables(exam.report))
-    assert any(line.startswith("The samples part first at token 1") for line in said)
+    assert any(line.startswith("The samples part first at position 1") for line in said)
     tokens = rows["Tokens that come too often or too rarely"]
     assert {"token", "seen", "exact"} == set(tokens[0]) and "Known mistakes, the likeliest first" in rows
     assert f"{server.url.removesuffix('/v1')}/completion" in exam.report["audit"]["reproduction"]["script"]
