@@ -24,7 +24,7 @@ try:
     from specviz.cli.common.parser import COMMANDS, CommandParser, UsageError
     from specviz.cli.common.progress import set_quiet
     from specviz.errors import SpecvizError, is_out_of_memory
-    from specviz.process import bound_spin
+    from specviz.process import bound_spin, request_large_pages
 except KeyboardInterrupt:  # libraries are still being imported
     print("\ninterrupted", file=sys.stderr)
     sys.exit(130)
@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     prepare_streams()
     bound_spin()
+    request_large_pages()
     if arguments is None:  # a process of its own
         merge_interrupts()
     words = sys.argv[1:] if arguments is None else arguments

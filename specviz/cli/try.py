@@ -201,11 +201,9 @@ def format_speed(found: Assessment) -> str:
     """The first answer of a plan."""
     plan = found.plan
     assert plan is not None, "it was planned"
-    is_draft = plan.settings.proposer == "draft"
-    drafted = "" if is_draft else f"With {plan.settings.proposer}, which needs no draft model: "
-    answer = plan.in_words.replace("Do not speculate:", "Do not speculate with this draft:") if is_draft else plan.in_words
+    drafted = "" if plan.settings.proposer == "draft" else f"With {plan.settings.proposer}, which needs no draft model: "
     lines = [
-        f"{drafted}{answer}",
+        f"{drafted}{plan.in_words}",
         f"A first answer, from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples.",
     ]
     return _format_section("pays", lines, f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE")

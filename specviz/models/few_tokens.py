@@ -7,7 +7,9 @@ over several may differ by rounding, as in the library.
 
 from __future__ import annotations
 
-from threading import Lock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, local
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,6 +19,7 @@ from transformers import PreTrainedModel
 from specviz.models.fast_llama.products import Weights, multiply
 from specviz.models.pairs.shared_weights import has_hooks, share_weights
 
+_wanted = local()  # rows: how many last columns the output layer of this thread's pass reads, and which of their tokens
 _copies: WeakKeyDictionary = WeakKeyDictionary()  # model -> its copy; read-only once made
 _copies_lock = Lock()
 
@@ -29,6 +32,30 @@ class FewTokensLinear(nn.Linear):
     def forward(self, entering: Tensor) -> Tensor:
         found = multiply(entering.reshape(1, -1, entering.shape[-1]), self.weights).view(*entering.shape[:-1], -1)
         return found if self.bias is None else found + self.bias
+
+
+class OutputLinear(FewTokensLinear):
+    """The output layer. Within ``compute_only`` it reads the wanted tokens alone."""
+
+    def forward(self, entering: Tensor) -> Tensor:
+        rows = getattr(_wanted, "rows", None)
+        if rows is not None:
+            keep, picked = rows
+            entering = entering[:, -keep:].reshape(-1, entering.shape[-1])[picked][None]
+        return super().forward(entering)
+
+
+@contextmanager
+def compute_only(keep: int, picked: Tensor) -> Iterator[None]:
+    """Compute only these logits, (1, U, V), in the passes of this thread.
+
+    ``picked``: (U,) int64, places among the last ``keep`` columns of all rows, row by row.
+    """
+    _wanted.rows = keep, picked
+    try:
+        yield
+    finally:
+        _wanted.rows = None
 
 
 def copy_for_few_tokens(model: PreTrainedModel) -> PreTrainedModel:
@@ -45,5 +72,7 @@ def copy_for_few_tokens(model: PreTrainedModel) -> PreTrainedModel:
                 if type(module) is nn.Linear and type(module.weight) is nn.Parameter and module.weight.dtype is torch.float32:
                     module.__class__ = FewTokensLinear
                     module.weights = Weights(module.weight)
+            if isinstance(output := copy.get_output_embeddings(), FewTokensLinear):
+                output.__class__ = OutputLinear
             _copies[model] = copy
         return _copies[model]

@@ -20,7 +20,8 @@ from specviz.models.cache.masks import build_additive_masks, build_tree_mask, co
 from specviz.models.fast_llama import layers, passes
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, build_token_tree
+from specviz.verification.warp import warp
 
 V, WINDOW, CONTEXT = 97, 7, 160
 COMMON = {
@@ -220,6 +221,28 @@ def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeyp
             assert (logits[row, 0] - compute_fresh_logits(network_, texts[draw])).abs().max() < 2e-5
             texts[draw] += (11 + draw,)
     assert fed == [(3, 4), (3, 1), (2, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("kind", ("Llama", "Gemma3Text", "GPT2"))
+def test_a_text_in_several_rows_passes_the_output_layer_once_and_every_place_has_its_distribution(kind, monkeypatch):
+    """From a large vocabulary on. Rows of different draft tokens, some with none, whose texts are the same, beginnings of each other, or apart."""
+    monkeypatch.setattr(decoder, "LARGE_VOCABULARY", 0)
+    network_, dice = build_network(kind), random.Random(kind)
+    model, sizes = CachedModel(network_, Settings()), []
+    monkeypatch.setattr(
+        decoder, "warp", lambda logits, settings: sizes.append(logits.shape[:-1].numel()) or warp(logits, settings)
+    )
+    for number in range(16):
+        rows = [Prefix((5, 6, *(dice.randrange(2) for _ in range(dice.randrange(3)))), 2, 9, draw) for draw in range(5)]
+        tokens = [tuple(dice.randrange(2) for _ in range(dice.randrange(3))) if number else () for _ in rows]
+        tree = build_token_tree(tokens, [tuple(range(-1, len(one) - 1)) for one in tokens])
+        found = model.distributions(rows, tree)
+        assert found.shape == (5, tree.widest + 1, V)
+        texts = [row.ids + one[:node] for row, one in zip(rows, tokens, strict=True) for node in range(len(one) + 1)]
+        assert sizes.pop() == len(set(texts)) < 5 * (tree.widest + 1)
+        places = [found[row, node] for row, one in enumerate(tokens) for node in range(len(one) + 1)]
+        for text, probs in zip(texts, places, strict=True):
+            assert (probs - warp(compute_fresh_logits(network_, text), Settings())).abs().sum() < 1e-4
 
 
 def draw_wide_tree(dice: random.Random, inner: int, leaves: int) -> DraftTree:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -372,17 +373,21 @@ class Session:
         if mode == SHARED:
             return ModeSamples(most, self.decoder.label, np.zeros((0, 0), dtype=np.int32))
         seconds = self.plan.seconds * (self.executor.size if self.executor else 1)
-        marks = [(0.0, time.perf_counter())]  # share of the pilot that is drawn, and when
-        pilot = self.decoder.sample(mode, 0, min(most, PILOT), lambda share, *_: marks.append((share, time.perf_counter())))
-        share, half = max(mark for mark in marks if mark[0] <= 0.5)  # before it, threads were chosen and weights first read
-        each = (time.perf_counter() - half) / (1.0 - share) / len(pilot)
-        n = max(len(pilot), min(most, int(seconds / each)))
+        marks = [time.perf_counter()]
+        pilot = self.decoder.sample(mode, 0, min(most, PILOT), lambda *_: marks.append(time.perf_counter()))
+        n = max(len(pilot), min(most, int(seconds / (_estimate_usual_seconds(marks) / len(pilot)))))
         return ModeSamples(n, pilot.source, pilot.tokens, coverage=pilot.coverage)
 
 
 def follow_cells(decoder: Decoder, partition: Partition, whole_samples: int | None) -> Decoder:
     """The decoder with samples drawn until their cell is known, and the first ``whole_samples`` to their end; None: all to their end."""
     return replace(decoder, followed=None if whole_samples is None else FollowedTexts(whole_samples, partition.inner_names))
+
+
+def _estimate_usual_seconds(marks: Sequence[float]) -> float:
+    """Seconds between these moments, with the longest other step in place of the first one, in which threads are chosen and weights first read."""
+    steps = [after - before for before, after in pairwise(marks)]
+    return sum(steps[1:]) + max(steps[1:]) if len(steps) > 1 else sum(steps)
 
 
 def _add_in_order(

@@ -38,6 +38,8 @@ from specviz.verification.draft_tree import (
 )
 from specviz.verification.warp import pad_vocabulary, warp
 
+LARGE_VOCABULARY = 2**14  # from here on, a distribution costs more than to find those that are asked for twice
+
 
 @dataclass(slots=True)
 class _Row:
@@ -127,8 +129,18 @@ class CachedModel:
         self._width = 0  # columns in the cache
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as in models.base.LanguageModel."""
-        return self.warp_logits(self.processed_logits(rows, tree))
+        """(B, N + 1, V) float64, as in models.base.LanguageModel.
+
+        At a large vocabulary the distribution after a text that stands in several rows is computed once; every row is read into the cache.
+        """
+        if not self.plain or self._known < LARGE_VOCABULARY or len(rows) == 1 or not getattr(self._pass, "picks", False):
+            return self.warp_logits(self.processed_logits(rows, tree))
+        width = tree.widest + 1
+        picked, places = _find_distinct_texts(rows, tree)
+        found = self.warp_logits(self._read(rows, tree, torch.tensor(picked))[0])
+        if places == [*range(width)] * len(rows):  # the same texts in all rows
+            return found.expand(len(rows), -1, -1)
+        return found.index_select(0, torch.tensor(places)).view(len(rows), width, -1)
 
     def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype: the logits as the processors leave them."""
@@ -191,6 +203,11 @@ class CachedModel:
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its tree."""
+        return self._read(rows, tree)
+
+    @torch.inference_mode()
+    def _read(self, rows: Sequence[Prefix], tree: DraftTree, picked: Tensor | None = None) -> Tensor:
+        """As ``logits``; picked: the places (U,) in (B, N + 1) whose logits are computed, (1, U, V)."""
         if not self._rows:
             self._read_once(rows)
         self._match_rows(rows)
@@ -207,7 +224,8 @@ class CachedModel:
         ids, positions = torch.tensor(ids), torch.tensor(positions)
         mask = self._mask(fed, lead, tree, positions)
         entering = self._embed_inputs(ids, rows, fed, tree)
-        forward = partial(self._pass, entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
+        only = () if picked is None else (picked,)
+        forward = partial(self._pass, entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1, *only)
         with avoid_shape_plans(self.device):
             logits = self._threads.run(ids.numel(), forward, partial(self._probe, entering))
         self._save_state(rows, fed, lead, tree)
@@ -314,6 +332,25 @@ class CachedModel:
             held.node_tokens, held.node_parents = tree.tokens[index], tree.parents[index]
             held.node_columns = [self._width + lead + node for node in range(len(tree.tokens[index]))]
         self._width += lead + tree.widest
+
+
+def _find_distinct_texts(rows: Sequence[Prefix], tree: DraftTree) -> tuple[list[int], list[int]]:
+    """Where each text before a distribution stands first, (U,), and for each place in (B, N + 1) the number of its text.
+
+    Places are numbered row by row. A place behind the last node of a row gets the text of the prefix.
+    """
+    width = tree.widest + 1
+    numbers: dict[tuple[int, ...], int] = {}
+    picked: list[int] = []
+    places: list[int] = []
+    for index, row in enumerate(rows):
+        texts = list_node_texts(row.ids, tree, index)
+        for column, text in enumerate(texts):
+            if text not in numbers:
+                numbers[text] = len(picked)
+                picked.append(index * width + column)
+        places += [numbers[text] for text in texts] + [numbers[texts[0]]] * (width - len(texts))
+    return picked, places
 
 
 def _count_shared(cached_ids: list[int], ids: tuple[int, ...]) -> int:

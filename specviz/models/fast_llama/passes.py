@@ -8,6 +8,8 @@ replaced (few_tokens.py).
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,7 +19,7 @@ from transformers.cache_utils import Cache
 from specviz.models.cache.masks import build_causal_mask, count_self_seen
 from specviz.models.fast_llama.layers import FastLayer, apply_rms_norm, find_fast_weights
 from specviz.models.fast_llama.products import multiply
-from specviz.models.few_tokens import copy_for_few_tokens
+from specviz.models.few_tokens import OutputLinear, compute_only, copy_for_few_tokens
 
 SPLIT_MIN = 96  # tokens that only they themselves see, from which on attention to themselves is computed apart
 _GROW = 512  # positions by which a table of angles grows
@@ -33,6 +35,7 @@ def open_pass(model: PreTrainedModel) -> LibraryPass | LlamaPass:
     cache           grows by the T columns of ``ids``
     width           columns in the cache before the pass
     keep            number of last columns whose logits are wanted; returned as (B, keep, V)
+    picked          (U,) int64, only if ``picks``: which of these B * keep tokens pass the output layer; returned as (1, U, V)
 
     Afterward ``features`` holds the hidden states of all T columns, (B, T, width), after the final norm. It is set only while
     ``keeps_features`` is true, because the library then has to hold the states of every layer.
@@ -45,21 +48,32 @@ class LibraryPass:
 
     def __init__(self, model: PreTrainedModel):
         self.model = copy_for_few_tokens(model)
+        self.picks = isinstance(self.model.get_output_embeddings(), OutputLinear)
         self.keeps_features, self.features = False, torch.empty(0)
 
-    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, cache: Cache, width: int, keep: int) -> Tensor:
-        out = self.model(
-            input_ids=ids,
-            position_ids=positions,
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=keep,
-            output_hidden_states=self.keeps_features,
-        )
+    def __call__(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | dict | None,
+        cache: Cache,
+        width: int,
+        keep: int,
+        picked: Tensor | None = None,
+    ) -> Tensor:
+        with nullcontext() if picked is None else compute_only(keep, picked):
+            out = self.model(
+                input_ids=ids,
+                position_ids=positions,
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=keep,
+                output_hidden_states=self.keeps_features,
+            )
         if self.keeps_features:
             self.features = out.hidden_states[-1]
-        return out.logits[:, -keep:]
+        return out.logits[:, -keep:] if picked is None else out.logits
 
 
 class LlamaPass:
@@ -69,7 +83,7 @@ class LlamaPass:
     """
 
     def __init__(self, model: LlamaForCausalLM, first: int = 0, last: int | None = None):
-        self.keeps_features, self.first = True, first
+        self.keeps_features, self.first, self.picks = True, first, model.device.type == "cpu"
         self.body, self.embedding = model.model, model.model.embed_tokens.weight
         self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles depend on position only
         self.angles = self.features = torch.empty(0)
@@ -77,8 +91,17 @@ class LlamaPass:
         self.written, self.head = find_fast_weights(model)
         self.written = self.written[first:last]
 
-    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
-        return self._logits(self._run_layers(F.embedding(ids, self.embedding), positions, mask, cache, width), keep)
+    def __call__(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: Cache,
+        width: int,
+        keep: int,
+        picked: Tensor | None = None,
+    ) -> Tensor:
+        return self._logits(self._run_layers(F.embedding(ids, self.embedding), positions, mask, cache, width), keep, picked)
 
     def _run_layers(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
         """States (B, T, width) before the layers -> after them."""
@@ -105,9 +128,10 @@ class LlamaPass:
                 )
         return hidden
 
-    def _logits(self, hidden: Tensor, keep: int) -> Tensor:
+    def _logits(self, hidden: Tensor, keep: int, picked: Tensor | None = None) -> Tensor:
         self.features = self._normalize(hidden)
-        return multiply(self.features[:, -keep:], self.head)
+        read = self.features[:, -keep:]
+        return multiply(read if picked is None else read.reshape(-1, read.shape[-1])[picked][None], self.head)
 
     def _normalize(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm

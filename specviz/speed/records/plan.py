@@ -301,11 +301,12 @@ class SpeedPlan:
         if self._busy:
             return f"No verdict: {self._busy}"
         row = self.row(int(self.best.value))
+        refusal = f"Do not speculate{' with this draft' if self.settings.proposer == 'draft' else ''}"
         if row is None:
             top = max(self.rows, key=lambda one: one.speedup.value)
-            said = f"Do not speculate: even the best gamma, {top.gamma}, has a predicted speed-up of {top.speedup.format()}."
+            said = f"{refusal}: even the best gamma, {top.gamma}, has a predicted speed-up of {top.speedup.format()}."
         elif row.speedup.low <= 1.0:
-            said = f"Do not speculate: the predicted speed-up of {row.speedup.format()} is not distinguishable from no gain."
+            said = f"{refusal}: the predicted speed-up of {row.speedup.format()} is not distinguishable from no gain."
         else:
             span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
             said = f"Speculate with gamma {row.gamma}{span}: the predicted speed-up is {row.speedup.format()}."
