@@ -17,7 +17,7 @@ from transformers import DynamicCache, LlamaForCausalLM
 
 from specviz.models.attachments.exits import Exit
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.fast_llama.passes import LlamaPass
+from specviz.models.fast_llama.passes import LlamaPass, select_tokens
 from specviz.models.processors import Processor
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -92,19 +92,35 @@ class LowerPass(LlamaPass):
     back, moved and selected together with the keys and values.
     """
 
-    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int) -> Tensor:
+    def __call__(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: DynamicCache,
+        width: int,
+        keep: int,
+        picked: Tensor | None = None,
+    ) -> Tensor:
         hidden = self._run_layers(F.embedding(ids, self.embedding), positions, mask, cache, width)
         cache.update(*hidden[:, None].chunk(2, -1), len(self.layers))
-        return hidden[:, -keep:]
+        return select_tokens(hidden, keep, picked)
 
 
 class UpperPass(LlamaPass):
     """States before these layers to logits."""
 
     def __call__(
-        self, states: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int
+        self,
+        states: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: DynamicCache,
+        width: int,
+        keep: int,
+        picked: Tensor | None = None,
     ) -> Tensor:
-        return self._logits(self._run_layers(states, positions, mask, cache, width), keep)
+        return self._logits(self._run_layers(states, positions, mask, cache, width), keep, picked)
 
 
 class UpperCache(DynamicCache):

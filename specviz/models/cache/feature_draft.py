@@ -106,8 +106,17 @@ class FeatureDraft(CachedModel):
 class HeadPass(LlamaPass):
     """States that enter the layer to logits. ``features`` are the predicted states."""
 
-    def __call__(self, states: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
-        return self._logits(self._run_layers(states, positions, mask, cache, width), keep)
+    def __call__(
+        self,
+        states: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        cache: Cache,
+        width: int,
+        keep: int,
+        picked: Tensor | None = None,
+    ) -> Tensor:
+        return self._logits(self._run_layers(states, positions, mask, cache, width), keep, picked)
 
     def _normalize(self, hidden: Tensor) -> Tensor:
         return hidden

@@ -130,8 +130,7 @@ class LlamaPass:
 
     def _logits(self, hidden: Tensor, keep: int, picked: Tensor | None = None) -> Tensor:
         self.features = self._normalize(hidden)
-        read = self.features[:, -keep:]
-        return multiply(read if picked is None else read.reshape(-1, read.shape[-1])[picked][None], self.head)
+        return multiply(select_tokens(self.features, keep, picked), self.head)
 
     def _normalize(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm
@@ -147,6 +146,12 @@ class LlamaPass:
             found = _add_signs(*self.body.rotary_emb(hidden, position_ids=places[None]))
             self.angles = torch.cat([table[0] for table in found], -1)
         return self.angles[positions].chunk(3, -1)
+
+
+def select_tokens(states: Tensor, keep: int, picked: Tensor | None = None) -> Tensor:
+    """The last ``keep`` columns of states (B, T, width), (B, keep, width), or of their tokens the picked ones, (1, U, width)."""
+    read = states[:, -keep:]
+    return read if picked is None else read.reshape(-1, read.shape[-1])[picked][None]
 
 
 def _begin(cache: Cache, layers: list[FastLayer], hidden: Tensor, first: int) -> None:
