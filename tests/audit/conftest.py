@@ -16,6 +16,10 @@ def small_audits(monkeypatch):
 @pytest.fixture
 def short_preflight(monkeypatch):
     """Fewer and shorter probes before each audit show that these servers have no faults; test_preflight.py has the whole number."""
+    shorten_preflight(monkeypatch)
+
+
+def shorten_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "HOT_DRAWS", 150)
     monkeypatch.setattr(preflight, "HOT_TOKENS", 8)
     monkeypatch.setattr(preflight, "HOT_REQUESTS", 4)

@@ -223,10 +223,17 @@ def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens
 
 
 def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys, tmp_path):
-    """A sample in 159 ends in its first two tokens, so 600 samples miss that with a probability of 0.02; the seed is the default."""
-    switches = answer_from_pair(pair) | {"end": -1}
-    with run_server(drafts=True, **switches) as server:
-        words = ["--max-new-tokens", "3", "--samples", "600", "--out", str(tmp_path / "a"), "--format", "json"]
+    """A bias of 4 is on the token, so that a sixth of the tokens are it: 100 samples of three miss what follows it with certainty."""
+    switches, (end,) = answer_from_pair(pair), pair.eos_token_ids
+
+    def add_bias(ids):
+        probs = switches["probs"](ids).copy()
+        probs[end] *= np.exp(4.0)
+        return probs / probs.sum()
+
+    with run_server(drafts=True, **switches | {"end": -1, "probs": add_bias}) as server:
+        more = ["--samples", "100", "--body", json.dumps({"logit_bias": {str(end): 4}})]
+        words = ["--max-new-tokens", "3", *more, "--out", str(tmp_path / "a"), "--format", "json"]
         code = main(["audit", server.url, *ASKED, *local_pair, *words])
     report = json.loads(capsys.readouterr().out)
     assert code == 1 and "go on after the token that ends a text" in report["note"]

@@ -97,7 +97,9 @@ def compute_every_rule(p, q):
     }
 
 
-@pytest.mark.parametrize("case", range(0, len(CASES), 2))
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case % 4 > 0)) for case in range(0, len(CASES), 2)]
+)
 def test_each_rule_writes_exactly_the_targets_distribution_and_keeps_what_the_package_says(case):
     p, q = map(convert_to_fractions, CASES[case])
     found = {one.rule: one for one in compare_four_rules(*CASES[case])}

@@ -117,9 +117,9 @@ def get_smallest(answer: dict) -> dict:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_at_a_place_is_seen_there_where_the_server_shows_its_rounds(name):
-    """400 texts of 24 tokens."""
+    """250 texts of 24 tokens."""
     fault = FAULTS[name]
-    answer = run_whole_text_tests(build_file(*draw_texts(400, 1, fault.bend)), SETTINGS, PAIR)
+    answer = run_whole_text_tests(build_file(*draw_texts(250, 1, fault.bend)), SETTINGS, PAIR)
     smallest = get_smallest(answer)
     assert answer["verdict"] == "rejected" and answer["plan"]["rounds"] == "told" and answer["plan"]["gamma"] == GAMMA
     assert smallest["name"].startswith(fault.seen_at) and smallest["p_value"] < 1e-9
@@ -127,8 +127,8 @@ def test_a_fault_at_a_place_is_seen_there_where_the_server_shows_its_rounds(name
 
 
 def test_a_fault_at_the_bonus_token_is_seen_where_rounds_are_inferred():
-    """1,200 texts: the places are probabilities, so more are needed. gamma is given."""
-    texts, _ = draw_texts(1200, 2, FAULTS["bonus"].bend)
+    """700 texts: the places are probabilities, so more are needed. gamma is given."""
+    texts, _ = draw_texts(700, 2, FAULTS["bonus"].bend)
     answer = run_whole_text_tests(build_file(texts, []), SETTINGS, PAIR, gamma=GAMMA, accepted_share=0.6)
     assert answer["verdict"] == "rejected" and answer["plan"]["rounds"] == "inferred"
     assert get_smallest(answer)["name"].startswith("bonus token of a round") and get_smallest(answer)["p_value"] < 1e-9
@@ -136,7 +136,7 @@ def test_a_fault_at_the_bonus_token_is_seen_where_rounds_are_inferred():
 
 @pytest.mark.parametrize(("greedy", "told"), ((False, True), (True, False)))
 def test_an_exact_decoder_is_consistent(greedy, told):
-    texts, passes = draw_texts(300, 3, greedy=greedy)
+    texts, passes = draw_texts(150, 3, greedy=greedy)
     answer = run_whole_text_tests(build_file(texts, passes if told else []), SETTINGS, PAIR, gamma=GAMMA)
     assert answer["verdict"] == "consistent" and "would have shown" in answer["sentence"]
 

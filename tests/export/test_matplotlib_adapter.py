@@ -141,7 +141,7 @@ def list_words(drawn) -> list[Text]:
     return [one for one in found if one.get_text()]
 
 
-FIRST = {name.split(", ")[0]: name for name in reversed(CASES)}.values()  # of each kind of export
+FIRST = {name.split(", ")[0]: name for name in reversed(RECORDED)}.values()  # of each kind of export
 FORMS = [  # the fast tests draw every page, and a slide of each kind of export
     pytest.param(
         name,

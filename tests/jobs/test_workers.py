@@ -136,10 +136,10 @@ def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, open_pool
 def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_order(pair, open_pool):
     settings, only = Settings(pair=pair.name, prompt="Once upon a time. Once upon"), ("draft", "token")
     plan = FaultPlan({"cell draft, token, T = 1": 2})
-    assert evaluate_matrix(pair, settings, 0.4, only, executor=open_pool(plan)) == evaluate_matrix(pair, settings, 0.4, only)
+    assert evaluate_matrix(pair, settings, 0.6, only, executor=open_pool(plan)) == evaluate_matrix(pair, settings, 0.6, only)
     assert set(plan.deaths.values()) == {0}
 
-    size, plan = StudySize(openings=2, opening=8, length=6, gamma=2), FaultPlan({"cell code, ngram, temperature 1, top-p 0.5": 2})
+    size, plan = StudySize(openings=2, opening=8, length=4, gamma=2), FaultPlan({"cell code, ngram, temperature 1, top-p 0.5": 2})
     arguments = (size, 7, ("bedtime", "code"), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair)
     shares: list[float] = []
     assert run_study(*arguments, on_progress=shares.append, executor=open_pool(plan)).cells == run_study(*arguments).cells

@@ -45,11 +45,12 @@ from tests.audit.server import run_server
 
 REQUEST = ReproducibleRequest.from_profile("http://localhost:8000/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
 SECOND = ReproducibleRequest.from_profile("http://localhost:8001/v1/completions", VllmProfile(), SamplingRequest(PROMPT, 3))
+N = 800  # samples of a file
 COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
 
 
 def judge_samples(pair, name: str, drafted=True, on_progress=lambda share, doing: None, **settings) -> dict:
-    file = build_sample_file(draw_mistaken_samples(name, pair, 1500), **settings)
+    file = build_sample_file(draw_mistaken_samples(name, pair, N), **settings)
     asked = {"settings": build_settings(pair), "tv": 0.3, "seed": 3, "drafted": [drafted], "command": COMMAND}
     return verdict.build_verdict(file, pair=pair, on_progress=on_progress, requests=[REQUEST], **asked)
 
@@ -130,7 +131,7 @@ def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(pair):
 
 def test_two_files_are_compared_without_weights(pair):
     on, off, other = (
-        build_sample_file(draw_mistaken_samples(name, pair, 1500, seed=seed), f"{name}.jsonl")
+        build_sample_file(draw_mistaken_samples(name, pair, N, seed=seed), f"{name}.jsonl")
         for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
     )
     asked = {"settings": build_settings(pair), "tv": 0.4, "seed": 3, "drafted": [True, False], "command": COMMAND}
@@ -141,9 +142,9 @@ def test_two_files_are_compared_without_weights(pair):
     assert wrong["verdict"] == "rejected" and wrong["audit"]["diagnosis"] is None
     first, frequent = wrong["audit"]["where"], Counter(sample[0] for sample in other.samples).most_common(1)[0]
     assert first.startswith(
-        "The samples part first at position 1, the first of 1,500 samples"
+        f"The samples part first at position 1, the first of {N:,} samples"
     ) and first in verdict.format_verdict(wrong)
-    assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / 1500:.3f}, on the second server " in first
+    assert f"\u201c{frequent[0]}\u201d comes too often ({frequent[1] / N:.3f}, on the second server " in first
     assert [
         line for line in check_certificate(same) if line.state == ALTERED
     ] == [] and "one distribution" in verdict.format_verdict(same)
@@ -153,7 +154,7 @@ def test_two_files_are_compared_without_weights(pair):
     counts = {one["token"]: (one["first"], one["second"]) for one in again["counts"]}
     seen = [Counter(sample[0] for sample in file.samples) for file in (other, off)]
     assert counts == {token: (seen[0][token], seen[1][token]) for token in counts} and again["token"] in counts
-    assert (again["n"], again["m"]) == (1500, 1500) and again["samples"] == again["reaching"] > 0
+    assert (again["n"], again["m"]) == (N, N) and again["samples"] == again["reaching"] > 0
     assert again["sentence"] in said and again["script"].rstrip() in said
     assert all(server.address in again["script"] for server in (REQUEST, SECOND))
     assert json.loads(json.dumps(named, allow_nan=False)) == named and not [
@@ -247,7 +248,7 @@ def test_what_the_servers_records_say_stands_in_the_verdict(exact_report):
 def test_samples_of_the_other_precision_are_told_to_be_rounding(pair, monkeypatch):
     """The other precision stands in as the pair with target and draft exchanged, from whose target the samples are drawn."""
     other = replace(pair, target=pair.draft, draft=pair.target)
-    samples = build_sample_file(draw_mistaken_samples("target", other, 1500))
+    samples = build_sample_file(draw_mistaken_samples("target", other, N))
     monkeypatch.setattr(verdict, "convert_precision", lambda pair: other)
     monkeypatch.setattr(verdict, "_measure_distance", lambda *given: PrecisionDistance("float32", "bfloat16", 0.2))
     report = verdict.build_verdict(

@@ -39,9 +39,9 @@ def test_the_margin_is_how_far_logits_must_move_until_another_token_is_cut(proba
 
 def test_near_ties_are_listed_with_their_margin_and_not_dropped(monkeypatch):
     """A wide margin turns many places into near ties. Together with the others they are the places found with the narrow margin."""
-    narrow = build_decoder({"top_k": 8}).checked(20)
+    narrow = build_decoder({"top_k": 8}).checked(8)
     monkeypatch.setattr(tier, "TIE", 0.02)
-    wide = build_decoder({"top_k": 8}).checked(20)
+    wide = build_decoder({"top_k": 8}).checked(8)
     assert wide.near_ties and all(place.margin < 0.02 for place in wide.near_ties)
     assert len(wide.places) + len(wide.near_ties) == len(narrow.places) + len(narrow.near_ties)
 

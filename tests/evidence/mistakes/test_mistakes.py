@@ -39,6 +39,7 @@ from tests.mutated import (
 
 RARELY = 1e-4
 SEEN_BY_DRAWS = [mutant.id for mutant in MISTAKES.values() if mutant.tier == "sampled"]
+MANY_DRAWS = ("penalty-twice", "one-hot-residual", "R20", "best-drawn", "first-unverified")  # the dearest in draws
 
 
 # The records ---------------------------------------------------------------------------------------------------------------
@@ -184,8 +185,9 @@ def compute_p_value(mutant, build, exact: dict, n: int) -> float:
     return compute_chi_square(counts, cells.probs).p_value
 
 
-@pytest.mark.parametrize("name", SEEN_BY_DRAWS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in MANY_DRAWS)) for name in SEEN_BY_DRAWS])
 def test_draws_catch_the_mutant_and_pass_the_decoder_without_the_mistake(name):
+    """Of those in MANY_DRAWS the enumerated distributions are compared, above and in test_by_hand.py, and their draws in test_samplers.py."""
     mutant = MISTAKES[name]
     written, exact = list_distributions(mutant)
     assert compute_text_tv(written, exact) > 0.005

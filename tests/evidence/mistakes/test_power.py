@@ -50,9 +50,14 @@ def test_a_mutants_draws_follow_the_distribution_that_was_enumerated_for_it(name
     assert compute_chi_square(counts, cells.probs).p_value > 1e-4
 
 
-@pytest.mark.parametrize("name", keep_quick(SAMPLED))
+@pytest.mark.parametrize(
+    "name", [name if name in ("R18", "greedy-bonus") else pytest.param(name, marks=pytest.mark.slow) for name in SAMPLED]
+)
 def test_a_mutant_is_caught_as_often_as_its_enumerated_distribution_says(name):
-    """200 repeats of n draws, tested at .01: rejections lie in the 99.99% band of the power that the distribution gives."""
+    """200 repeats of n draws, tested at .01: rejections lie in the 99.99% band of the power that the distribution gives.
+
+    The fit above holds the draws of R1 and R6 to the same distributions.
+    """
     mutant, (written, exact) = MISTAKES[name], list_distributions(MISTAKES[name])
     n, power = find_fewest_draws(written, exact)
     cells, _, _ = build_pooled_cells(exact, written, n)

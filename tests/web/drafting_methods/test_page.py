@@ -35,8 +35,8 @@ BASE = Settings(prompt="Once upon")
 def ready_page(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and each row has few samples."""
     monkeypatch.setattr(work, "RUNS", 1)
-    monkeypatch.setattr(work, "SAMPLES", 20)
-    monkeypatch.setattr(web, "LENGTH", 6)
+    monkeypatch.setattr(work, "SAMPLES", 8)
+    monkeypatch.setattr(web, "LENGTH", 4)
 
 
 @pytest.fixture(scope="module")
