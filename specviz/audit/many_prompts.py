@@ -153,12 +153,12 @@ def run_prompts(
     Raises:
         SpecvizError: As ``run_audit``.
     """
-    reports, folders = [], []
+    reports, folders, known = [], [], {}
     for number, prompt in enumerate(prompts, 1):
         folders.append(f"prompt-{number:02}")
         show_line(f"Prompt {number} of {len(prompts)}:")
         one = replace(request, prompt=prompt)
-        reports.append(run_audit(one, folder / folders[-1], make_progress, show_line, alpha=ALPHA / len(prompts)))
+        reports.append(run_audit(one, folder / folders[-1], make_progress, show_line, ALPHA / len(prompts), known_checks=known))
         show_line(f"{folders[-1]}: {reports[-1].sentence}")
     found = PromptReports(tuple(prompts), tuple(reports), tuple(folders))
     write(folder / RECORD, json.dumps(found.to_record(), indent=1, allow_nan=False) + "\n", over=True)
@@ -174,9 +174,9 @@ def plan_prompts(
     show_line: Callable[[str], None] = ignore_line,
 ) -> list[str]:
     """How many samples and minutes each prompt takes. Arguments as for ``run_prompts``."""
-    found = []
+    found, known = [], {}
     for number, prompt in enumerate(prompts, 1):
         show_line(f"Prompt {number} of {len(prompts)}:")
         one = replace(request, prompt=prompt)
-        found += plan_audit(one, folder / f"prompt-{number:02}", make_progress, show_line, alpha=ALPHA / len(prompts))
+        found += plan_audit(one, folder / f"prompt-{number:02}", make_progress, show_line, ALPHA / len(prompts), known)
     return found

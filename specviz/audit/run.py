@@ -27,7 +27,7 @@ from specviz.settings import DEFAULTS, SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.statistics.finding import ALPHA
 
 if TYPE_CHECKING:
-    from specviz.audit.collection.audited_server import AuditTarget
+    from specviz.audit.collection.audited_server import AuditTarget, KnownChecks
     from specviz.audit.collection.collect import CollectionRecord
     from specviz.audit.collection.other_traffic import BesideTraffic
     from specviz.audit.record import AuditRecord
@@ -246,6 +246,7 @@ def run_audit(
     show_line: Callable[[str], None] = ignore_line,
     alpha: float = ALPHA,
     show_report: Callable[[AuditReport], None] = ignore_report,
+    known_checks: KnownChecks | None = None,
 ) -> AuditReport:
     """Audit a server. The samples, who answered, the record and the report are written to the folder; the same call continues there.
 
@@ -259,6 +260,7 @@ def run_audit(
         show_line: Called with what is known before the samples are collected.
         alpha: False-alarm rate of all tests together.
         show_report: Called with the report of a rejected server before its reproduction is run, which takes a minute or two.
+        known_checks: Those of the same request after other prompts, which are not all run again; this audit's are added.
 
     Raises:
         SettingsError: The folder holds something else, or an option is out of range. Nothing was requested then.
@@ -269,7 +271,7 @@ def run_audit(
     check_folder(folder)
     with _Audit(request, folder, make_progress, show_line, alpha) as audit:
         with _explain_interrupt("the checks had not ended, so no sample was requested"):
-            audit.prepare()
+            audit.prepare(known_checks=known_checks)
         try:
             records = audit.collect()
         except (KeyboardInterrupt, EndpointError):
@@ -302,10 +304,11 @@ def plan_audit(
     make_progress: MakeProgress = make_silent,
     show_line: Callable[[str], None] = ignore_line,
     alpha: float = ALPHA,
+    known_checks: KnownChecks | None = None,
 ) -> list[str]:
     """Check the servers, and say how many samples and minutes an audit takes; a text for each server. Arguments and errors as ``run_audit``."""
     with _Audit(request, folder, make_progress, show_line, alpha) as audit:
-        audit.prepare(is_plan=True)
+        audit.prepare(is_plan=True, known_checks=known_checks)
         return [target.preparation.summary for target in audit.targets]
 
 
@@ -354,7 +357,7 @@ class _Audit:
             self.show_line(note)
         return pair
 
-    def prepare(self, is_plan: bool = False) -> None:
+    def prepare(self, is_plan: bool = False, known_checks: KnownChecks | None = None) -> None:
         """Check every server, and show what to expect. Raises TrapError where samples would show nothing."""
         from specviz.audit.collection.audited_server import describe_needed_samples
 
@@ -370,7 +373,11 @@ class _Audit:
                 )
         for target in self.targets:
             on_progress = self.make_progress(urlsplit(target.endpoint.url).netloc)
-            ready.append(target.prepare(self.folder, request.min_tv, self.pair, on_progress, alpha, request.tests_whole_texts))
+            ready.append(
+                target.prepare(
+                    self.folder, request.min_tv, self.pair, on_progress, alpha, request.tests_whole_texts, known_checks
+                )
+            )
             if not is_plan:
                 self.show_line(ready[-1].summary)
             if self.pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != request.max_new_tokens:

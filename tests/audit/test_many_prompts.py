@@ -6,6 +6,7 @@ An exact server is rejected with a probability of 0.001 over all prompts; sample
 from __future__ import annotations
 
 import json
+from collections import Counter
 from xml.etree import ElementTree
 
 import pytest
@@ -47,6 +48,10 @@ def test_one_wrong_prompt_of_two_rejects(is_wrong, pair, local_pair, capsys, tmp
     with run_server(drafts=True, **switches | {"probs": sharpen}) as server:
         prompts = ("--prompts", str(tmp_path / "prompts.txt"), "--out", str(out), "--junit", str(junit))
         code = main(["audit", server.url, *local_pair, *WORDS, *prompts])
+        draws = Counter()  # of single tokens, as the check of filters has many
+        for body in server.seen.bodies:
+            draws[str(body.get("prompt"))] += (body.get("n") or 1) * (body.get("max_tokens") == 1)
+    assert draws["Once upon"] > 100 and draws["The end"] < 5, "only the prompt and the length are checked after each prompt"
     record = json.loads(capsys.readouterr().out)
     assert code == int(is_wrong) and record["verdict"] == ("rejected" if is_wrong else "consistent")
     assert [one["verdict"] == "rejected" for one in record["prompts"]] == [False, is_wrong]
@@ -57,6 +62,8 @@ def test_one_wrong_prompt_of_two_rejects(is_wrong, pair, local_pair, capsys, tmp
     assert record["prompts"][1]["adjusted_p"] >= min(
         test["p_value"] for answer in reports[1]["answers"] for test in answer["tests"]
     )
+    checks = [one["audit"]["servers"][0]["traps"] for one in reports]
+    assert [check["name"] for check in checks[0]] == [check["name"] for check in checks[1]] and len(checks[0]) == 11
     names = [case.get("name") for case in ElementTree.parse(junit).getroot()]
     assert "prompt-01: lossless" in names and "prompt-02: lossless" in names
 

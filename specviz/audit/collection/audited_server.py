@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.audit.collection.collect import CollectionJob, CollectionRecord, collect_samples, count_kept_lines, read_record
-from specviz.audit.collection.preflight import PreflightCheck, ServerProbe, run_preflight
+from specviz.audit.collection.preflight import PreflightCheck, PreflightResult, ServerProbe, run_preflight
 from specviz.audit.collection.size import MOST_SAMPLES, PROBE_REGION, CollectionSize, compute_first_seed
 from specviz.audit.findings.reproduction import ReproducibleRequest
 from specviz.audit.profiles.base import ServerProfile
@@ -27,6 +27,7 @@ from specviz.records import to_json_fields
 from specviz.statistics.finding import ALPHA, POWER, format_count
 from specviz.statistics.power import compute_pooled_draws, correct_level, count_draws_needed, find_detectable_tv
 
+KnownChecks = dict[str, PreflightResult]  # of one audit: the file of a server's samples -> its checks
 TIMED_SAMPLES = 4  # samples of a thread that are timed at least
 MIN_PROBE_SECONDS = 0.5  # seconds after which a probe may end
 SEEDS_PER_PROBE = 10**6  # seeds between the probes of one server and those of the other
@@ -190,6 +191,7 @@ class AuditTarget:
         on_progress: ProgressCallback = ignore_progress,
         alpha: float = ALPHA,
         wants_rounds: bool = False,
+        known: KnownChecks | None = None,
     ) -> AuditPreparation:
         """Recognize the server, run the preflight checks, and estimate how long the samples will take.
 
@@ -200,11 +202,13 @@ class AuditTarget:
             on_progress: Called with the share done and what is being done; what it raises ends the work.
             alpha: False-alarm rate of the tests of the first tokens.
             wants_rounds: Whether to stream the answers of a server whose streams show its rounds.
+            known: The checks of the same server after other prompts, by ``file``; this one's are added.
 
         Raises:
             EndpointError: Where nothing answers.
             SettingsError: Where the folder holds something else.
         """
+        known = {} if known is None else known
         on_progress(0.0, "who answers")
         server, size, path = recognize_server(self.endpoint), self.size, folder / self.file
         profile, answer, refusals = server.profile.settle(self.endpoint, self.sampling)
@@ -218,11 +222,12 @@ class AuditTarget:
             size = replace(size, concurrency=before.concurrency, choices=before.choices)
         else:
             first_seed = compute_first_seed(size.seed, PROBE_REGION) + size.arm * SEEDS_PER_PROBE
-            known = (None, None) if pair is None else (pair.encode(self.sampling.line), pair.vocabulary)
+            of_pair = (None, None) if pair is None else (pair.encode(self.sampling.line), pair.vocabulary)
             probe = ServerProbe(
-                self.endpoint, profile, replace(self.sampling, stream=False), size.concurrency, first_seed, *known
+                self.endpoint, profile, replace(self.sampling, stream=False), size.concurrency, first_seed, *of_pair
             )
-            result = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9))
+            result = run_preflight(probe, scale_progress(on_progress, 0.0, 0.9), known.get(self.file))
+            known[self.file] = result
             checks, choices, probe.concurrency = result.checks, min(size.choices, result.choices), result.concurrency
             probe.sampling = self.sampling
             probe.on_answer = partial(on_progress, 0.95, "how long it will take")

@@ -37,6 +37,7 @@ DRAFTING_REQUESTS = 8  # requests that show whether a length is enough to draft
 MIN_SHARE = 0.5  # share of seeds that must give the same text again, and of a small vocabulary that must be reachable
 LOGPROB_TOLERANCE = 0.02  # difference of log probabilities that rounding explains
 FILTERED_TOKENS = 100  # more different ones in 300 draws are not left by any filter that servers have by default
+PROMPT_CHECKS = ("prompt", "length")  # the checks whose result may be another after another prompt
 FLAT_TEMPERATURE = 50.0  # temperature from which tokens are so alike that their number can be estimated
 
 
@@ -74,6 +75,10 @@ class PreflightResult:
     @property
     def blocking(self) -> list[PreflightCheck]:
         return [check for check in self.checks if check.stops]
+
+    def find(self, check: str) -> PreflightCheck:
+        """The result of a check, by its key in assets/texts/audit_preflight.toml."""
+        return next(one for one in self.checks if one.name == OUTCOMES[check]["name"])
 
 
 class ServerProbe:
@@ -145,19 +150,39 @@ def get_content(sample: SampledText) -> tuple[int, ...] | str:
     return sample.text if sample.tokens is None else sample.tokens
 
 
-def run_preflight(probe: ServerProbe, on_progress: ProgressCallback = ignore_progress) -> PreflightResult:
-    """Run every check. Raises EndpointError where the server does not answer; SpecvizError as ``on_progress`` raises."""
+def run_preflight(
+    probe: ServerProbe, on_progress: ProgressCallback = ignore_progress, known: PreflightResult | None = None
+) -> PreflightResult:
+    """Run every check.
+
+    Args:
+        probe: Of the server.
+        on_progress: Called with the share done and what is being done; may raise to stop.
+        known: The result for the same server and settings after another prompt: only PROMPT_CHECKS are run again.
+
+    Raises:
+        EndpointError: The server does not answer.
+    """
+    known = known if known is not None and len(known.checks) > len(CHECKS) else None  # one that ended early knows nothing
     checks: dict[str, PreflightCheck] = {}
+    if known is not None:
+        probe.choices = known.choices
     for number, (name, check) in enumerate(CHECKS.items()):
+        if known is not None and name not in PROMPT_CHECKS:
+            checks[name] = known.find(name)
+            continue
         probe.on_answer = partial(on_progress, number / (len(CHECKS) + 1), f"preflight check: {name.replace('_', ' ')}")
         probe.on_answer()
         checks[name] = check(probe)
         if name == "temperature" and checks[name].stops:  # nothing that follows would mean anything
             break
     else:
-        probe.on_answer = partial(on_progress, len(CHECKS) / (len(CHECKS) + 1), "preflight check: seeds at the same time")
-        probe.on_answer()
-        checks["concurrent_seeds"] = _check_concurrent_seeds(probe, are_seeds_honored=checks["seeds"].state == "safe")
+        if known is None:
+            probe.on_answer = partial(on_progress, len(CHECKS) / (len(CHECKS) + 1), "preflight check: seeds at the same time")
+            probe.on_answer()
+            checks["concurrent_seeds"] = _check_concurrent_seeds(probe, are_seeds_honored=checks["seeds"].state == "safe")
+        else:
+            checks["concurrent_seeds"] = known.find("concurrent_seeds")
     is_mixed = "concurrent_seeds" in checks and checks["concurrent_seeds"].state == "caught"
     on_progress(1.0, "")
     visible = bool(probe.profile.drafting_evidence)
