@@ -16,7 +16,6 @@ from specviz.classroom.records import KINDS, LENGTHS, Assignment, Room
 from specviz.classroom.store import StoreError
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.results import CellShares
-from specviz.figures import cell_shares
 from specviz.figures.components import read_styles
 from specviz.web.classroom import export as exports
 from specviz.web.classroom import words, work
@@ -39,7 +38,9 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.links import list_unknown_keys
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.side_by_side.payload import build_frames, build_histogram
 from specviz.web.common.side_by_side.state import load_recorded_samples
+from specviz.web.common.side_by_side.view import histogram
 from specviz.web.common.side_by_side.words import describe_conditions
 from specviz.web.jobs import cache
 
@@ -110,7 +111,7 @@ def show_new_room(desk: DeskState) -> None:
     left, right = st.columns([5, 7], gap="large")
     left.html(words.build_steps())
     with right:
-        show_example_samples(session.get_theme())
+        show_example_samples()
     st.markdown(f"## {TEXTS['kinds']}")
     st.html(words.build_task_cards())
     show_lesson_plans()
@@ -135,14 +136,21 @@ def show_lesson_plans() -> None:
             st.markdown(read_lesson_plan(chosen, _find_root()))
 
 
-def show_example_samples(kind: str) -> None:
+def show_example_samples() -> None:
     """A class's histogram, by the example of recorded samples of an exact decoder."""
     shares, origin = load_example()
     if shares is not None:
-        st.markdown("## An example of what the class sees")
-        picture = draw_cached(cell_shares.plot_cells, shares, cell_shares.compute_rows_end(shares), kind)
-        elements.show_figure(picture, "classroom", "recorded", shares.conclusion, sentence=False)
+        st.markdown(f"## {TEXTS['sees']}")
+        frames = draw_cached(_build_example_frames, shares)
+        histogram.draw(
+            "classroom-example",
+            {"payload": build_histogram(frames, TEXTS["example"].format(students=shares.n // EXAMPLE_SAMPLES)), "within": True},
+        )
         st.container(key="classroom-notes-from").text(origin)
+
+
+def _build_example_frames(shares: CellShares) -> dict[str, Any]:
+    return build_frames((shares,))
 
 
 @lru_cache(maxsize=1)

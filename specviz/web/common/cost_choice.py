@@ -14,10 +14,10 @@ Result = TypeVar("Result", SpeedPlan, MethodComparison)
 MEASURED = "measured"
 ON_RECORD = "two-cpu-cores"  # the cost model of the machine that the recorded speeds were timed on
 LABEL = "Machine"
-TIMED, FROM_PASSES = "two CPU cores (timed)", "two CPU cores (from pass times)"
+TIMED, FROM_PASSES = "two CPU cores, timed", "two CPU cores, computed"
 HELP = (
     "Timed: the speed was measured as a whole. The others are computed: how many draft tokens are accepted is this pair’s, what a pass takes "
-    "is the machine’s, on the H200 with random weights of the published shapes. “From pass times” does the same for the two CPU cores: it shows how far such a "
+    "is the machine’s, on the H200 with random weights of the published shapes. “Two CPU cores, computed” does the same for the two CPU cores: it shows how far such a "
     "computation is from the measured speed."
 )
 

@@ -43,7 +43,7 @@ def show_page() -> None:
     state = measurement_page.open_state("drafting_methods", MethodsState, MethodsQuestion)
     with open_screen("drafting_methods", "methods"):
         show_page_head("drafting_methods", TEXTS["lede"])
-        choice = st.container(key="drafting_methods-choice", horizontal=True, gap="large")
+        choice = st.container(key="drafting_methods-choice", horizontal=True, gap="small")
         top = st.container(key="drafting_methods-top")
     fold = st.expander(TEXTS["own_text"])
     question, problems = measurement_page.show_question_fields(

@@ -12,12 +12,12 @@ from specviz.errors import SpecvizError
 from specviz.evidence.results import SEED_SAMPLES, SEEDS, CellShares, SeedPValues
 from specviz.records import load_toml
 from specviz.web.common import elements, export_fold, session
-from specviz.web.common.component import Component
 from specviz.web.common.controls import WIDE, Form, fill_fields, read_fields
 from specviz.web.common.elements import open_screen, show_notes
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.side_by_side.payload import TEXTS, build_frames, build_histogram, build_result_frames
+from specviz.web.common.side_by_side.view import histogram
 from specviz.web.common.side_by_side.words import RULE, describe_conditions, describe_origin
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import (
@@ -40,7 +40,6 @@ STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are
 MILLION = 1_000_000
 EXAMPLE_URL = "http://localhost:8000/v1"
 RUNS = TEXTS | load_toml("texts/exactness")["runs"]  # sentences of the histogram of p-values
-_histogram = Component("exactness")
 
 
 @end_with_row("exactness")
@@ -94,6 +93,8 @@ def show_fields(state: ExactnessState) -> tuple[Any, ExactnessQuestion, list[str
     choice, place = st.columns([8, 5], vertical_alignment="bottom")
     titles = {source: CHOICES[source] for source in list_sources()}
     form.raw["source"] = form.show_choice(choice, "source", "What to test", titles, asked.source)
+    if SERVER not in titles:
+        choice.caption(words.TEXTS["elsewhere"])
     if form.raw["source"] == FILE:  # its prompt is the file's
         st.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
@@ -183,7 +184,7 @@ def _show_samples(state: ExactnessState) -> None:
     """The histogram that fills, and its answer."""
     frames, heading = build_result_frames(state.shown_result), words.build_heading(state.question.settings)
     payload = build_histogram(frames, heading, words.build_verdict(state), is_live=state.has_own_result)
-    _histogram.draw("exactness-histogram", {"payload": payload, "within": True})
+    histogram.draw("exactness-histogram", {"payload": payload, "within": True})
 
 
 def show_details(state: ExactnessState) -> None:
@@ -198,7 +199,7 @@ def show_control(state: ExactnessState) -> None:
     with open_screen("exactness", "control"):
         st.markdown(f"## The control: no draft\n{words.TEXTS['control']}")
         frames = draw_cached(_build_control, control)
-        _histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name), "within": True})
+        histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name), "within": True})
         if said := words.describe_control(state.shown_result):
             st.container(key="exactness-said-control").markdown(said)
 
@@ -219,7 +220,7 @@ def show_seed_runs(state: ExactnessState, is_running: bool) -> None:
         st.markdown(words.TEXTS["seed_runs"])
         if found:
             payload = build_histogram(draw_cached(_build_runs, found), f"P-values of runs of {SEED_SAMPLES} samples", texts=RUNS)
-            _histogram.draw("exactness-flat-histogram", {"payload": payload, "within": True})
+            histogram.draw("exactness-flat-histogram", {"payload": payload, "within": True})
             st.container(key="exactness-said").markdown(words.describe_seed_runs(found))
         mine = state.result.p_values is not None
         label = f"Run {SEEDS} seeds" if mine or not found else f"Run {SEEDS} new seeds"
@@ -270,7 +271,7 @@ def show_report(state: ExactnessState) -> None:
         if report["answers"][0]["cells"]:
             shown = CellShares.from_report(report)
             payload = build_histogram(build_frames((shown,)), words.describe_files(report), words.build_report_verdict(report))
-            _histogram.draw("exactness-file", {"payload": payload, "within": True})
+            histogram.draw("exactness-file", {"payload": payload, "within": True})
             if shown.undrawn_mass:
                 st.caption(f"Not drawn: all other texts together, {shown.undrawn_mass:.0%}.")
         else:

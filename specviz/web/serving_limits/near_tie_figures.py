@@ -103,7 +103,10 @@ def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
         figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},
                        hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
-    frame_chart(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
+    frame_chart(figure, 340, f"{MARGIN}, logarithmic", "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
+    figure.update_layout(legend={"font": {"size": 14}})
+    figure.update_xaxes(tickfont={"size": 14}, title_font={"size": 14})
+    figure.update_yaxes(tickfont={"size": 14}, title_font={"size": 14})
     figure.update_xaxes(tickvals=ticks, ticktext=[f"≤ {FLOOR:g}", *(f"{10.0**tick:g}" for tick in ticks[1:])])
     figure.update_yaxes(tickformat=".0%")
     return figure
@@ -185,7 +188,7 @@ def build_fork(story: NearTieStory) -> str:
         for name, token, rest in zip(story.names, story.tokens, story.after, strict=True)
     )
     begin = f"<p><span>Both begin</span><q>… {escape(story.before.strip())}</q></p>"
-    return f"<div class='fork'>{begin}{ways}</div>"
+    return f"<div class='fork'>{begin}<div>{ways}</div></div>"
 
 
 def build_lead_bars(story: NearTieStory) -> str:

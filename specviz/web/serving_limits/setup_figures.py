@@ -23,8 +23,8 @@ WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis of the exported picture
 AXIS_ENDS = (-8.0, 0.25)  # powers of ten
 TICKS = {-8: "10⁻⁸", -6: "10⁻⁶", -4: "10⁻⁴", -2: "10⁻²", 0: "1"}
-SETTING, ADDED = "the setting changes, on average", "drafting adds, at most"
-SHORT_SETTING, SHORT_ADDED = "setting changes", "drafting adds"  # before a number, where the columns have no head
+SETTING, ADDED = "the setting alone, mean", "drafting adds, at most"
+SHORT_SETTING, SHORT_ADDED = "setting alone", "drafting adds"  # before a number, where the columns have no head
 PLOTTED_SETTING, PLOTTED_ADDED = (
     "what the setting changes, mean",
     "what draft tokens add, mean to largest",
@@ -64,7 +64,7 @@ def build_setup_list(one: SetupComparison) -> str:
             groups.append(
                 f"<section class='{str(key).split()[-1] if key else 'blank'}'>{head}{''.join(map(_build_row, rows))}</section>"
             )
-    columns = ("target served as", "", ADDED, SETTING)
+    columns = ("target served as", ADDED, SETTING)
     head = "".join(f"<span>{_build_swatch(words)}{words}</span>" for words in columns)
     return f"<div class='setup-list'><p class='setup-row setup-head' aria-hidden='true'>{head}</p>{''.join(groups)}</div>"
 
@@ -74,18 +74,15 @@ def _build_swatch(words: str) -> str:
 
 
 def _build_row(row: SetupRow) -> str:
-    """A row of the list."""
+    """A row of the list: name, what drafting adds as a bar with its number, what the setting alone changes."""
     name = f"<span class='name'><b>{escape(row.entry.name)}</b> <span>{escape(row.reason or row.entry.sentence)}</span></span>"
     if row.own is None:
         return f"<div class='setup-row'>{name}</div>"
-    setting = row.distance.value if row.distance else 0.0
     bar = f"<em class='added' style='width:{100.0 * row.own.worst:.2f}%'></em>" if row.own.worst > TOLERANCE else ""
-    added, changed = format_change(row.own.worst, "up to "), format_change(setting) if row.distance else "reference"
-    numbers = "".join(
-        f"<span class='number'><small>{words}</small> {value}</span>"
-        for words, value in ((SHORT_ADDED, added), (SHORT_SETTING, changed))
-    )
-    summary = f"<summary class='setup-row'>{name}<span class='track{'' if bar else ' none'}' aria-hidden='true'>{bar}</span>{numbers}</summary>"
+    added = format_change(row.own.worst, "up to ")
+    alone = f"<small>{SHORT_SETTING}</small> {format_change(row.distance.value)}" if row.distance else "the reference"
+    measured = f"<span class='track{'' if bar else ' none'}'>{bar}<span class='number'><small>{SHORT_ADDED}</small> {added}</span></span>"
+    summary = f"<summary class='setup-row'>{name}{measured}<span class='number'>{alone}</span></summary>"
     return f"<details>{summary}<p>{escape(describe_row(row))}</p></details>"
 
 
@@ -159,11 +156,9 @@ def describe_setups(one: SetupComparison) -> str:
     for verdict, words in ((ROUNDING, "exact up to rounding"), (LOSSY, "not exact")):
         if found := [(value, row.entry.name) for value, row in worst if row.verdict == verdict]:
             value, name = max(found, key=_get_value)
-            sentence += (
-                f" {len(found)} {'is' if len(found) == 1 else 'are'} {words}: it adds up to {format_change(value)} ({name})."
-            )
+            sentence += f" {len(found)} {'is' if len(found) == 1 else 'are'} {words}: up to {format_change(value)} ({name})."
     far, far_name = max(moved, key=_get_value)
-    return f"{sentence} The setting itself moves up to {format_change(far)} ({far_name}), with or without a draft."
+    return f"{sentence} The setting alone moves up to {format_change(far)} ({far_name}), with or without a draft."
 
 
 def _get_value(named: tuple[float, str]) -> float:

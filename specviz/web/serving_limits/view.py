@@ -42,8 +42,8 @@ def show_page() -> None:
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", TEXTS["lede"])
     story, setups = open_screen("serving_limits", "story"), open_screen("serving_limits", "setups")
-    own, details = st.container(key="serving_limits-own"), st.container(key="serving_limits-details")
     margins = open_screen("serving_limits", "margins")
+    own, details = st.container(key="serving_limits-own"), st.container(key="serving_limits-details")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
     form.show_prompt(own, label=TEXTS["own"])
     settings, problems = read_fields(form.raw, state.question.settings)
@@ -94,11 +94,12 @@ def show_story(one: SetupComparison) -> None:
     st.html(ties.build_fork(story))
     neither = TEXTS["neither"]
     answers = (*(f"The {name} text" for name in story.names), neither)
-    st.markdown(f"## {TEXTS['story']}")
-    chosen = st.segmented_control(TEXTS["story"], answers, key="serving_limits-guess", label_visibility="collapsed")
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="serving_limits-ask"):
+        st.markdown(f"## {TEXTS['story']}", width="content")
+        chosen = st.segmented_control(TEXTS["story"], answers, key="serving_limits-guess", label_visibility="collapsed")
     if not chosen:
         return
-    left, right = st.columns([6, 5], gap="large", vertical_alignment="center")
+    left, right = st.columns(2, gap="large", vertical_alignment="center")
     left.html(ties.build_lead_bars(story))
     with right:
         show_answer(f"✓ {neither}" if chosen == neither else f"{neither}, in fact", story.sentence)
@@ -132,10 +133,13 @@ def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -
         st.caption("The greedy texts follow." if underway else "This comparison could not run on this pair.")
         return
     conclusion = ties.describe_near_ties(seen)
-    figure = draw_cached(plot_comparison, ties.plot_margins, one, arm, kind)
-    st.plotly_chart(figure, key="serving_limits-figure-margins", config=PLOT, alt=conclusion)
-    show_answer(*split_number(conclusion))
-    st.caption(ties.describe_gpu_rounding())
+    draw = ties.plot_margins if len(seen.pairings) <= ties.FEW else ties.plot_gap_histogram
+    figure = draw_cached(plot_comparison, draw, one, arm, kind)
+    left, right = st.columns([8, 5], gap="large", vertical_alignment="center")
+    left.plotly_chart(figure, key="serving_limits-figure-margins", config=PLOT, alt=conclusion)
+    with right:
+        show_answer(*split_number(conclusion))
+        st.caption(ties.describe_gpu_rounding())
     if seen.differences:
         show_tables("Where they differ, and what each writes there", ties.build_difference_rows(seen))
 

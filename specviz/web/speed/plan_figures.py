@@ -28,7 +28,10 @@ def plot_factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     figure = _plot_over_gamma(plan, "factor", {}, "times as fast as target only", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-10, showarrow=False,
-                          text="target-only sampling", font={"size": 13, "color": GRAY[kind]})  # fmt: skip
+                          text="target-only sampling", font={"size": 14, "color": GRAY[kind]})  # fmt: skip
+    figure.update_layout(height=330, legend={"font": {"size": 14}})
+    figure.update_xaxes(tickfont={"size": 14}, title_font={"size": 14})
+    figure.update_yaxes(tickfont={"size": 14}, title_font={"size": 14})
     return figure
 
 
@@ -63,23 +66,20 @@ def describe_tokens(plan: SpeedPlan) -> str:
     )
 
 
-def describe_gap(plan: SpeedPlan) -> str:
-    """Where prediction and measurement of the speed differ, in numbers; empty where no speed was measured."""
-    pairs = [(row, one.factor) for one in plan.checked if one.factor is not None and (row := plan.row(one.gamma)) and row.factor]
+def describe_gap(plan: SpeedPlan) -> tuple[str, str]:
+    """The largest difference of prediction and measurement of the speed, and what it is; both empty where no speed was measured."""
+    pairs = _pair_speeds(plan)
     if not pairs:
-        return ""
-    apart = [(row, measured) for row, measured in pairs if not measured.low <= row.speedup.value <= measured.high]
+        return "", ""
     most = max(pairs, key=lambda pair: abs(pair[0].speedup.value / pair[1].value - 1.0))
     off = most[0].speedup.value / most[1].value - 1.0
-    numbers = f"gamma {most[0].gamma}: {most[0].speedup.value:.2f} predicted, {most[1].value:.2f} measured"
-    is_one_way = all((row.speedup.value > measured.value) == (off > 0.0) for row, measured in pairs)
-    said = f"The prediction is too {'high' if off > 0.0 else 'low'} {'everywhere, ' if is_one_way else ''}by up to {abs(off):.0%} ({numbers})."
-    said += f" {len(pairs) - len(apart)} of {len(pairs)} lie within the 95% interval of the measurement"
-    said += (
-        f"; at gamma {', '.join(str(row.gamma) for row, _ in apart)} {'it does' if len(apart) == 1 else 'they do'} not."
-        if apart
-        else "."
+    way, other = ("high", "low") if off > 0.0 else ("low", "high")
+    never = (
+        f", and nowhere too {other}"
+        if all((row.speedup.value > measured.value) == (off > 0.0) for row, measured in pairs)
+        else ""
     )
+    numbers = f"gamma {most[0].gamma} is predicted at {most[0].speedup.value:.2f} and measured at {most[1].value:.2f}"
     predicted, fastest = (
         max(pairs, key=lambda pair: pair[0].speedup.value)[0].gamma, max(pairs, key=lambda pair: pair[1].value)[0].gamma,
     )  # fmt: skip
@@ -88,7 +88,24 @@ def describe_gap(plan: SpeedPlan) -> str:
         if predicted == fastest
         else f"Gamma {fastest} was measured as the fastest, {predicted} predicted"
     )
-    return f"{said} {same}."
+    return f"{abs(off):.0%} too {way}", f"is the prediction at most{never}: {numbers}. {same}."
+
+
+def describe_coverage(plan: SpeedPlan) -> str:
+    """How many predicted speeds lie within the interval of their measurement, and which do not; empty where no speed was measured."""
+    pairs = _pair_speeds(plan)
+    apart = [row.gamma for row, measured in pairs if not measured.low <= row.speedup.value <= measured.high]
+    missed = f"; at gamma {', '.join(map(str, apart))} {'it does' if len(apart) == 1 else 'they do'} not" if apart else ""
+    return (
+        f"{len(pairs) - len(apart)} of {len(pairs)} predictions lie within the 95% interval of the measurement{missed}."
+        if pairs
+        else ""
+    )
+
+
+def _pair_speeds(plan: SpeedPlan) -> list[tuple[PlanRow, Estimate]]:
+    """Rows of the plan with the speed that was measured with the same gamma."""
+    return [(row, one.factor) for one in plan.checked if one.factor is not None and (row := plan.row(one.gamma)) and row.factor]
 
 
 def choose_row(plan: SpeedPlan) -> PlanRow | None:

@@ -15,7 +15,7 @@ ALONE, DRAFTED = 1, 0  # lanes, from below
 EDGE = "rgba(0, 0, 0, 0.45)"  # between draft steps, which may be a pixel wide
 REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
-LETTERS = 13  # px: of the words; a number that does not fit into its bar at this size is left out
+LETTERS = 14  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
 PARTS = ("draft step", "target pass, with its tokens", "rule and work between passes")
 
@@ -55,15 +55,15 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         figure.add_bar(
             x=[length for _, length in [*alone, *drafted]], base=[begin for begin, _ in [*alone, *drafted]],
             y=[ALONE] * len(alone) + [DRAFTED] * len(drafted), orientation="h", width=0.62, name=name, text=texts, textposition="inside",
-            insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 14}, hoverinfo="skip",
+            insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 15}, hoverinfo="skip",
             marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
         )  # fmt: skip
     for lane, passes in ((ALONE, float(TOKENS)), (DRAFTED, end)):
         figure.add_annotation(
-            x=passes, y=lane, text=f" <b>{passes:.1f}</b>", xanchor="left", showarrow=False, font={"size": 15, "color": INK[kind]}
+            x=passes, y=lane, text=f" <b>{passes:.1f}</b>", xanchor="left", showarrow=False, font={"size": 17, "color": INK[kind]}
         )
     figure.update_layout(
-        barmode="overlay", height=200, margin={"l": 8, "r": 52, "t": 34, "b": 44}, dragmode=False, showlegend=True,
+        barmode="overlay", height=240, margin={"l": 8, "r": 52, "t": 34, "b": 46}, dragmode=False, showlegend=True,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(

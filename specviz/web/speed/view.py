@@ -87,12 +87,16 @@ def show_page() -> None:
         )  # fmt: skip
         top = st.container(key="speed-sandbox")
     gain = st.container(key="speed-second")
-    with gain:
+    with gain, open_screen("speed", "factors"):
         st.markdown(HEADINGS["gain"])
         left, right = st.columns([7, 5], gap="large")
         choices = left.container(key="speed-choices", horizontal=True, gap="medium")
-        chart = left.container(key="speed-chart")
-    fold = gain.expander(TEXTS["own_text"])
+        chart, answer, lines = (
+            left.container(key="speed-chart"),
+            right.container(key="speed-gap"),
+            right.container(key="speed-lines"),
+        )
+    origin, fold = gain.container(key="speed-origin"), gain.expander(TEXTS["own_text"])
     with fold:
         question, problems = show_fields(state, costs, choices)
     state.choose(question)
@@ -108,8 +112,16 @@ def show_page() -> None:
     else:
         with chart:
             show_gains(state, plan, kind)
-        with right:
+            show_sentence(words.describe_verdict(state, plan), "speed-said")
+        number, gap = plan_figures.describe_gap(plan)
+        if number:
+            with answer:
+                show_answer(number, gap)
+        with lines:
             show_server_lines(state, plan)
+        with origin:
+            notes = [plan_figures.describe_coverage(plan), describe_measurement(state, plan), *list_model_notes(plan.models)]
+            show_notes([one for one in notes if one], "speed-notes-from")
     show_tabs(state, plan, kind)
 
 
@@ -234,7 +246,8 @@ def show_server_lines(state: SpeedState, plan: SpeedPlan) -> None:
         return
     for one, tab in zip(plan.server_commands, st.tabs([one.server for one in plan.server_commands]), strict=True):
         with tab:
-            st.code(one.text, language=one.language, wrap_lines=True)
+            text = one.text.replace(" --", " \\\n  --") if one.language == "bash" else one.text  # no option is cut in two
+            st.code(text, language=one.language, wrap_lines=True)
             own = " Put your own models in the place of the folders." if plan.settings.pair in PAIRS else ""
             st.caption(escape_markdown(f"{one.note}{own}"))
 
@@ -255,17 +268,12 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
 
 
 def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
-    """Speed over gamma, predicted and measured, and where they differ; before rounds are timed, the tokens."""
-    with open_screen("speed", "factors"):
-        if plan.costs:
-            figure = draw_cached(plan_figures.plot_factors, plan, kind)
-            said = f"{plan_figures.describe_gap(plan)} {words.describe_verdict(state, plan)}".strip()
-            show_figure(figure, "speed", "factors", said, sentence=False)
-        else:
-            said = words.describe_verdict(state, plan)
-            _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
-        show_sentence(said, "speed-said")
-    show_notes([describe_measurement(state, plan), *list_model_notes(plan.models)], "speed-notes-from")
+    """Speed over gamma, predicted and measured; before rounds are timed, the tokens."""
+    if not plan.costs:
+        _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
+        return
+    said = " ".join((*plan_figures.describe_gap(plan), words.describe_verdict(state, plan))).strip()
+    show_figure(draw_cached(plan_figures.plot_factors, plan, kind), "speed", "factors", said, sentence=False)
 
 
 def show_other_drafts(question: SpeedQuestion) -> None:

@@ -22,7 +22,7 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.common.controls import read_fields
 from specviz.web.common.side_by_side.state import load_recorded_samples
-from specviz.web.common.side_by_side.words import describe_excess, format_percent
+from specviz.web.common.side_by_side.words import describe_excess, format_percent, write_plain_labels
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import ExactnessQuestion, ExactnessState, read_question
 from specviz.web.jobs import cache
@@ -187,14 +187,19 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert alone.conclusion == "a: 10 samples. The one bar lies within sampling noise of the exact distribution."
     off = build_three_cells(counts=(70, 20, 10))
     assert off.outliers == ("·a",) and "1 of 3 bars lies beyond sampling noise" in off.conclusion
-    assert describe_excess(off) == ("70", "“·a” came 70 times in 100 samples, where about 50 are expected")
-    assert describe_excess(build_three_cells(counts=(55, 1, 44)))[1].startswith("“·<b>$x$ …” came once in 100 samples")
+    assert describe_excess(off) == ("70", "“a” came 70 times in 100 samples, where about 50 are expected")
+    assert describe_excess(build_three_cells(counts=(55, 1, 44)))[1].startswith("“<b>$x$ …” came once in 100 samples")
     assert describe_excess(build_three_cells(counts=(80, 10, 10)))[0] == "80", "the farthest of two"
     assert describe_excess(build_three_cells()) == ("", ""), "no bar is outside its box"
     (diamonds,) = [trace for trace in cell_shares.plot_cells(off, 1.0).data if trace.name == results.BEYOND]
     assert (list(diamonds.x), list(diamonds.y)) == ([0.7], [2])
     assert "no samples yet" in build_three_cells(0, (0, 0, 0)).conclusion
     assert len(cell_shares.plot_cells(build_three_cells(0, (0, 0, 0)), 1.0).data) == 1
+
+
+def test_names_of_cells_have_plain_spaces_unless_two_would_be_the_same():
+    assert write_plain_labels(("·woman·who", "·a …")) == ["woman who", "a …"]
+    assert write_plain_labels(("·a", "a", "b")) == ["·a", "a", "b"] and write_plain_labels(("·", "a")) == ["·", "a"]
 
 
 def test_the_command_repeats_the_question():

@@ -110,6 +110,7 @@ def test_a_hosted_page_has_no_field_for_an_address_even_by_a_link(serve, page_pa
     assert CHOICES["file"] in source.options and CHOICES[SERVER] not in source.options
     assert not [one for one in app.text_input if "Address" in one.label]
     assert any("The link's decoder to test was left out" in one.value for one in app.text)
+    assert any("`specviz audit ADDRESS` in a terminal" in one.value for one in app.caption), "the page says where it works"
 
 
 def test_a_link_opens_the_field_at_home_and_asks_nobody(serve, page_pair):

@@ -47,7 +47,7 @@ def open_plan(costs: str) -> SpeedState:
 
 def test_the_choices_are_the_timed_machine_the_same_from_its_pass_times_and_each_shipped_one():
     assert list_cost_titles() == {
-        MEASURED: "two CPU cores (timed)", "two-cpu-cores": "two CPU cores (from pass times)", "h200-1.7b": "H200, target of 1.7B",
+        MEASURED: "two CPU cores, timed", "two-cpu-cores": "two CPU cores, computed", "h200-1.7b": "H200, target of 1.7B",
         "h200-8b": "H200, target of 8B",
     }  # fmt: skip
 
@@ -75,7 +75,7 @@ def test_a_plans_words_and_pictures_are_those_of_the_chosen_costs(costs):
     state, measured = open_plan(costs), load_recorded_plans()["storybook 1"]
     plan, model = state.shown_plan, load_cost_models()[costs]
     assert plan == measured.with_cost_model(model) and state.shown_plan is plan, "the same object, so that pictures are kept"
-    assert plan_figures.describe_gap(plan) == "", "what was measured here is no speed there"
+    assert plan_figures.describe_gap(plan) == ("", ""), "what was measured here is no speed there"
     predicted = next(trace for trace in plan_figures.plot_factors(plan).data if trace.name == "predicted")
     assert list(predicted.y) == [row.speedup.value for row in plan.rows]
     round_model = build_round_model(state.question, measured, None)

@@ -125,14 +125,20 @@ def test_the_sentence_under_the_speeds_counts_the_predictions_that_miss_and_name
         row.gamma for row in recorded_plan.rows if not measured[row.gamma].low <= row.factor.value <= measured[row.gamma].high
     ]
     worst = max(recorded_plan.rows, key=lambda row: abs(row.factor.value / measured[row.gamma].value - 1.0))
-    said = figures.describe_gap(recorded_plan)
-    assert f"{8 - len(missed)} of 8 lie within" in said and f"at gamma {', '.join(map(str, missed))} they do not." in said
-    assert f"(gamma {worst.gamma}: {worst.factor.value:.2f} predicted, {measured[worst.gamma].value:.2f} measured)" in said
-    assert said.startswith("The prediction is too high") == (worst.factor.value > measured[worst.gamma].value)
-    assert ("everywhere" in said) == all(row.factor.value > measured[row.gamma].value for row in recorded_plan.rows)
+    (number, said), within = figures.describe_gap(recorded_plan), figures.describe_coverage(recorded_plan)
+    assert f"{8 - len(missed)} of 8 predictions lie within" in within
+    assert f"at gamma {', '.join(map(str, missed))} they do not." in within
+    off = worst.factor.value / measured[worst.gamma].value - 1.0
+    assert number == f"{abs(off):.0%} too {'high' if off > 0.0 else 'low'}"
+    assert (
+        f"gamma {worst.gamma} is predicted at {worst.factor.value:.2f} and measured at {measured[worst.gamma].value:.2f}" in said
+    )
+    assert ("nowhere too low" in said) == all(row.factor.value > measured[row.gamma].value for row in recorded_plan.rows)
     fastest = max(measured, key=lambda gamma: measured[gamma].value)
     assert f"Gamma {fastest} is the fastest in both." in said or f"Gamma {fastest} was measured as the fastest" in said
-    assert figures.describe_gap(build_plan(0.1)) == "", "nothing was measured"
+    assert figures.describe_gap(build_plan(0.1)) == ("", "") and figures.describe_coverage(build_plan(0.1)) == "", (
+        "nothing was measured"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from specviz.evidence.results import CellShares
 from specviz.figures.cell_shares import compute_rows_end
 from specviz.figures.charts import shorten_label
 from specviz.records import load_toml
-from specviz.web.common.side_by_side.words import PageVerdict
+from specviz.web.common.side_by_side.words import SPACE, PageVerdict, write_plain_labels
 
 TEXTS = load_toml("texts/side_by_side")["histogram"]
 DIGITS = 5  # of a share that is only drawn
@@ -33,7 +33,7 @@ def build_frames(steps: Sequence[CellShares], pooled: bool = True) -> dict[str, 
         for one in drawn
     ]
     return {
-        "labels": [shorten_label(label) for label in last.labels],
+        "labels": [shorten_label(label) for label in write_plain_labels(last.labels)],
         "exact": list(last.probs),
         "end": compute_rows_end(*(step for step in drawn if step.n >= last.n / 100)),
         "conclusion": steps[-1].conclusion,
@@ -65,7 +65,10 @@ def build_histogram(
             "mark": verdict.mark, "words": verdict.words, "details": verdict.details, "number": verdict.number,
             "links": [{"words": words, "href": address} for words, address in links],
         }  # fmt: skip
-    return {**frames, "heading": heading, "answer": answer, "texts": dict(texts), "live": is_live}
+    said = dict(texts)
+    if any(SPACE in label for label in frames["labels"]) and said.get("space"):
+        said["signs"] = f"{said['space']}, {said['signs']}"
+    return {**frames, "heading": heading, "answer": answer, "texts": said, "live": is_live}
 
 
 def build_result_frames(result: Any) -> dict[str, Any]:

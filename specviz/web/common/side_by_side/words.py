@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
     from specviz.statistics.finding import Finding
 
+SPACE = "·"  # how names of cells show one
 TAIL = 34  # characters of the prompt before a text
 RULE = load_toml("texts/side_by_side")["rule"]
 
@@ -90,6 +92,12 @@ def describe_detectable(found: InterimTest) -> str:
     )
 
 
+def write_plain_labels(labels: Sequence[str]) -> list[str]:
+    """Names of cells with plain spaces, or as they are where two would become the same or one nothing."""
+    plain = [label.replace(SPACE, " ").strip() for label in labels]
+    return plain if all(plain) and len({*plain}) == len(plain) else list(labels)
+
+
 def describe_excess(shares: CellShares) -> tuple[str, str]:
     """Where the samples are farthest from the exact distribution: how many there are, and a clause that says how many are expected.
 
@@ -103,7 +111,8 @@ def describe_excess(shares: CellShares) -> tuple[str, str]:
     label = max(outside, key=lambda name: abs(counts[name][0] - counts[name][1]))
     count, expected = counts[label]
     times = "once" if count == 1 else f"{count:,} times"
-    name = "other texts" if label == REST else f"“{label}”"
+    plain = dict(zip(one.labels, write_plain_labels(one.labels), strict=True))
+    name = "other texts" if label == REST else f"“{plain[label]}”"
     usual = f"about {expected:,.0f}" if expected >= 0.5 else "less than one"
     return (
         f"{count:,}",
