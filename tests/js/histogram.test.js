@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 globalThis.document ??= { createElement: () => ({}), addEventListener() {} };
-const { findStart, isOutside, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
+const { findStart, isOutside, sampleText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
 
 const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });
 
@@ -24,6 +24,7 @@ test("a bar is outside only beyond its band, and not before there are samples", 
 
 test("shares have three digits at most, as in the charts", () => {
   assert.deepEqual([0.342, 0.01, 0.0052].map(shareText), ["34.2%", "1.0%", "0.52%"]);
+  assert.deepEqual([sampleText(0.23, 100), sampleText(0, 50), sampleText(0.229, 1000)], ["23%", "0%", "22.9%"], "up to 100 samples give no decimals");
 });
 
 test("a histogram begins without samples, once", () => {

@@ -21,6 +21,11 @@ export function shareText(x) {
   return x >= 0.01 ? `${(100 * x).toFixed(1)}%` : `${(100 * x).toFixed(2)}%`;
 }
 
+/** A share of n samples: up to 100 of them give no decimals. */
+export function sampleText(x, n) {
+  return n > 100 ? shareText(x) : `${Math.round(100 * x)}%`;
+}
+
 /** Whether a bar ends outside the band of sampling noise. */
 export function isOutside({ n, shares, low, high }, row) {
   return n > 0 && !(shares[row] >= low[row] - REST && shares[row] <= high[row] + REST);
@@ -145,7 +150,7 @@ export class Histogram {
     this.again.classList.toggle("off", !there || this.frames.length < 3);
     this.parts.forEach(({ track, value }, row) => {
       track.show(frame, row);
-      say(value, n ? shareText(frame.shares[row]) : "");
+      say(value, n ? sampleText(frame.shares[row], n) : "");
     });
     show(this.key.querySelector(".of-outside"), this.parts.some((_, row) => isOutside(frame, row)));
     this.node.classList.toggle("underway", !there); // the answer keeps its place until the bars have arrived

@@ -56,9 +56,8 @@ def describe_gpu_rounding() -> str:
     tokens = {kind: costs.pair[f"{kind}, T=0"].tokens_per_round for kind in ("bfloat16", "float32")}
     half, single = ((found["device"], found["compiled"]) for found in tokens.values())
     return (
-        f"A GPU server adds one more cause: its kernels sum in other orders, and it chooses them by batch size. On an {costs.machine}, two kernels of one "
-        f"decoder wrote {half[0]:.2f} and {half[1]:.2f} tokens per target pass after the same prompts in bfloat16 at temperature 0, so somewhere they "
-        f"decided a near tie differently. In float32 both wrote {single[0]:.2f}."
+        f"A GPU adds one more cause: its kernels sum in other orders. On an {costs.machine}, two kernels of one decoder wrote {half[0]:.2f} and "
+        f"{half[1]:.2f} tokens per target pass in bfloat16 at temperature 0: some near tie went the other way. In float32 both wrote {single[0]:.2f}."
         if half[0] != half[1] and single[0] == single[1]
         else ""
     )

@@ -90,8 +90,10 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     said = "\n".join([*seen["said"], *seen["text"], *seen["captions"]])
     assert "Computed from both: tokens per target pass of this pair, costs of H200, target of 1.7B." in said
     assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said
-    (answer,) = [one for one in seen["html"] if "answer-line" in one]
-    assert "computed for these sliders" in answer, "one answer"
+    answer, gap = [one for one in seen["html"] if "answer-line" in one]
+    assert "computed for these sliders" in answer and "is the prediction at most" in gap, (
+        "one answer, and how well it is predicted"
+    )
 
 
 def test_another_machine_moves_what_is_its_own_and_leaves_the_pairs_acceptance():
