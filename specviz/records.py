@@ -29,6 +29,7 @@ from specviz.errors import SettingsError, SpecvizError, TraceError
 T = TypeVar("T")
 HERE = Path(__file__).resolve().parent
 ASSETS = next(place for place in (HERE / "assets", HERE.parent / "assets") if place.is_dir())  # installed; in a checkout
+RECORDED_SEED = 9626  # of the records that pages share: both texts, samples, games
 PACKAGES = ("torch", "transformers", "numpy", "scipy")  # only their versions are read here
 PLAIN: dict[Any, set[type]] = {int: {int}, float: {float, int}, str: {str}, bool: {bool}}  # JSON does not tell 1 from 1.0
 LARGEST = 100 * 2**20  # bytes of a file that is read as JSON

@@ -22,7 +22,7 @@ from specviz.cli.common.output import NO_VERDICT
 from specviz.cli.common.parser import NO_LIMIT, Choice
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, Schema, read_text
+from specviz.records import ASSETS, RECORDED_SEED, Schema, read_text
 from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.trace import SCHEMA, Trace
 
@@ -231,7 +231,7 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
 
 
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
-    """Samples of the question that Is it exact? opens with and of every mistake, under the text and the seed of the opening run."""
+    """Samples of the question that Is it exact? opens with and of every mistake, under the text of the opening run and the seed that pages share."""
     from specviz.evidence.mistakes.published import REPORTED
     from specviz.evidence.recordings.sample_drawing import record_decoder, record_mistake
     from specviz.evidence.recordings.samples import RecordedSamples
@@ -239,7 +239,8 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
     from specviz.web.mistakes.work import make_specs
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
-    asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
+    first = replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype, seed=RECORDED_SEED)
+    asked = settings if settings.prompt else first
     pair = load_models(asked)
     exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLE_TOKENS), options.samples, progress.make_part(0, 2))
     records, parts = [], len(REPORTED)
@@ -254,11 +255,12 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
 
 
 def record_games(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
-    """Samples of wrong decoders and right ones for the front page, under the text and the seed of the opening run."""
+    """Samples of wrong decoders and right ones for the front page, under the text of the opening run and the seed that pages share."""
     from specviz.evidence.recordings.game_drawing import draw_games
 
     first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
-    asked = settings if settings.prompt else replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype)
+    first = replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype, seed=RECORDED_SEED)
+    asked = settings if settings.prompt else first
     found = draw_games(load_models(asked), asked, options.samples, progress)
     return RecordedText(found.to_json(), f"{len(found.games)} games of {options.samples:,} samples each way")
 

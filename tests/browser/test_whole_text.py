@@ -123,9 +123,9 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     passes = [len(getattr(recorded, lane).clock) for lane in (SPECULATIVE, TARGET_ONLY)]
     found, why = answer.locator(".found"), answer.locator(".why").inner_text()
     expect(found).to_have_text(
-        f"{passes[0]} target passes instead of {passes[1]}, but each with drafting: {recorded.gain.value:.2f} times as fast"
+        f"{passes[0]} target passes instead of {passes[1]}, but drafting takes time, too: {recorded.gain.value:.2f} times as fast"
     )
-    gained, cost, speed = (float(value) for value in re.search(r"; ([\d.]+) / ([\d.]+) [=≈] ([\d.]+)\.", why).groups())
+    gained, cost, speed = (float(value) for value in re.search(r": ([\d.]+) / ([\d.]+) [=≈] ([\d.]+),", why).groups())
     assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(answer.locator("b").inner_text())
     faces = page.locator(SECOND).evaluate_all(
         "tokens => tokens.map(token => [token.getBoundingClientRect(), token.firstChild.textContent])"

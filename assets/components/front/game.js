@@ -21,7 +21,8 @@ export class Game {
     this.date = h("p", { class: "date" });
     this.chart = h("div", { class: "rows", role: "img" });
     this.acts = h("div", { class: "acts" }, this.heads[0].name, h("div", { class: "drawing" }, this.more, this.count), this.heads[1].name);
-    this.node = h("div", { class: "game" }, this.date, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node), this.chart,
+    this.node = h("div", { class: "game" }, this.date, h("div", { class: "heads" }, this.heads[0].node, this.heads[1].node),
+      h("p", { class: "key" }, h("span", {}, h("i", { class: "exact" }), texts.exact), h("span", {}, h("i", { class: "fill" }), texts.wrote)), this.chart,
       h("div", { class: "ending" }, this.acts, this.told), h("p", { class: "small" }, recorded.note));
     this.open(today);
   }

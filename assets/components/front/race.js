@@ -24,7 +24,7 @@ export class Race {
     this.lanes[1].foot.append(this.gain);
     this.lanes[1].node.querySelector("h3").append(h("span", {}, texts.sample));
     const legend = h("p", { class: "marks" }, ...texts.marks.map(({ is, words }) => h("span", {}, h("i", { "data-is": is }), words)),
-      h("span", {}, h("i", { class: "tick" }), texts.ticks), h("span", { class: "longer" }, texts.longer));
+      h("span", {}, h("i", { class: "tick" }), texts.ticks), this.longer = h("span", { class: "longer" }, texts.longer));
     this.small = h("p", { class: "small" });
     this.notices = h("p", { class: "refused", role: "alert" });
     this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), legend, this.small);
@@ -108,9 +108,11 @@ export class Race {
     this.data.lanes.forEach((lane, i) => drawSide(this.lanes[i], lane, this.now, this.texts, this.view.still || this.held));
     this.node.classList.toggle("finished", done);
     this.node.classList.toggle("stepped", this.held);
-    const { gain } = this.data;
+    const { gain, whole, tokens } = this.data;
+    const faster = whole ? fill(this.texts.fasterPart, { tokens }) : this.texts.faster;
+    say(this.longer, whole ? `${this.texts.longer} ${fill(this.texts.whole, { tokens: whole.tokens, gain: whole.gain.toFixed(2) })}` : this.texts.longer);
     const compared = gain === null ? this.texts.short : fill(this.texts.slower, { gain: gain.toFixed(2) });
-    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), h("span", {}, this.texts.faster)] : [compared];
+    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), h("span", {}, faster)] : [compared];
     if (done && this.gain.dataset.id !== this.data.id) {
       this.gain.dataset.id = this.data.id;
       this.gain.replaceChildren(...parts);

@@ -6,7 +6,9 @@ import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue }
 import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
-const NUMBERED = 3; // highest bars of a draft step that have their numbers: the scale is not the same at every place
+const NUMBERED = 3; // highest bars of a draft step that have their numbers
+const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [1, [0.5, 1]]]; // of the axis, and where it has lines
+const TICKS = 28; // px for their numbers
 const ENTRIES = { // of the legend: classes of its swatch, and its words
   p: [["bar p"], "target p"],
   q: [["bar q"], "draft q"],
@@ -46,10 +48,11 @@ export function makeBars() {
   }));
   legend.append(...Object.values(entries).map(({ node }) => node));
   const axis = s("line", { class: "axis", x2: 1 });
+  const lines = [0, 1].map(() => ({ line: s("line", { class: "axis", x2: 1 }), text: s("text", { class: "tick" }) }));
   const foot = s("text", { class: "foot" });
   const slots = Array.from({ length: SLOTS }, makeSlot);
-  panel.node.append(legend, axis, foot, ...slots.map((one) => one.node));
-  return { ...panel, legend, entries, axis, foot, slots };
+  panel.node.append(legend, ...lines.flatMap(({ line, text }) => [line, text]), axis, foot, ...slots.map((one) => one.node));
+  return { ...panel, legend, entries, axis, lines, foot, slots };
 }
 
 function makeSlot() {
@@ -68,10 +71,11 @@ function makeSlot() {
   return one;
 }
 
-/** The highest bar fills the panel: one scale for a place of the text, whatever of it is shown. */
+/** One scale for a place of the text, whatever of it is shown; its axis ends at a round number. */
 export function drawBars(panel, plan, probs, bars, frame) {
   const low = plan.bars.w < 560 && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
-  const plot = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
+  const inside = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
+  const plot = { ...inside, left: inside.left + TICKS, width: inside.width - TICKS };
   show(panel.node, !frame.chain && (!plan.narrow || ["draft", "look", "lift"].includes(frame.kind) || (frame.kind === "pass" && !frame.mask)));
   placePanel(panel, plan.bars, plan.narrow);
   move(panel.legend, 0, plan.bars.y + (plan.narrow ? 62 : 50 + low));
@@ -83,8 +87,17 @@ export function drawBars(panel, plan, probs, bars, frame) {
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : `Probability of the next token, by ${frame.p ? "each model" : "the draft model"}`);
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
-  const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.flatMap(({ p, q }) => [p ?? 0, q ?? 0]));
-  const scale = (plot.high - 18) / most; // and its number stands over it
+  const most = frame.uniforms ? 1 : Math.max(...bars.flatMap(({ p, q }) => [p ?? 0, q ?? 0]));
+  const [top, ticks] = TOPS.find(([end]) => most <= end) ?? TOPS.at(-1);
+  const scale = (plot.high - 18) / top; // and the number of the highest bar stands over it
+  for (const [i, { line, text }] of panel.lines.entries()) {
+    show(line, bars.length > 0);
+    show(text, bars.length > 0);
+    const y = plot.base - ticks[i] * scale;
+    place(line, { transform: `translate(${plot.left}px, ${y}px) scaleX(${plot.width})` });
+    move(text, plot.left - 6, y + 4);
+    say(text, String(ticks[i]));
+  }
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
   const least = frame.p ? Infinity : (bars.map(({ q }) => q ?? 0).sort((a, b) => b - a)[NUMBERED - 1] ?? 0);

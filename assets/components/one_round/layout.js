@@ -40,7 +40,7 @@ export function slot(plot, i, n, rest) {
 export function planRuler(panel, narrow) {
   const top = panel.y + (narrow ? 78 : 92);
   const base = panel.y + panel.h - (narrow ? 20 : 68);
-  const wide = 64;
+  const wide = narrow ? 64 : 88;
   const left = panel.x + Math.round(panel.w * 0.5) - wide / 2;
   return { left, wide, top, base, high: base - top, y: (u) => base - u * (base - top), u: (y) => Math.min(0.999, Math.max(0, Math.round(((base - y) / (base - top)) * 1000) / 1000)) };
 }

@@ -163,7 +163,7 @@ function drawGrip(uniform, ruler, chip, view) {
   uniform.grip.dataset.status = fallen ? (accepted ? "accepted" : "rejected") : "";
   const end = fallen ? ruler.y(u) : ruler.base;
   move(uniform.grip, ruler.left + ruler.wide / 2, end);
-  place(uniform.level, { x: ruler.left + ruler.wide / 2 - 12, y: end, width: 24, height: ruler.base - end });
+  place(uniform.level, { x: ruler.left + ruler.wide / 2 - 15, y: end, width: 30, height: ruler.base - end });
   uniform.level.style.opacity = fallen ? 1 : 0;
   uniform.level.classList.toggle("held", Boolean(view.drag));
   uniform.level.dataset.is = accepted ? "accepted" : "rejected";

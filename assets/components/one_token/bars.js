@@ -1,4 +1,4 @@
-// The two distributions as bars that can be dragged: p on the left of each pair, q on the right, what both share striped.
+// The two distributions as bars that can be dragged: p on the left of each pair, q on the right, and inside q what becomes of its draft tokens.
 
 import { h, move, place, s, say, show, setSize } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
@@ -12,11 +12,11 @@ const STEP = 0.005; // of a dragged bar; the keys step by 0.01, with Shift by 0.
 export function makeBars(view) {
   const axis = makeAxis();
   const slots = Array.from({ length: MOST }, () => makePair(view));
-  const svg = s("svg", { class: "scene", role: "group" }, makeHatches("shared", "bad"), axis.node, ...slots.map(({ node }) => node));
+  const svg = s("svg", { class: "scene", role: "group" }, makeHatches("bad"), axis.node, ...slots.map(({ node }) => node));
   const missing = h("span", {}, h("i", { class: "swatch left" }), "missing");
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"),
-    h("span", {}, h("i", { class: "swatch both" }), "overlap"), h("span", {}, h("i", { class: "swatch bad" }), "rejected"), missing);
+    h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch bad" }), "✕ rejected"), missing);
   const card = makeCard("bars", view.texts.bars, key, svg);
   for (const [i, pair] of slots.entries()) for (const probs of ["p", "q"]) listenToBar(pair[probs], probs, i, view, svg);
   return { ...card, svg, axis, slots, missing };
@@ -33,8 +33,8 @@ function makePair() {
     };
     return { ...parts, node: s("g", { class: `half ${probs}` }, ...Object.values(parts)) };
   };
-  const one = { p: bar("p"), q: bar("q"), slab: s("rect", { class: "slab" }), name: s("text", { class: "name" }) };
-  one.node = s("g", { class: "slot" }, one.p.fill, one.q.fill, one.p.over, one.q.over, one.slab, one.name, one.p.node, one.q.node);
+  const one = { p: bar("p"), q: bar("q"), kept: s("rect", { class: "over kept" }), name: s("text", { class: "name" }) };
+  one.node = s("g", { class: "slot" }, one.p.fill, one.q.fill, one.p.over, one.q.over, one.kept, one.name, one.p.node, one.q.node);
   return one;
 }
 
@@ -62,8 +62,10 @@ function drawPair(pair, slot, row, i, plot, touched, told) {
   const half = plot.wide / 2;
   for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs);
   placeRect(pair.p.over, middle - half, half - 1, told ? row.accepted : slot.p, slot.p, plot);
-  placeRect(pair.q.over, middle, half - 1, row.accepted, slot.q, plot);
-  placeRect(pair.slab, middle - half, 2 * half - 1, 0, row.accepted, plot);
+  const rim = Math.min(4, half / 7); // of the draft's color, around what becomes of it
+  const top = Math.max(0, slot.q - rim / plot.unit);
+  placeRect(pair.q.over, middle + rim, half - 1 - 2 * rim, row.accepted, Math.max(row.accepted, top), plot);
+  placeRect(pair.kept, middle + rim, half - 1 - 2 * rim, 0, Math.min(row.accepted, top), plot);
   writeName(pair.name, slot, i, plot);
   pair.name.classList.toggle("strong", touched !== null);
 }
@@ -75,7 +77,7 @@ function drawHalf(half, slot, probs, x, wide, plot, touched) {
   place(half.grip, { x: x + wide / 2 - Math.min(9, wide / 3), y: y - 2.5, width: Math.min(18, (2 * wide) / 3), height: 5 });
   const top = Math.min(y - 26, plot.base - 48);
   place(half.reach, { x, y: top, width: wide + 1, height: plot.base - top });
-  const written = fitNumber(value, plot.step / 2 - 4, plot.letter) || (touched ? number(value) : "");
+  const written = fitNumber(value, plot.step / 2 - 3, plot.letter) || (touched ? number(value) : "");
   const aside = plot.letter * written.length > wide - 8; // it grows away from the other bar of the pair, which may be taller
   half.value.classList.toggle("aside", aside);
   move(half.value, aside ? (probs === "p" ? x + wide - 4 : x + 4) : x + wide / 2, y - 8);

@@ -16,7 +16,7 @@ export function makeDraftToken(view) {
     acceptedText: s("text", { class: "zoneName accepted" }),
     rejectedText: s("text", { class: "zoneName bad" }),
   };
-  const svg = s("svg", { class: "scene", role: "img" }, makeHatches("shared", "bad"), ...Object.values(parts));
+  const svg = s("svg", { class: "scene", role: "img" }, makeHatches("bad"), ...Object.values(parts));
   const big = h("p", { class: "big" });
   return { ...makeCard("proposal", view.texts.draftToken, big, svg), svg, big, ...parts };
 }

@@ -121,7 +121,7 @@ class QuestionsView {
 
   drawPlaces(stands) {
     this.buttons.forEach((node, i) => {
-      say(node, `${i + 1} ${this.questions[i].topic}${SIGNS[stands[i]] && ` ${SIGNS[stands[i]]}`}`);
+      node.replaceChildren(String(i + 1), h("span", { class: "topic" }, ` ${this.questions[i].topic}`), SIGNS[stands[i]] && ` ${SIGNS[stands[i]]}`); // a phone has no room for topics
       node.title = `question ${i + 1}, ${this.questions[i].topic}: ${SAID[stands[i]]}`;
       node.setAttribute("aria-label", node.title);
       node.classList.toggle("now", i === this.at);

@@ -19,9 +19,10 @@ class Lanes {
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
-    this.transport = h("div", { class: "replay" }, this.button, this.range);
+    this.slow = h("span", { class: "slow" });
+    this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.transport, this.tracks.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend, this.answer.node);
+      this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend, this.answer.node);
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
@@ -33,8 +34,9 @@ class Lanes {
     const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (opens) this.now = 0;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    this.legend.replaceChildren(h("li", {}, "A column is a target pass, a box in it a token:"), ...payload.legend.map(({ is, said, meant }) =>
-      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("b", {}, said), meant && ` ${meant}`)), this.hint);
+    const dashed = payload.dashed ? [h("li", { class: "wide" }, h("span", { class: "sample dashed" }), payload.dashed)] : [];
+    this.legend.replaceChildren(...payload.legend.map(({ is, said, meant, short }) =>
+      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("span", { class: "wide" }, h("b", {}, said), meant && ` ${meant}`), h("b", { class: "slim" }, short))), ...dashed, this.hint);
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     fillAnswer(this.answer, payload);
@@ -128,8 +130,8 @@ class Lanes {
     drawNow(this.tracks, now);
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
     say(this.answer.until, now === null && !payload.answer.factor ? "Both texts are being written." : "The answer comes when both texts are written.");
-    const slow = payload.pace > 1 ? `, ${payload.pace} times slower` : " in real time";
-    say(this.button, this.playing ? "❚❚ Pause" : now === null ? `▶ Replay${slow}` : "▶ Continue");
+    say(this.slow, payload.pace > 1 ? `${payload.pace}× slower` : "real time");
+    say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
     this.range.setAttribute("aria-valuetext", seconds(now ?? payload.end));
   }

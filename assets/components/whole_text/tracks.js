@@ -4,10 +4,11 @@ import { h, s, setSize } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
-const HEIGHT = 64; // of a track with the tallest column
-const HEIGHT_NARROW = 44;
+const HEIGHT = 88; // of a track with the tallest column
+const HEIGHT_NARROW = 52;
+export const LEFT = 176; // its name stands before it
 const LEAST = 26; // of any track: its name stands there
-const ROUND = 5; // width of a column, less where they stand close
+const ROUND = 7; // width of a column, less where they stand close
 
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
@@ -18,8 +19,8 @@ export function makeTracks() {
 export function drawTracks(tracks, payload, width) {
   const narrow = width < NARROW;
   const height = narrow ? HEIGHT_NARROW : HEIGHT;
-  const left = narrow ? 0 : 148;
-  const right = width - 56; // the time at the end of a run stands beside it
+  const left = narrow ? 0 : LEFT;
+  const right = width - (narrow ? 56 : 96); // the time at the end of a run stands beside it
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
   const unit = (height - 16) / most;
@@ -40,10 +41,11 @@ export function drawTracks(tracks, payload, width) {
       return s("g", { class: "column", "data-round": i, "data-lane": lane.key }, ...made.map((one, k) =>
         s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })));
     });
-    const took = s("text", { class: "took", x: x(lane.seconds) + 8, y: base - 6 }, seconds(lane.seconds));
+    const took = s("text", { class: "took", x: x(lane.seconds) + 10, y: base - 4 }, seconds(lane.seconds));
     return [name, floor, run, ...columns, took];
   });
   parts.push(...listTicks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
+  if (!narrow) parts.push(s("text", { class: "tick last", x: right, y: foot + 14 }, "a column: a target pass; a box in it: a token"));
   tracks.x = x;
   tracks.svg.replaceChildren(...parts, tracks.now);
   setSize(tracks.svg, width, foot + 20);

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from math import fsum, log
 
+from specviz.glyphs import read_piece
 from specviz.trace import Round, Trace
 
 MIN_DRAFT_PROBABILITY = 0.01  # of a draft token, in the distribution that it was drawn from
 MIN_REJECTED_PROBABILITY = 0.05  # of the first round's rejected draft token: its bars are what the picture is about
 MIN_DISTANCE = (
     0.1  # of each random number of the first round from what it was compared with: the picture shows on which side it is
+)
+MAX_FIRST_THRESHOLD = (
+    0.95  # of the first check, where u is met first: a draft token that is always accepted would not show what u is for
 )
 TOKENS_PER_PASS = (2.0, 3.0)
 UNIQUE_NGRAM = 2  # tokens in a row that may stand in prompt and text only once: what is likeliest by far is what was said before
@@ -26,6 +30,9 @@ def explain_unsuitable_start(first: Round) -> str:
     verdicts = [decision.accepted for decision in first.proposals]
     if True not in verdicts or False not in verdicts or first.ending.kind != "residual":
         return "its first round does not have an accepted and a rejected draft token"
+    start = first.proposals[0]
+    if not start.accepted or start.threshold is None or start.threshold > MAX_FIRST_THRESHOLD:
+        return f"its first draft token is not accepted with a probability of at most {MAX_FIRST_THRESHOLD:g}"
     if first.proposals[verdicts.index(False)].q < MIN_REJECTED_PROBABILITY:
         return f"the rejected draft token of its first round has a probability below {MIN_REJECTED_PROBABILITY:g}"
     checked = [(decision.u, decision.threshold) for decision in first.proposals if decision.accepted is not None]
@@ -40,8 +47,11 @@ def explain_unsuitable_start(first: Round) -> str:
 def explain_unsuitable(trace: Trace) -> str:
     """Why a run is not one to open with; empty if it is. It must have rounds with draft tokens."""
     low, high = TOKENS_PER_PASS
-    if why := explain_unsuitable_start(trace.rounds[0]):
+    first = trace.rounds[0]
+    if why := explain_unsuitable_start(first):
         return why
+    if not all(is_word(trace, token) for token in (*(decision.token for decision in first.proposals), first.ending.token)):
+        return "a token of its first round is not a word"
     if not any(one.ending.kind == "bonus" for one in trace.rounds):
         return "no round ends with a bonus token"
     if not low <= len(trace.output_ids) / len(trace.rounds) <= high:
@@ -55,6 +65,11 @@ def explain_unsuitable(trace: Trace) -> str:
     if max(Counter(trace.output_ids).values()) > MAX_TOKEN_COUNT:
         return f"a token stands in it more than {MAX_TOKEN_COUNT} times"
     return ""
+
+
+def is_word(trace: Trace, token: int | None) -> bool:
+    """Whether a token is a space and letters, which is read more easily from afar than a comma or a part of a word."""
+    return token is not None and (piece := read_piece(trace.pieces, token)).startswith(b" ") and piece[1:].isalpha()
 
 
 def compute_fluency(trace: Trace) -> float:

@@ -78,11 +78,12 @@ def build_comparison(
     highlighted: str = "",
     line: tuple[float, str] | None = None,
     interval: str = "",
+    roles: Mapping[str, str] | None = None,
 ) -> BarPicture:
-    """One gray bar for each name; that of ``highlighted`` is strong. A value is an estimate, or a number and its text."""
+    """One bar for each name in the color of its role, else gray; that of ``highlighted`` is strong. A value is an estimate, or a number and its text."""
     groups = []
     for name, value in values.items():
-        role = "strong" if name == highlighted else "plain"
+        role = (roles or {}).get(name, "strong" if name == highlighted else "plain")
         if isinstance(value, Estimate):
             bar = Bar(((role, value.value),), f"{value.value:.2f}", interval=(value.low, value.high))
         else:

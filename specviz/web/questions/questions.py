@@ -181,7 +181,8 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
 def _compare_draft_costs(comparison: MethodComparison) -> Situation:
     """Tokens per round against the cost of drafting."""
     small, same, plain = (_read_row(comparison, key) for key in ("draft", "oracle", "target"))
-    a, b = "A: a small model", "B: the target itself"
+    a, b = "cheap: a small model", "perfect: the target"
+    roles = {a: "q", b: "p"}  # who drafts
     most, length = comparison.settings.gamma + 1, comparison.settings.max_new_tokens
     is_full = abs(same.per_pass - length / math.ceil(length / most)) < 0.005
     numbers = {
@@ -196,16 +197,19 @@ def _compare_draft_costs(comparison: MethodComparison) -> Situation:
     }
     pictures = {
         "tokens": build_comparison(
-            "tokens per round", {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))}
+            "tokens per round",
+            {name: (row.per_pass, f"{row.per_pass:.2f}") for name, row in ((a, small), (b, same))},
+            roles=roles,
         ),
         "rounds": build_comparison(
             f"milliseconds per round ({_describe_conditions(comparison)})",  # tokens of a round times the time per token
             {name: row.ms.convert(row.per_pass, "ms/round") for name, row in ((a, small), (b, same))},
             b,
             interval=describe_interval(comparison.runs),
+            roles=roles,
         ),
-        "both": _build_times(comparison, {a: small.ms, b: same.ms}, a),
-        "three": _build_times(comparison, {"no draft": plain.ms, a: small.ms, b: same.ms}, a),
+        "both": _build_times(comparison, {a: small.ms, b: same.ms}, a, roles),
+        "three": _build_times(comparison, {"no draft": plain.ms, a: small.ms, b: same.ms}, a, roles),
     }
     return numbers, pictures
 
@@ -443,9 +447,11 @@ def _format_ms(ms: Estimate) -> str:
     return f"{ms.value:.2f} ms"
 
 
-def _build_times(comparison: MethodComparison, times: Mapping[str, Estimate], highlighted: str) -> BarPicture:
+def _build_times(
+    comparison: MethodComparison, times: Mapping[str, Estimate], highlighted: str, roles: Mapping[str, str] | None = None
+) -> BarPicture:
     title = f"milliseconds per token, lower is faster ({_describe_conditions(comparison)})"
-    return build_comparison(title, times, highlighted, interval=describe_interval(comparison.runs))
+    return build_comparison(title, times, highlighted, interval=describe_interval(comparison.runs), roles=roles)
 
 
 def _describe_conditions(comparison: MethodComparison) -> str:

@@ -69,8 +69,8 @@ def describe_along_text(scored_text: ScoredText) -> str:
         for glyph in build_glyphs(read_piece(scored_text.pieces, scored_text.tokens[most]).lstrip(b" "), scored_text.tokens[most])
     )
     return (
-        f"In this text a draft token would be rejected with probability {float(apart.mean()):.0%} on average, and at most {float(apart.max()):.0%}, where the target "
-        f"wrote “{shorten_label(shown)}” (token {most + 1}). This probability is 1 minus what the target’s and the draft’s distribution have in common."
+        f"A draft token would be rejected with probability {float(apart.mean()):.0%} on average, and most often where the target "
+        f"wrote “{shorten_label(shown)}” (token {most + 1}): {float(apart.max()):.0%}."
     )
 
 

@@ -24,7 +24,6 @@ from specviz.speed.records.passage import (
     LANES,
     SPECULATIVE,
     TARGET_ONLY,
-    WRITTEN,
     Lane,
     Passage,
     WrittenToken,
@@ -51,7 +50,8 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
 
     Returns:
         ``lanes``: per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds; ``makes``: the character of this
-        token's bytes together with those of the tokens from number ``since`` on. ``ask``: a question for an audience. ``answer``: passes
+        token's bytes together with those of the tokens from number ``since`` on. ``ask``: a question for an audience. ``hint``: what a click on a
+        token does; ``dashed``: what dashes under one mean; empty for neither. ``answer``: passes
         and speed in words; ``speed``: address of *How fast?*, where there is one. ``end``: seconds at the right end of both tracks. ``pace``: how
         many times slower than the decoding a replay runs.
     """
@@ -65,7 +65,8 @@ def build_lanes_payload(passage: Passage, done: bool = True, app: str | None = H
         "legend": _build_legend(passage),
         "answer": words.build_answer(passage),
         "speed": None if app is None else f"{app}speed",
-        "hint": _describe_clicks(passage, app),
+        "hint": "" if app is None else "Click a token to open its round.",
+        "dashed": "the models differ most" if passage.read and passage.read.divergences else "",
         "ask": PAGES["whole_text"].ask,
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
@@ -112,24 +113,18 @@ def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
 
 
 def _build_legend(passage: Passage) -> list[dict[str, Any]]:
-    """Each origin, and how many tokens of the second text have it; those of target-only sampling last."""
-    counts = passage.speculative.counts | {WRITTEN: passage.speculative.counts.get(WRITTEN, 0)}
+    """Each origin that tokens of the second text have, and how many."""
+    counts = passage.speculative.counts
     return [
-        {"is": key, "said": words.count_things(counts[key], words.SAID[key]), "meant": words.MEANT[key]}
+        {
+            "is": key,
+            "said": words.count_things(counts[key], words.SAID[key]),
+            "meant": words.MEANT[key],
+            "short": words.SHORT[key],
+        }
         for key in words.SAID
         if key in counts
     ]
-
-
-def _describe_clicks(passage: Passage, app: str | None) -> str:
-    """What a click on a token does."""
-    parts = ["Click a token of speculative decoding to open its round."] if app is not None else []
-    parts += (
-        ["Dashed under the other text: the models differ most, as shown below."]
-        if passage.read and passage.read.divergences
-        else []
-    )
-    return " ".join(parts)
 
 
 def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:
@@ -173,10 +168,13 @@ def build_divergences_payload(passage: Passage) -> dict[str, Any] | None:
 def _build_divergence(scored_text: ScoredText, place: int) -> dict[str, Any]:
     probs, raw = scored_text.divergences[place], read_piece(scored_text.pieces, scored_text.tokens[place])
     rest, bars = {key: probs.rest[key] for key in ("p", "q")}, []
-    for token, p, q in zip(probs.tokens, probs.p, probs.q or probs.p, strict=True):
+    raws = [read_piece(scored_text.pieces, token) for token in probs.tokens]
+    bare = [one.lstrip(b" ") or one for one in raws]
+    names = bare if len(set(bare)) == len(bare) else raws  # a space before a word is shown only where a row needs it
+    for token, name, p, q in zip(probs.tokens, names, probs.p, probs.q or probs.p, strict=True):
         mine = token == scored_text.tokens[place]
         if max(p, q) >= LEAST_BAR or mine:
-            bars.append({"glyphs": build_glyphs(read_piece(scored_text.pieces, token), token), "p": p, "q": q, "mine": mine})
+            bars.append({"glyphs": build_glyphs(name, token), "p": p, "q": q, "mine": mine})
         else:
             rest = {"p": rest["p"] + p, "q": rest["q"] + q}
     return {

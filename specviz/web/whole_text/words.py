@@ -21,7 +21,8 @@ from specviz.speed.records.passage import (
 )
 
 TEXTS = load_toml("texts/whole_text")
-TITLES = {TARGET_ONLY: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
+TITLES = {TARGET_ONLY: "Target model alone", SPECULATIVE: "With a draft model"}
+SHORT = {"accepted": "accepted", "residual": "replacement", "bonus": "bonus", "target": "no draft"}  # on a phone
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 MEANT = {"accepted": "", "residual": "after a rejection", "bonus": "if none is rejected", "target": "without a draft"}
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
@@ -43,10 +44,10 @@ def build_answer(passage: Passage) -> dict[str, str]:
     gained, cost, speed = drafted.tokens_per_pass, drafted.per_round / alone.per_round, drafted.speed / alone.speed
     equals = "=" if f"{round(gained, 2) / round(cost, 2):.2f}" == f"{speed:.2f}" else "≈"
     return {
-        "passes": f"{count_things(len(drafted.clock), 'target pass', 'target passes')} instead of {len(alone.clock)}, but each with drafting:",
+        "passes": f"{count_things(len(drafted.clock), 'target pass', 'target passes')} instead of {len(alone.clock)}, but drafting takes time, too:",
         "factor": f"{speed:.2f}",
         "unit": "times as fast" if speed >= 1.0 else "times as fast: drafting does not pay here",
-        "equation": f"At temperature {passage.settings.temperature:g}: {gained:.2f} tokens a pass; a round with drafting lasts {cost:.2f} passes; {gained:.2f} / {cost:.2f} {equals} {speed:.2f}.",
+        "equation": f"A round gives {gained:.2f} tokens and lasts {cost:.2f} single passes: {gained:.2f} / {cost:.2f} {equals} {speed:.2f}, at temperature {passage.settings.temperature:g}.",
         "elsewhere": headline.relate_to_headline(passage.settings),
     }
 

@@ -207,13 +207,11 @@ def test_passes_and_the_time_of_a_round_explain_the_speed(measured_passage):
     found = replace(measured_passage, target=alone, speculative=drafted, machine={"threads": 1, "cores": 2})
     answer = words.build_answer(found)
     assert (answer["passes"], answer["factor"], answer["unit"]) == (
-        "2 target passes instead of 4, but each with drafting:",
+        "2 target passes instead of 4, but drafting takes time, too:",
         "1.33",
         "times as fast",
     )
-    assert (
-        answer["equation"] == "At temperature 1: 2.00 tokens a pass; a round with drafting lasts 1.50 passes; 2.00 / 1.50 = 1.33."
-    )
+    assert answer["equation"] == ("A round gives 2.00 tokens and lasts 1.50 single passes: 2.00 / 1.50 = 1.33, at temperature 1.")
     said = words.explain_speed(found)
     for part in (
         "2.00 tokens a pass: 4 tokens in 2 rounds, each with one target pass and up to 3 draft tokens.",
@@ -243,13 +241,13 @@ def test_the_first_words_stand_while_the_models_warm_up_and_the_run_writes_them_
 
 
 def test_the_legend_counts_in_plurals(measured_passage):
-    """Two accepted, one replacement, one bonus token; none without a draft."""
+    """Two accepted, one replacement, one bonus token; what no token is has no entry."""
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
     drafted = replace(
         measured_passage.speculative, trace=replace(measured_passage.speculative.trace, rounds=rounds), clock=(1.5, 3.0)
     )
     legend = payload.build_lanes_payload(replace(measured_passage, speculative=drafted))["legend"]
-    assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token", "target token"]
+    assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token"]
 
 
 def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(measured_passage):

@@ -47,7 +47,7 @@ def replace_text(trace, *ids):
 
 
 def test_a_run_that_fits_is_kept():
-    assert explain_unsuitable(build_run()) == "" == explain_unsuitable(replace_text(build_run(), 11, 12, 13, 14, 15))
+    assert explain_unsuitable(build_run()) == "" == explain_unsuitable(replace_text(build_run(), 111, 112, 113, 114, 115))
 
 
 def test_each_sentence_of_the_rule_leaves_a_run_out():
@@ -56,6 +56,8 @@ def test_each_sentence_of_the_rule_leaves_a_run_out():
     cases = {
         "accepted and a rejected": replace(trace, rounds=(last, first)),
         "rejected draft token of its first round": replace(trace, rounds=(replace_q(first, 0.04), last)),
+        "first draft token is not accepted": replace(trace, rounds=(replace_u(first, accepted=(0.3, 0.96)), last)),
+        "is not a word": replace(trace, pieces={**trace.pieces, first.proposals[1].token: b",".hex()}),
         "accepts no draft token": replace(trace, rounds=(replace_u(first, accepted=(0.3, 0.95)), last)),
         "nearer than 0.1": replace(trace, rounds=(replace_u(first, rejected=(0.55, 0.5)), last)),
         "bonus": replace(trace, rounds=(first, first)),
@@ -63,7 +65,7 @@ def test_each_sentence_of_the_rule_leaves_a_run_out():
             trace, rounds=(first, *[last] * 1, *[replace(last, accepted_path=(), ending=last.ending)] * 3)
         ),
         "in a row stand in it twice": replace(trace, prompt_ids=trace.prompt_ids + trace.output_ids[:2]),
-        "a token stands in it more than": replace_text(trace, 11, 12, 11, 13, 11),
+        "a token stands in it more than": replace_text(trace, 111, 112, 111, 113, 111),
         "probability below": replace(trace, rounds=(first, replace_q(last, MIN_DRAFT_PROBABILITY / 2))),
     }
     for words, one in cases.items():

@@ -12,9 +12,10 @@ import pytest
 
 from specviz.errors import CancelledError, SettingsError
 from specviz.jobs.queue import Ticket
+from specviz.records import RECORDED_SEED
 from specviz.settings import Settings
 from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
-from specviz.web.common import html
+from specviz.web.common import html, session
 from specviz.web.jobs import cache
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
@@ -111,8 +112,10 @@ def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
     assert set(load_surveys("storybook")) == set(DISTRIBUTIONS) and load_surveys("a|b") == {}
 
 
-def test_the_page_opens_with_the_run_that_one_round_opens_with(recorded_passage):
-    assert build_opening_settings(Settings.from_record(cache.load_recording().settings)) == recorded_passage.settings
+def test_the_page_opens_with_the_text_of_one_round_and_the_seed_that_pages_share(recorded_passage):
+    opening = Settings.from_record(cache.load_recording().settings)
+    assert build_opening_settings(replace(opening, seed=RECORDED_SEED)) == recorded_passage.settings
+    assert session.find_base_settings() == replace(opening, seed=RECORDED_SEED), "before anybody chose a run"
 
 
 def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready_page):
