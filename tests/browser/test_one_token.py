@@ -189,7 +189,7 @@ def test_the_first_screen_holds_three_panels_and_a_sentence_and_the_rest_is_fold
     assert page.locator("header .headline").inner_text() == PAGES["one_token"].title
     for name in (
         "The sum for every token",
-        "Other exact rules, for two draft tokens",
+        "Other exact rules",
         "Show the maths",
         "A real text, more tokens",
     ):

@@ -8,7 +8,7 @@ import { plotIn, slot } from "./layout.js";
 const LEGEND = 20; // px of a row for it
 const NUMBERED = 3; // highest bars of a draft step that have their numbers
 const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [1, [0.5, 1]]]; // of the axis, and where it has lines
-const TICKS = 28; // px for their numbers
+const TICKS = { wide: 28, narrow: 36 }; // px for their numbers
 const ENTRIES = { // of the legend: classes of its swatch, and its words
   p: [["bar p"], "target p"],
   q: [["bar q"], "draft q"],
@@ -75,7 +75,8 @@ function makeSlot() {
 export function drawBars(panel, plan, probs, bars, frame) {
   const low = plan.bars.w < 560 && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
   const inside = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
-  const plot = { ...inside, left: inside.left + TICKS, width: inside.width - TICKS };
+  const aside = TICKS[plan.narrow ? "narrow" : "wide"];
+  const plot = { ...inside, left: inside.left + aside, width: inside.width - aside };
   show(panel.node, !frame.chain && (!plan.narrow || ["draft", "look", "lift"].includes(frame.kind) || (frame.kind === "pass" && !frame.mask)));
   placePanel(panel, plan.bars, plan.narrow);
   move(panel.legend, 0, plan.bars.y + (plan.narrow ? 62 : 50 + low));
@@ -147,7 +148,8 @@ function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   placeBar(one.add, left, thick, shared, Math.max(shared, p), plot, scale);
   one.add.style.opacity = joined ? 1 : 0;
   const alone = bar.q !== null && !frame.p; // before the pass a bar stands over its name
-  placeBar(one.q, alone ? where.middle - half / 2 : where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
+  const broad = alone ? where.wide * 0.76 : half - 1;
+  placeBar(one.q, alone ? where.middle - broad / 2 : where.middle, broad, shared, Math.max(shared, bar.q ?? 0), plot, scale);
   one.q.style.opacity = bar.q === null || joined ? 0 : 1;
   placeBar(one.slab, left - (joined ? 1 : 2), joined ? thick + 2 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
   one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";

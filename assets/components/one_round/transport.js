@@ -128,7 +128,7 @@ function spaceLabels(bar, now, width) {
 
 function chooseStops(bar, width) {
   const shorten = bar.marks.filter(({ text }) => text).length * 76 > width; // of check 1, check 2 the numbers alone
-  const texts = bar.marks.map(({ text }) => (shorten ? text.replace(/^check (?=\d)/, "").replace("draft tokens", "draft") : text));
+  const texts = bar.marks.map(({ text }) => (shorten ? text.replace(/^check (?!1$)/, "").replace("draft tokens", "draft") : text));
   const middle = (i) => (width * i) / Math.max(1, bar.marks.length - 1);
   const size = (i) => texts[i].length * 6 + 8;
   const taken = [];

@@ -186,7 +186,7 @@ class TokenView {
     this.node.classList.toggle("broad", width >= BROAD);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
-    this.letter = LETTER * (this.narrow ? 12 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
+    this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
     const usual = this.narrow ? 156 : grand ? 320 : 216;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);

@@ -18,6 +18,7 @@ from specviz.web.front.payload import build_front_payload, build_games_payload
 from specviz.web.front.race_payload import LASTS, TOKENS
 from specviz.web.front.state import load_recorded_race
 from specviz.web.front.words import TEXTS
+from specviz.web.whole_text.words import build_answer
 
 PASSAGE = load_recorded_race()
 RACE = build_front_payload(PASSAGE, recorded=True)["race"]
@@ -38,6 +39,15 @@ def test_one_factor_slows_down_both_clocks_and_the_gain_is_the_quotient_of_measu
     alone, drafted = (lane["seconds"] for lane in RACE["lanes"])
     assert RACE["factor"] * max(alone, drafted) == pytest.approx(LASTS)
     assert RACE["gain"] == pytest.approx(alone / drafted)
+
+
+def test_the_whole_texts_have_the_speed_that_whole_text_shows():
+    answer = build_answer(PASSAGE)
+    assert (f"{RACE['whole']['gain']:.2f}", RACE["whole"]["tokens"]) == (answer["factor"], PASSAGE.settings.max_new_tokens)
+    lanes = (PASSAGE.target, PASSAGE.speculative)
+    short = [replace(one, trace=replace(one.trace, rounds=one.trace.rounds[:8]), clock=one.clock[:8]) for one in lanes]
+    race = build_front_payload(replace(PASSAGE, target=short[0], speculative=short[1]), recorded=False)["race"]
+    assert race["whole"] is None, "the race shows all there is"
 
 
 @pytest.mark.parametrize(("rounds", "compared"), [(1, False), (12, True)])
