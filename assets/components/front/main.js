@@ -61,6 +61,9 @@ class FrontView {
   goTo(n) {
     const to = Math.min(this.scenes.length - 1, Math.max(0, n));
     this.scenes[to].node.scrollIntoView({ behavior: this.still ? "auto" : "smooth", block: "start" });
+    if (!this.still) return;
+    this.scenes.forEach((scene, i) => { scene.seen = i === to ? 1 : 0; }); // it is there: the next key need not wait for the observer
+    this.settle();
   }
 
   /** The scene that fills most of the window is the one whose keys count. */
