@@ -35,10 +35,11 @@ from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import write
 from specviz.settings import DEFAULTS, GAMMA_MAX, Settings, check_whole
-from specviz.speed.prediction.assessment import DEFAULT_ASSESSMENT, Assessment, AssessmentEffort, assess_pair
+from specviz.speed.prediction.assessment import assess_pair
 from specviz.speed.prediction.plan import make_plan
 from specviz.speed.prediction.plan_effort import DEFAULT_EFFORT, PlanEffort
 from specviz.speed.prediction.preflight import Preflight
+from specviz.speed.records.assessment import DEFAULT_ASSESSMENT, Assessment, AssessmentEffort
 from specviz.speed.records.cost_model import find_cost_model
 from specviz.speed.records.plan import PLAN_TEXT, PlanRow, SpeedPlan, load_plan_text
 from specviz.threads import preserve_thread_count

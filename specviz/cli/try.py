@@ -28,15 +28,15 @@ from specviz.speed.records.estimate import describe_interval
 from specviz.statistics.finding import format_bytes
 
 if TYPE_CHECKING:
-    from specviz.speed.prediction.assessment import Assessment, MethodSpeed
     from specviz.speed.prediction.preflight import Preflight
+    from specviz.speed.records.assessment import Assessment, MethodSpeed
 
 NOT_READY = REJECTED = 1  # exit codes
 LABEL, WIDTH = 9, 120  # columns of the questions, and of all
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from specviz.speed.prediction.assessment import AssessmentEffort
+    from specviz.speed.records.assessment import AssessmentEffort
 
     add, what = parser.add_argument, "folder, GGUF file or hub name"
     pairs = f"{what} of the target, or the name of a pair that comes with the project (default: {DEFAULTS.pair})"
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     settings = Settings(pair=name_pair(options.target, options.draft), **chosen)
     refuse_unread_cuts(settings)
     text = read_text_file(options.text_file) if options.text_file else ""
-    from specviz.speed.prediction.assessment import Assessment
+    from specviz.speed.records.assessment import Assessment
 
     found = Assessment(settings)
     printed: list[str] = []

@@ -12,6 +12,7 @@ from specviz.__main__ import main
 from specviz.settings import Settings
 from specviz.speed.prediction import assessment
 from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.records.assessment import Assessment, MethodSpeed
 from specviz.speed.records.estimate import Estimate
 from specviz.verification.token import TokenRule
 from tests.pairs import TEXT
@@ -114,13 +115,13 @@ def test_a_wrong_rule_shows_in_the_distribution_along_a_text(command, monkeypatc
 def test_the_exit_code_is_that_of_the_first_question_without_a_good_answer(verdict, code):
     """Of the last one nothing was planned."""
     ready = SimpleNamespace(ready=True)
-    assert choose_exit_code(assessment.Assessment(Settings(), ready, {"verdict": verdict})) == code
-    assert choose_exit_code(assessment.Assessment(Settings(), SimpleNamespace(ready=False))) == 1
+    assert choose_exit_code(Assessment(Settings(), ready, {"verdict": verdict})) == code
+    assert choose_exit_code(Assessment(Settings(), SimpleNamespace(ready=False))) == 1
 
 
 def make_assessment(settings, *speeds):
-    methods = tuple(assessment.MethodSpeed(key, 2, 1.5, speed) for key, speed in speeds)
-    return assessment.Assessment(settings, methods=methods)
+    methods = tuple(MethodSpeed(key, 2, 1.5, speed) for key, speed in speeds)
+    return Assessment(settings, methods=methods)
 
 
 def test_the_advice_is_as_sure_as_its_intervals():
