@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from specviz.audit.collection import audited_server, preflight
+from specviz.audit.findings import confirmation
 
 
 @pytest.fixture(autouse=True)
 def small_audits(monkeypatch):
     """The rate of a quick server is measured for a moment."""
     monkeypatch.setattr(audited_server, "MIN_PROBE_SECONDS", 0.02)
+
+
+@pytest.fixture
+def brief_confirmation(monkeypatch):
+    """A rejected server is asked again for a moment; test_command.py and findings/test_confirmation.py have whole runs."""
+    monkeypatch.setattr(confirmation, "MAX_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -187,6 +187,7 @@ LATER_FAULTS = {  # where the distribution is flattened, by tokens of the text w
 }
 
 
+@pytest.mark.usefixtures("brief_confirmation")
 @pytest.mark.parametrize("fault", [pytest.param(one, marks=[] if "later" in one else pytest.mark.slow) for one in LATER_FAULTS])
 def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens(fault, pair, local_pair, capsys, tmp_path):
     """A server that is exact for the tested tokens, and flattens later distributions: streamed in passes of 1, 3, 3, ... tokens.
@@ -222,6 +223,7 @@ def test_whole_texts_are_tested_where_requests_are_longer_than_the_tested_tokens
     assert all(sum(one["rounds"]) == len(one["tokens"]) for one in lines)
 
 
+@pytest.mark.usefixtures("brief_confirmation")
 def test_a_server_that_misses_the_end_token_is_rejected(pair, local_pair, capsys, tmp_path):
     """A bias of 4 is on the token, so that a sixth of the tokens are it: 100 samples of three miss what follows it with certainty."""
     switches, (end,) = answer_from_pair(pair), pair.eos_token_ids
