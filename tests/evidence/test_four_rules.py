@@ -101,6 +101,7 @@ def compute_every_rule(p, q):
     "case", [pytest.param(case, marks=[pytest.mark.slow] * (case % 4 > 0)) for case in range(0, len(CASES), 2)]
 )
 def test_each_rule_writes_exactly_the_targets_distribution_and_keeps_what_the_package_says(case):
+    """Every fourth case in the fast lane; what is kept of the others is in test_block_verification_keeps_at_least_as_many_as_the_token_rule."""
     p, q = map(convert_to_fractions, CASES[case])
     found = {one.rule: one for one in compare_four_rules(*CASES[case])}
     for rule, (probs, first, both) in compute_every_rule(p, q).items():

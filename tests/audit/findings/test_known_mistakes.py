@@ -92,7 +92,7 @@ def enumerate_decoder(name: str, greedy: bool, settings: Settings, open_) -> dic
 @pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "greedy"), [*((name, False) for name in COVERED), *((name, True) for name in GREEDY)])
 def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greedy, seeds):
-    """To 1e-9; where tokens share a random number, only to the width of its cells."""
+    """To 1e-9; where tokens share a random number, only to the width of its cells. One table in the fast lane, two more in the slow one."""
     mutant = MISTAKES[name]
     gamma = 1 if name == "R20" else 2
     settings = Settings(

@@ -11,13 +11,13 @@ from specviz.jobs.queue import FairQueue
 from specviz.settings import Settings
 from specviz.web.exactness import words, work
 from specviz.web.exactness.state import CHOICES, SERVER, ExactnessQuestion, ExactnessState, list_sources
-from tests.audit.conftest import short_preflight, small_audits  # noqa: F401 fixtures
+from tests.audit.conftest import brief_confirmation, short_preflight, small_audits  # noqa: F401 fixtures
 from tests.audit.of_pair import answer_from_pair
 from tests.audit.server import run_server
 from tests.audit.test_command import bend_probs
 from tests.web.common.test_frame import a_server_that_runs, open_page, send_value  # noqa: F401 the first is a fixture
 
-pytestmark = pytest.mark.usefixtures("short_preflight")
+pytestmark = pytest.mark.usefixtures("short_preflight", "brief_confirmation")
 BASE = Settings(prompt="Once upon", max_new_tokens=2)
 
 
