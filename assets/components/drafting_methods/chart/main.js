@@ -4,6 +4,7 @@ import { h, s, say, show, setSize } from "../../lib/dom.js";
 import { mounted } from "../../lib/mount.js";
 
 const NARROW = 720;
+const UNSURE = "no difference seen"; // web/drafting_methods/overview.py says it
 
 class MethodsView {
   constructor() {
@@ -98,8 +99,8 @@ function makeRow(row, { unit, size }, choose) {
     const range = placeAt(h("i", { class: "range" }), low);
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
-    plot.append(placeAt(h("i", { class: `dot ${told === "no difference seen" ? "hollow" : ""}` }), at));
-    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told.replace(/ seen$/, ""), ...(told.endsWith(" seen") ? [h("span", { class: "seen" }, " seen")] : [])));
+    plot.append(placeAt(h("i", { class: `dot ${told === UNSURE ? "hollow" : ""}` }), at));
+    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", ...(told === UNSURE ? [h("span", { class: "told unsure" }, told), h("span", { class: "told brief" }, "unclear")] : [h("span", { class: "told" }, told)]));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? "–"), plot, reads);
   face.addEventListener("click", choose);
