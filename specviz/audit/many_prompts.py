@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specviz.audit.run import (
     NO_DRAFT_CODE,
@@ -22,6 +22,9 @@ from specviz.audit.run import (
 from specviz.errors import SettingsError
 from specviz.records import load_toml, write
 from specviz.statistics.finding import ALPHA, format_p_value
+
+if TYPE_CHECKING:
+    from specviz.audit.collection.preflight import PreflightResult
 
 DEFAULT = "default"  # in place of a file: the set that comes with the project
 MAX_PROMPTS = 64
@@ -153,7 +156,7 @@ def run_prompts(
     Raises:
         SpecvizError: As ``run_audit``.
     """
-    reports, folders, known = [], [], {}
+    reports, folders, known = [], [], dict[str, "PreflightResult"]()
     for number, prompt in enumerate(prompts, 1):
         folders.append(f"prompt-{number:02}")
         show_line(f"Prompt {number} of {len(prompts)}:")
@@ -174,7 +177,7 @@ def plan_prompts(
     show_line: Callable[[str], None] = ignore_line,
 ) -> list[str]:
     """How many samples and minutes each prompt takes. Arguments as for ``run_prompts``."""
-    found, known = [], {}
+    found, known = [], dict[str, "PreflightResult"]()
     for number, prompt in enumerate(prompts, 1):
         show_line(f"Prompt {number} of {len(prompts)}:")
         one = replace(request, prompt=prompt)

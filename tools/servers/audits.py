@@ -1,8 +1,8 @@
 """Audit the servers that are there: ``python -m tools.servers.audits FOLDER --out OUT``.
 
 FOLDER holds what get.sh has put into FOLDER/vllm, FOLDER/llama.cpp and FOLDER/transformers; the project's own wrong server comes last. For each
-server, drafting and prompt one ``specviz audit`` against the shipped weights: samples and certificate stand in OUT, and ``--publish DIR`` copies
-the reports there. The table of table.py is printed. An hour.
+server and drafting one ``specviz audit`` over several prompts against the shipped weights: samples and certificates stand in OUT, and
+``--publish DIR`` copies the reports there. The table of table.py is printed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from specviz.audit.many_prompts import RECORD
+from specviz.audit.run import RECORD as PROMPT_RECORD
 from specviz.errors import SpecvizError
 from tools.servers import copy_back, kinds
 from tools.servers.kinds import StartedServer
@@ -25,20 +27,12 @@ from tools.servers.table import build_table
 
 PROMPTS = (
     "Once upon a time",
-    "The old king said",
-    "In the middle of the forest",
-    '"Where are you going?" asked',
-    "She opened the door and",
+    "The old king said to the queen, and the old king said",  # its last words stand before, so prompt lookup drafts
 )
-ECHO_PROMPT = "The old king said to the queen, and the old king said"  # its last words stand before, so prompt lookup drafts
-GAMMAS = (0, 1, 3, 5)
-LENGTH, SAMPLES, TV = 4, 2400, 0.1
-REPORT = Path("report.json")
-GENERATIONS: dict[str, dict[str, object]] = {
-    "plain": {},
-    "prompt-lookup": {"prompt_lookup_num_tokens": 3},
-    "early-exit": {"assistant_early_exit": 4},
-}
+GAMMAS = (0, 3, 5)
+LENGTH, TV = 4, 0.1  # tokens of a sample, total variation to detect
+WHOLE_LENGTH, WHOLE_TV = 12, 0.2  # where rounds are longer than the samples: tokens of whole texts, and of these fewer
+PROMPT_LOOKUP: dict[str, object] = {"prompt_lookup_num_tokens": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +42,7 @@ class PlannedAudit:
     folder: str
     tag: str
     start: Callable[[Path, Path], AbstractContextManager[StartedServer]]
-    temperature: float = 1.0
-    prompts: tuple[str, ...] = PROMPTS
+    whole_texts: bool = False
     cure: str | None = None
 
 
@@ -58,30 +51,21 @@ def _plan_vllm(gamma: int, tag: str = "vllm", **other: object) -> PlannedAudit:
 
 
 def _plan_llama_cpp(gamma: int) -> PlannedAudit:
-    return PlannedAudit("llama.cpp", f"llama.cpp-{gamma}", lambda place, log: kinds.start_llama_cpp(place, log, gamma))
-
-
-def _plan_transformers(name: str) -> PlannedAudit:
-    return PlannedAudit(
-        "transformers",
-        f"transformers-{name}",
-        lambda place, log: kinds.start_transformers(place, log, GENERATIONS[name]),
-        prompts=(PROMPTS[0], ECHO_PROMPT),
-    )
+    tag = f"llama.cpp-{gamma}"
+    return PlannedAudit("llama.cpp", tag, lambda place, log: kinds.start_llama_cpp(place, log, gamma), gamma > LENGTH)
 
 
 def _plan_own(mistake: str) -> PlannedAudit:
-    return PlannedAudit(".", f"own-{mistake}", lambda place, log: kinds.start_own(log, mistake), prompts=PROMPTS[:1])
+    return PlannedAudit(".", f"own-{mistake}", lambda place, log: kinds.start_own(log, mistake))
 
 
 PLANS = (
-    *map(_plan_vllm, GAMMAS),
-    *(_plan_vllm(gamma, "vllm-cured", cure="exact") for gamma in GAMMAS[1:]),
-    _plan_vllm(3, "vllm-cured-T0.7", cure="exact", temperature=0.7, prompts=PROMPTS[:1]),
-    _plan_vllm(3, "vllm-copied", cure="copy", prompts=PROMPTS[:1]),
-    _plan_vllm(3, "vllm-copied-T0.7", cure="copy", temperature=0.7, prompts=PROMPTS[:1]),
+    *map(_plan_vllm, GAMMAS[:2]),
+    _plan_vllm(3, "vllm-cured", cure="exact"),
     *map(_plan_llama_cpp, GAMMAS),
-    *map(_plan_transformers, GENERATIONS),
+    PlannedAudit(
+        "transformers", "transformers-prompt-lookup", lambda place, log: kinds.start_transformers(place, log, PROMPT_LOOKUP)
+    ),
     *map(_plan_own, ("none", "R1", "R5", "R18")),
 )
 
@@ -93,64 +77,70 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for reports, samples and logs")
     parser.add_argument("--publish", type=Path, metavar="DIR", help="folder for a copy of each report")
     parser.add_argument("--only", nargs="+", default=[""], metavar="TAG", help="beginnings of tags, such as vllm or llama.cpp-3")
-    parser.add_argument("--samples", type=int, default=SAMPLES, metavar="N")
     options = parser.parse_args(given)
     options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "prompts.txt").write_text("".join(f"{prompt}\n" for prompt in PROMPTS))
     try:
         for plan in PLANS:
             if (options.folder / plan.folder).is_dir() and plan.tag.startswith(tuple(options.only)):
-                run_audits(plan, options)
+                run_audit(plan, options)
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
         found = options.publish or Path(folder)
         found.mkdir(parents=True, exist_ok=True)
-        for report in options.out.glob(f"*/{REPORT}"):
-            shutil.copyfile(report, found / f"{report.parent.name}.json")
+        for record in options.out.glob(f"*/{RECORD}"):
+            publish(record, found)
         print(build_table(found))
     return 0
 
 
-def run_audits(plan: PlannedAudit, options: argparse.Namespace) -> None:
-    """An audit for each prompt, unless its report is there already. Raises SpecvizError where the server does not start."""
-    outs = [options.out / f"{plan.tag}-{number}" for number in range(len(plan.prompts))]
-    if all((out / REPORT).exists() for out in outs):
+def publish(record: Path, folder: Path) -> None:
+    """Copy the record of an audit and those of its prompts into a folder of the audit's name."""
+    place = folder / record.parent.name
+    place.mkdir(exist_ok=True)
+    shutil.copyfile(record, place / RECORD)
+    for prompt in json.loads(record.read_text())["prompts"]:
+        shutil.copyfile(record.parent / prompt["folder"] / PROMPT_RECORD, place / f"{prompt['folder']}.json")
+
+
+def run_audit(plan: PlannedAudit, options: argparse.Namespace) -> None:
+    """Run an audit unless its record is there already. Raises SpecvizError where the server does not start, or the audit ends without one."""
+    out, place, said = options.out / plan.tag, options.folder / plan.folder, options.out / f"{plan.tag}.txt"
+    if (out / RECORD).exists():
         return
-    place = options.folder / plan.folder
     if plan.folder == "vllm":
         copy_back.apply_cure(place / "venv", plan.cure)
     try:
         with plan.start(place, options.out / f"{plan.tag}.log") as server:
-            for out, prompt in zip(outs, plan.prompts, strict=True):
-                if not (out / REPORT).exists():
-                    verdict = _run_audit(server, prompt, out, plan, options.samples)
-                    print(f"{plan.tag}, \u201c{prompt}\u201d: {verdict}", file=sys.stderr, flush=True)
+            command = [sys.executable, "-m", "specviz", *build_arguments(plan, server, out, options)]
+            with said.open("w") as file:
+                code = subprocess.run(command, cwd=kinds.ROOT, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
     finally:
         if plan.cure:
             copy_back.apply_cure(place / "venv", None)
+    if not (out / RECORD).exists():
+        raise SpecvizError(f"The audit of {plan.tag} ended with code {code}: {said.read_text()[-500:].strip()}")
+    print(f"{plan.tag}: {json.loads((out / RECORD).read_text())['sentence']}", file=sys.stderr, flush=True)
 
 
-def _run_audit(server: StartedServer, prompt: str, out: Path, plan: PlannedAudit, samples: int) -> str:
-    """Run it and return its verdict."""
-    command = [sys.executable, "-m", "specviz", "audit", server.address, "--model", server.model, "--prompt", prompt]
-    command += [
+def build_arguments(plan: PlannedAudit, server: StartedServer, out: Path, options: argparse.Namespace) -> list[str]:
+    """The words of the command after ``specviz``."""
+    words = ["audit", server.address, "--model", server.model, "--prompts", str((options.out / "prompts.txt").resolve())]
+    words += [
         "--max-new-tokens",
         str(LENGTH),
-        "--samples",
-        str(samples),
         "--min-tv",
-        str(TV),
-        "--temperature",
-        str(plan.temperature),
+        str(WHOLE_TV if plan.whole_texts else TV),
+        "--pair",
+        kinds.NAME,
+        "--dtype",
+        "float32",
     ]
-    command += ["--pair", kinds.NAME, "--dtype", "float32", "--out", str(out)]
-    command += ["--body", json.dumps(server.body)] if server.body else []
-    done = subprocess.run(command, cwd=kinds.ROOT, capture_output=True, text=True, check=False)
-    (out.parent / f"{out.name}.txt").write_text(done.stdout + done.stderr)
-    if not (out / REPORT).exists():
-        raise SpecvizError(f"The audit of {plan.tag} ended with code {done.returncode}: {done.stderr[-500:].strip()}")
-    return json.loads((out / REPORT).read_text())["verdict"]
+    words += ["--max-tokens", str(WHOLE_LENGTH)] if plan.whole_texts else []
+    words += ["--body", json.dumps(server.body)] if server.body else []
+    return [*words, "--out", str(out.resolve())]
 
 
 if __name__ == "__main__":
