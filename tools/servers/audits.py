@@ -32,7 +32,7 @@ PROMPTS = (
 GAMMAS = (0, 3, 5)
 LENGTH, TV = 4, 0.1  # tokens of a sample, total variation to detect
 WHOLE_LENGTH, WHOLE_TV = 12, 0.2  # where rounds are longer than the samples: tokens of whole texts, and of these fewer
-PROMPT_LOOKUP: dict[str, object] = {"prompt_lookup_num_tokens": 3}
+GENERATIONS: dict[str, dict[str, object]] = {"plain": {}, "prompt-lookup": {"prompt_lookup_num_tokens": 3}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,11 @@ def _plan_llama_cpp(gamma: int) -> PlannedAudit:
     return PlannedAudit("llama.cpp", tag, lambda place, log: kinds.start_llama_cpp(place, log, gamma), gamma > LENGTH)
 
 
+def _plan_transformers(name: str) -> PlannedAudit:
+    tag = f"transformers-{name}"
+    return PlannedAudit("transformers", tag, lambda place, log: kinds.start_transformers(place, log, GENERATIONS[name]))
+
+
 def _plan_own(mistake: str) -> PlannedAudit:
     return PlannedAudit(".", f"own-{mistake}", lambda place, log: kinds.start_own(log, mistake))
 
@@ -63,9 +68,7 @@ PLANS = (
     *map(_plan_vllm, GAMMAS[:2]),
     _plan_vllm(3, "vllm-cured", cure="exact"),
     *map(_plan_llama_cpp, GAMMAS),
-    PlannedAudit(
-        "transformers", "transformers-prompt-lookup", lambda place, log: kinds.start_transformers(place, log, PROMPT_LOOKUP)
-    ),
+    *map(_plan_transformers, GENERATIONS),
     *map(_plan_own, ("none", "R1", "R5", "R18")),
 )
 

@@ -75,7 +75,7 @@ def describe_drafting(name: str) -> str:
         return f"{format_count(int(name), 'draft token')}" if int(name) else "no drafting"
     if name.startswith("R"):
         return f"mistake {name}"
-    return {"none": "no mistake"}.get(name, name.replace("-", " "))
+    return {"plain": "no drafting", "none": "no mistake"}.get(name, name.replace("-", " "))
 
 
 def format_span(values: Sequence[float], number_format: str) -> str:
