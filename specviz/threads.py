@@ -29,6 +29,7 @@ SET_BY_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 FEW = 16  # tokens, over all rows, up to which a pass is of the kind that a round makes
 PROBE_TOKENS = 64  # tokens of a probe's pass over many
 REPEATS_FEW, REPEATS_MANY = 4, 2  # timed passes of a probe with each number of threads, after one that is not timed
+ENOUGH = 0.5  # seconds of timed passes after which no more are made: a slow pass varies little
 GAIN = 0.87  # share of the time that twice the threads may take; else they are not worth what they cost beside other processes
 HOPELESS = 1.5  # times as long as with fewer threads: a single pass that long ends the probe
 SLOW, STRIKES = 3.0, 2  # a pass is slow at so many times the usual time; so many in a row call for a new probe
@@ -184,7 +185,7 @@ class ThreadChoice:
 
 
 def _time(probe: Callable[[], object], count: int, repeats: int, too_long: float = float("inf")) -> list[float]:
-    """Seconds of passes with ``count`` threads. The first one warms up; one that takes too long is the last."""
+    """Seconds of passes with ``count`` threads, up to ``ENOUGH``. The first one warms up; one that takes too long is the last."""
     _use(count)
     times: list[float] = []
     for number in range(repeats + 1):
@@ -193,7 +194,7 @@ def _time(probe: Callable[[], object], count: int, repeats: int, too_long: float
         seconds = time.perf_counter() - began
         if number or seconds > 10 * too_long:
             times.append(seconds)
-        if times and times[-1] > too_long:
+        if times and (times[-1] > too_long or sum(times) > ENOUGH):
             break
     return times
 

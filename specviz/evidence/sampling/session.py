@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -385,9 +386,9 @@ def follow_cells(decoder: Decoder, partition: Partition, whole_samples: int | No
 
 
 def _estimate_usual_seconds(marks: Sequence[float]) -> float:
-    """Seconds between these moments, with the longest other step in place of the first one, in which threads are chosen and weights first read."""
+    """Seconds between these moments if all steps were like the later half. In the first ones threads are chosen and weights first read."""
     steps = [after - before for before, after in pairwise(marks)]
-    return sum(steps[1:]) + max(steps[1:]) if len(steps) > 1 else sum(steps)
+    return len(steps) * median(steps[len(steps) // 2 :])
 
 
 def _add_in_order(

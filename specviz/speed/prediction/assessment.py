@@ -25,6 +25,7 @@ from specviz.speed.benchmarks.drafting_methods import build_method_clock
 from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.acceptance import cut_openings
 from specviz.speed.measurement.machine import describe_measurement
+from specviz.speed.measurement.timed_decoding import decode_target_only, measure_pace
 from specviz.speed.prediction.plan import make_plan, thin_out
 from specviz.speed.prediction.plan_effort import PlanEffort
 from specviz.speed.prediction.preflight import Preflight
@@ -32,18 +33,22 @@ from specviz.speed.records.assessment import DEFAULT_ASSESSMENT, Assessment, Ass
 from specviz.speed.records.methods import DRAFTING_METHODS
 
 SAMPLES, SAMPLE_TOKENS = 2000, 2  # samples of the engine: a draft token and the one after it
-PREFIXES = 12  # at which the engine's own distribution is computed; verify takes 40
+PREFIXES = 8  # at which the engine's own distribution is computed; verify takes 40
 PROMPT = "Once upon a time"
 COPIED_PROMPT = "no, no, no"  # without a draft: a text of which copied tokens are proposed
 OPENING_TOKENS, CONTINUATION_TOKENS = 32, 48  # of the texts that speed is measured on
 GAMMAS = tuple(range(1, 9))
+TEXT_SECONDS = (
+    1.5  # that a text may take of the target alone; slow models write shorter ones, and fewer draft lengths are planned
+)
+LEAST_TOKENS, SLOW_GAMMAS = 16, 4
 UNPLANNED_GAMMA = 4  # of the methods, where no plan says a better one, and of those whose draft tokens cost no pass
 COSTLESS = ("ngram", "lookahead")
 WITHOUT_DRAFT = ("ngram", "lookahead", "early-exit")  # methods that need no draft model
 LEAST_PLAN_SECONDS = 10
 MOST_RUNS, LEAST_RUNS = 9, 2  # of the clock of methods
 EXACT, PAYS, METHODS = "is it exact", "does it pay", "what would pay more"  # what is being done
-SHARES = {EXACT: 0.5, PAYS: 0.3, METHODS: 0.2}  # of the seconds
+SHARES = {EXACT: 0.6, PAYS: 0.25, METHODS: 0.15}  # of the seconds
 
 
 def has_draft(name: str) -> bool:
@@ -82,15 +87,23 @@ def assess_pair(
     until = time.monotonic() + effort.seconds
     found = replace(found, report=sample_certificate(pair, settings, SHARES[EXACT] * effort.seconds, tell[EXACT]))
     show(found)
-    speed = replace(settings, max_new_tokens=CONTINUATION_TOKENS, prompt="")
+    tokens = choose_text_length(pair, settings)
+    gammas = GAMMAS if tokens == CONTINUATION_TOKENS else GAMMAS[:SLOW_GAMMAS]
+    speed = replace(settings, max_new_tokens=tokens, prompt="")
     left = (until - time.monotonic()) * SHARES[PAYS] / (SHARES[PAYS] + SHARES[METHODS])
     quick = PlanEffort(opening=OPENING_TOKENS).make_quick(max(LEAST_PLAN_SECONDS, round(left)))
-    found = replace(found, plan=make_plan(pair, speed, text, GAMMAS, quick, name, tell[PAYS]))
+    found = replace(found, plan=make_plan(pair, speed, text, gammas, quick, name, tell[PAYS]))
     show(found)
     row = found.best_row
     gamma = UNPLANNED_GAMMA if row is None else row.gamma
-    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, CONTINUATION_TOKENS, MOST_RUNS)]
+    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, tokens, MOST_RUNS)]
     return replace(found, methods=time_methods(pair, speed, gamma, prompts, until - time.monotonic(), tell[METHODS]))
+
+
+def choose_text_length(pair: LoadedPair, settings: Settings) -> int:
+    """Tokens of the texts that speed is measured on: as many as the target alone writes in ``TEXT_SECONDS``, within limits."""
+    pace = measure_pace(decode_target_only(pair, settings, pair.encode(PROMPT)))
+    return min(CONTINUATION_TOKENS, max(LEAST_TOKENS, int(TEXT_SECONDS / pace.each)))
 
 
 def sample_certificate(
