@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from specviz.__main__ import main
+from specviz.models.pairs import loading
 from specviz.settings import Settings
 from specviz.speed.prediction import assessment
 from specviz.speed.prediction.plan_effort import PlanEffort
@@ -79,10 +80,7 @@ def test_without_a_draft_the_methods_that_need_none_are_tried(command, pair_fold
 
 
 def test_models_that_do_not_fit_are_not_loaded(command, pair_folders, monkeypatch):
-    def load(*_):
-        raise AssertionError("weights were read")
-
-    monkeypatch.setattr("specviz.cli.common.command_options.load_models", load)
+    monkeypatch.setattr(loading, "load_pair", lambda *_: pytest.fail("weights were read"))
     code, out, _ = command(str(pair_folders[0]), "owner/nobody")
     assert code == 1 and out.startswith("fits     No") and "exact" not in out
     code, _, err = command("storybook", str(pair_folders[1]))
