@@ -41,7 +41,7 @@ from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.side_by_side.payload import build_frames, build_histogram
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.view import histogram
-from specviz.web.common.side_by_side.words import describe_conditions
+from specviz.web.common.side_by_side.words import build_heading, describe_conditions
 from specviz.web.jobs import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
@@ -138,13 +138,13 @@ def show_lesson_plans() -> None:
 
 def show_example_samples() -> None:
     """A class's histogram, by the example of recorded samples of an exact decoder."""
-    shares, origin = load_example()
+    shares, heading, origin = load_example()
     if shares is not None:
-        st.markdown(f"## {TEXTS['sees']}")
+        st.markdown(f"## {TEXTS['sees'].format(students=shares.n // EXAMPLE_SAMPLES)}")
         frames = draw_cached(_build_example_frames, shares)
         histogram.draw(
             "classroom-example",
-            {"payload": build_histogram(frames, TEXTS["example"].format(students=shares.n // EXAMPLE_SAMPLES)), "within": True},
+            {"payload": build_histogram(frames, heading), "within": True},
         )
         st.container(key="classroom-notes-from").text(origin)
 
@@ -154,19 +154,23 @@ def _build_example_frames(shares: CellShares) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def load_example() -> tuple[CellShares | None, str]:
-    """The recorded shares, the same object each time, and where they are from; None without the file."""
+def load_example() -> tuple[CellShares | None, str, str]:
+    """The recorded shares, the same object each time, what stands over them, and where they are from; None without the file."""
     known = load_recorded_samples()
     record = known and known.find_mistake("R5")
     if not record:
-        return None, ""
+        return None, "", ""
     assert record.result.arms is not None
     shares = record.result.arms[0]  # of the right rule
     pair, prompt = pairs.name_pair(record.settings.pair), record.settings.prompt
-    return shares, (
-        f"{shares.n:,} samples of {pair} after “{prompt}” ({describe_conditions(record.settings)}), as many as "
-        f"{shares.n // EXAMPLE_SAMPLES} students draw with {EXAMPLE_SAMPLES} each. Recorded on {record.date}, not by a class; your room uses your "
-        "own settings."
+    return (
+        shares,
+        build_heading(record.settings),
+        (
+            f"{shares.n:,} samples of {pair} after “{prompt}” ({describe_conditions(record.settings)}), as many as "
+            f"{shares.n // EXAMPLE_SAMPLES} students draw with {EXAMPLE_SAMPLES} each. Recorded on {record.date}, not by a class; your room uses your "
+            "own settings."
+        ),
     )
 
 

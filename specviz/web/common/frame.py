@@ -124,7 +124,7 @@ def show_part(place: Any, part: Mapping[str, str]) -> None:
     """Show a part of the ending: a title, a text, and lines to copy if it has some."""
     place.markdown(f"### {part['title']}\n{part['text']}")
     if "code" in part:
-        place.code(part["code"].strip().replace("VERSION", __version__), language=None)
+        place.code(part["code"].strip().replace("VERSION", __version__), language=None, wrap_lines=True)
 
 
 def show_presenter(path: str) -> None:

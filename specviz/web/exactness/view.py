@@ -18,7 +18,7 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.side_by_side.payload import TEXTS, build_frames, build_histogram, build_result_frames
 from specviz.web.common.side_by_side.view import histogram
-from specviz.web.common.side_by_side.words import RULE, describe_conditions, describe_origin
+from specviz.web.common.side_by_side.words import RULE, build_heading, describe_conditions, describe_origin
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import (
     CHOICES,
@@ -182,7 +182,7 @@ def _show_draw_button(
 
 def _show_samples(state: ExactnessState) -> None:
     """The histogram that fills, and its answer."""
-    frames, heading = build_result_frames(state.shown_result), words.build_heading(state.question.settings)
+    frames, heading = build_result_frames(state.shown_result), build_heading(state.question.settings)
     payload = build_histogram(frames, heading, words.build_verdict(state), is_live=state.has_own_result)
     histogram.draw("exactness-histogram", {"payload": payload, "within": True})
 

@@ -21,7 +21,6 @@ from specviz.web.common.side_by_side.words import (
     describe_excess,
     describe_rejection,
     explain_distance,
-    shorten_prompt,
 )
 from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, ExactnessQuestion, ExactnessState
 
@@ -150,12 +149,6 @@ def list_audit_words(settings: Settings, url: str, model: str = "", samples: str
     words += ["--max-new-tokens", settings.max_new_tokens, *(["--samples", samples] if samples else []), "--seed", settings.seed]
     words += format_options(settings.pair)
     return words + build_sampling_options({name: getattr(settings, name) for name in ("temperature", *CUT_FIELDS)})
-
-
-def build_heading(settings: Settings) -> str:
-    """What stands over the bars."""
-    length = "token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
-    return f"The next {length} after “{shorten_prompt(settings.prompt)}”"
 
 
 def build_command(state: ExactnessState) -> str:

@@ -20,7 +20,7 @@ from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.html import ALL_SIGNS, escape_markdown
 from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.side_by_side.payload import build_histogram, build_result_frames
-from specviz.web.common.side_by_side.words import RULE, build_verify_command, describe_origin
+from specviz.web.common.side_by_side.words import RULE, build_heading, build_verify_command, describe_origin
 from specviz.web.mistakes import export, figures, words, work
 from specviz.web.mistakes.game import build_game_payload
 from specviz.web.mistakes.state import HIDDEN, MistakeQuestion, MistakeState
@@ -122,7 +122,7 @@ def show_samples(state: MistakeState) -> None:
     verdict = words.build_verdict(state)
     payload = build_histogram(
         build_result_frames(state.shown_result),
-        words.build_heading(question),
+        build_heading(question.settings),
         verdict,
         words.list_verdict_links(question, verdict),
         is_live=state.has_own_result,

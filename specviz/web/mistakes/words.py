@@ -101,12 +101,6 @@ def _name_report(words: str, address: str) -> str:
     return PROJECTS.get(name, name) + (f" #{number}" if number else "")
 
 
-def build_heading(question: MistakeQuestion) -> str:
-    """What stands over the bars."""
-    length = "token" if question.settings.max_new_tokens == 1 else f"{question.settings.max_new_tokens} tokens"
-    return f"The next {length} after “{shorten_prompt(question.settings.prompt)}”"
-
-
 def describe_run(state: MistakeState) -> str:
     """Text, settings and number of samples."""
     question, n = state.question, state.result.n

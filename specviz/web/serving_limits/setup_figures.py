@@ -158,7 +158,7 @@ def describe_setups(one: SetupComparison) -> str:
             value, name = max(found, key=_get_value)
             sentence += f" {len(found)} {'is' if len(found) == 1 else 'are'} {words}: up to {format_change(value)} ({name})."
     far, far_name = max(moved, key=_get_value)
-    return f"{sentence} The setting alone moves up to {format_change(far)} ({far_name}), with or without a draft."
+    return f"{sentence} The setting alone moves at most {format_change(far)} on average ({far_name}), with or without a draft."
 
 
 def _get_value(named: tuple[float, str]) -> float:

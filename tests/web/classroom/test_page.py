@@ -91,7 +91,7 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = open_page()
     known = load_recorded_samples().find_mistake("R5")
-    shares, told = load_example()
+    shares, heading, told = load_example()
     assert (
         known.date in told
         and "not by a class" in told
@@ -104,7 +104,8 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
         for one in app.get("bidi_component")
         if "payload" in (given := json.loads(one.proto.mixed.json or one.proto.json))
     ]
-    assert drawn["frames"][-1]["n"] == shares.n and f"{shares.n // EXAMPLE_SAMPLES} students" in drawn["heading"]
+    assert drawn["frames"][-1]["n"] == shares.n and drawn["heading"] == heading
+    assert f"temperature {known.settings.temperature:g}" in heading and f"{shares.n // EXAMPLE_SAMPLES} students" in read_page(app)
     assert shares == known.result.arms[0] and told in read_page(app)
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"

@@ -158,6 +158,13 @@ def announce_next_test(state: SamplingState) -> str:
     return f"The next test comes at {coming:,} samples." if coming else "This was the last test of the plan."
 
 
+def build_heading(settings: Settings) -> str:
+    """What stands over the bars: which tokens, after what, and at which temperature, since exact shares depend on all three."""
+    length = "token" if settings.max_new_tokens == 1 else f"{settings.max_new_tokens} tokens"
+    place = f"after “{shorten_prompt(settings.prompt)}”" if settings.prompt else "after the start token"
+    return f"The next {length} {place}, temperature {settings.temperature:g}"
+
+
 def shorten_prompt(prompt: str) -> str:
     """The last words of a prompt."""
     return prompt if len(prompt) <= TAIL else "… " + prompt[-TAIL:].partition(" ")[2]
