@@ -176,7 +176,6 @@ def format_exactness(found: Assessment) -> str:
     """The verdict on the samples, what they exercised, and what was computed without samples."""
     from specviz.decoding.samples import Coverage
     from specviz.evidence.results import describe_coverage
-    from specviz.speed.prediction.assessment import PREFIXES
 
     report = found.report
     assert report is not None, "it was sampled"
@@ -187,7 +186,7 @@ def format_exactness(found: Assessment) -> str:
         lines.append(f"Exercised: {describe_coverage(Coverage.from_record(answer['exercised']))}.")
     if report["analytic_tv"] is not None:
         lines.append(
-            f"Computed without samples, at {PREFIXES} prefixes: the decoder with its caches lies within TV {report['analytic_tv']:.1e} "
+            f"Computed without samples: the decoder with its caches lies within TV {report['analytic_tv']:.1e} "
             "of an uncached pass (float32 rounding: about 1e-6)."
         )
     return _format_section(

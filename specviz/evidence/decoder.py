@@ -54,6 +54,11 @@ def count_whole_samples(samples: int, vocabulary: int) -> int:
     return samples if vocabulary <= LARGE_VOCABULARY else min(samples, WHOLE // vocabulary)
 
 
+def count_analytic_prefixes(vocabulary: int) -> int:
+    """At how many prefixes the decoder's own distribution is computed."""
+    return results.ANALYTIC_PREFIXES if vocabulary <= LARGE_VOCABULARY else results.ANALYTIC_PREFIXES_LARGE
+
+
 def resolve_name(name: str) -> str:
     """The name of a decoder, in any case; mistakes go by their id. Raises SettingsError, which lists the names."""
     ids = {one.lower(): one for one in (SPECULATIVE, TARGET, ASSISTED, *VARIANTS)}
@@ -221,7 +226,7 @@ class Decoder:
 
         None for other decoders, for proposers without a model, for other rules, and if nothing is drafted.
         """
-        settings, positions = self.settings, results.ANALYTIC_PREFIXES if positions is None else positions
+        settings, positions = self.settings, positions or count_analytic_prefixes(self.pair.vocabulary)
         usual = settings.proposer in ("draft", EAGLE, EARLY_EXIT) and (settings.draft_length_policy, settings.rule) == (
             "fixed",
             "token",

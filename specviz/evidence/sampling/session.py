@@ -332,20 +332,17 @@ class Session:
         self.reports[mode] = replace(report, borderline=borderline)
         return self.reports[mode]
 
-    def report(
-        self, blocks: Blocks = (), files: Sequence[dict[str, Any]] = (), note: str = "", prefixes: int | None = None
-    ) -> dict[str, Any]:
+    def report(self, blocks: Blocks = (), files: Sequence[dict[str, Any]] = (), note: str = "") -> dict[str, Any]:
         """The certificate of all tested modes, JSON-ready.
 
         Args:
             blocks: Which samples of the seed they are; empty: the first ones.
             files: Descriptions of the sample files, if there are any.
             note: A sentence about these files.
-            prefixes: At how many the decoder's own distribution is computed; None: as usual.
         """
         decoder = self.decoder
         is_computed = self.plan.mode != "shared-distributions"
-        analytic_tv = decoder.compute_analytic_tv(prefixes) if is_computed else None
+        analytic_tv = decoder.compute_analytic_tv() if is_computed else None
         reports = list(self.reports.values())
         return build_report(decoder.label, reports, decoder.pair, decoder.settings, analytic_tv, files, note, blocks)
 

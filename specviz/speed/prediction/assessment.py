@@ -33,7 +33,6 @@ from specviz.speed.records.assessment import DEFAULT_ASSESSMENT, Assessment, Ass
 from specviz.speed.records.methods import DRAFTING_METHODS
 
 SAMPLES, SAMPLE_TOKENS = 2000, 2  # samples of the engine: a draft token and the one after it
-PREFIXES = 8  # at which the engine's own distribution is computed; verify takes 40
 PROMPT = "Once upon a time"
 COPIED_PROMPT = "no, no, no"  # without a draft: a text of which copied tokens are proposed
 OPENING_TOKENS, CONTINUATION_TOKENS = 32, 48  # of the texts that speed is measured on
@@ -117,7 +116,7 @@ def sample_certificate(
     samples = session.draw(ENGINE, lambda share, *_: on_progress(0.8 * share))
     test = plan.plan_single_test(len(samples), samples.tokens.shape[1])
     session.test(ENGINE, lambda share, *_: on_progress(0.8 + 0.2 * share), plan=test)
-    return session.report(prefixes=PREFIXES)
+    return session.report()
 
 
 def time_methods(

@@ -105,7 +105,9 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
         if "payload" in (given := json.loads(one.proto.mixed.json or one.proto.json))
     ]
     assert drawn["frames"][-1]["n"] == shares.n and drawn["heading"] == heading
-    assert f"temperature {known.settings.temperature:g}" in heading and f"{shares.n // EXAMPLE_SAMPLES} students" in read_page(app)
+    assert f"temperature {known.settings.temperature:g}" in heading and f"{shares.n // EXAMPLE_SAMPLES} students" in read_page(
+        app
+    )
     assert shares == known.result.arms[0] and told in read_page(app)
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
