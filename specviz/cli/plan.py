@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -95,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     first, progress = effort.make_quick(), Progress("plan")
     plan: SpeedPlan | None = None
     try:
-        pair = load_models(settings)
+        pair, began = load_models(settings), time.monotonic()
         count = effort.continuations if isinstance(text, str) else len(text)
         if options.quick or count > 2 * QUICK_CONTINUATIONS:
             some = text if isinstance(text, str) else text[:QUICK_CONTINUATIONS]
@@ -105,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
                 log_line(
                     f"first answer, from {plan.openings} continuations: {plan.in_words} It is refined now; --quick stops here."
                 )
+                effort = effort.subtract_seconds(time.monotonic() - began)
             plan = make_plan(pair, settings, text, gammas, effort, file.name, progress, cost_model=cost_model)
     except KeyboardInterrupt as stop:
         if plan is None:

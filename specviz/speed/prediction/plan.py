@@ -227,6 +227,7 @@ def make_plan(
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
     """
     refuse_unplanned(settings)
+    began = time.monotonic()
     effort = replace(effort, probes=0) if cost_model else effort
     if settings.proposer == "draft" and has_same_weights(pair):
         raise SettingsError(
@@ -250,6 +251,8 @@ def make_plan(
     weights |= {} if user_texts else {OVER_YOURS: 0.0}
     sizes: Sequence[int] = range(gammas[-1] + 1)
     warm_runs = WARM_RUNS
+    if not effort.check:
+        effort = effort.subtract_seconds(time.monotonic() - began)
     if sum(weights.values()) > effort.seconds and not effort.check:
         sizes, warm_runs = choose_sizes(gammas[-1]), 1
         each = estimate_stage_seconds(*paces, length, len(prompts), gammas, effort, scoring, sizes, warm_runs)

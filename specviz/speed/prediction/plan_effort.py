@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from specviz.settings import check_declared, declare_count
 
+LEAST_SECONDS = 10
 QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 60  # of a first answer
 
 
@@ -28,7 +29,9 @@ class PlanEffort:
         6, 2, 100, "runs of the clock of --check, each over texts of its own, of which fewer than 6 give no verdict"
     )
     timed: int = 64
-    seconds: int = declare_count(300, 10, 86_400, "seconds that a plan may take; where it would take longer, less is done")
+    seconds: int = declare_count(
+        300, LEAST_SECONDS, 86_400, "seconds that a plan may take; where it would take longer, less is done"
+    )
 
     def __post_init__(self) -> None:
         check_declared(self)
@@ -37,6 +40,10 @@ class PlanEffort:
         """What a first answer takes: some seconds for a small pair."""
         continuations, probes = min(self.continuations, QUICK_CONTINUATIONS), min(self.probes, QUICK_PROBES)
         return replace(self, continuations=continuations, probes=probes, check=False, seconds=min(self.seconds, seconds))
+
+    def subtract_seconds(self, spent: float) -> PlanEffort:
+        """What is left after some of the seconds, and at least ``LEAST_SECONDS``."""
+        return replace(self, seconds=max(LEAST_SECONDS, round(self.seconds - spent)))
 
 
 DEFAULT_EFFORT = PlanEffort()

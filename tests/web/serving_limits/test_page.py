@@ -119,7 +119,7 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
         (row for row in recorded_setups.rows if row.distance and row.entry.kind != LOSSY), key=lambda row: row.distance.value
     )
     worst = max((row for row in recorded_setups.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
-    assert f"moves up to {format_probability(far.distance.value)} ({far.entry.name})" in said
+    assert f"moves at most {format_probability(far.distance.value)} on average ({far.entry.name})" in said
     assert f"not exact: up to {format_probability(worst.own.worst)} ({worst.entry.name})" in said
     same = sum(row.own.worst <= TOLERANCE for row in recorded_setups.rows)
     assert view.split_number(said)[0] == f"{same} of {len(recorded_setups.rows)}" and 0 < same < len(recorded_setups.rows)
