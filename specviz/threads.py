@@ -43,6 +43,7 @@ _lock = threading.Lock()
 _default: int | None = None  # threads that PyTorch started with; 0: the user has chosen their number; None: not known yet
 _limit: int | None = None  # most threads of a pass in this process; None: no limit but the default
 _preserving = 0  # calls of ``preserve_thread_count`` under way
+_held = threading.local()  # now: whether choices are held
 _threads_of: WeakKeyDictionary[Any, dict[Hashable, PassThreads]] = WeakKeyDictionary()
 
 
@@ -82,6 +83,16 @@ def preserve_thread_count() -> Iterator[None]:
             _preserving -= 1
         if default:
             _use(default)
+
+
+@contextmanager
+def hold_choices() -> Iterator[None]:
+    """Measure no choice again in passes of this thread, so that what is timed contains no probe. A first choice is still measured."""
+    _held.now = True
+    try:
+        yield
+    finally:
+        _held.now = False
 
 
 class PassThreads:
@@ -125,7 +136,7 @@ class PassThreads:
             _use(1)
             return None
         choice = self.few if tokens <= FEW else self.many
-        if choice.is_due(most):
+        if choice.is_due(most) and not (choice.measured_at is not None and getattr(_held, "now", False)):
             choice.measure(probe, most)
         _use(min(choice.count, most))
         return choice

@@ -121,6 +121,22 @@ def test_slow_passes_call_for_a_new_probe_but_not_too_often(machine):
     assert machine.count == CORES, "it has ended"
 
 
+def test_where_choices_are_held_only_a_first_one_is_measured(machine):
+    machine.seconds_of = lambda count: 0.01 / count
+    chosen = PassThreads(True)
+    with threads.hold_choices():
+        run_passes(machine, chosen)
+    assert machine.count == CORES
+    machine.now += 60.0
+    machine.seconds_of = lambda count: 0.01 if count == 1 else 0.5
+    before = machine.passes
+    with threads.hold_choices():
+        run_passes(machine, chosen, 10)
+    assert (machine.passes, machine.count) == (before + 10, CORES)
+    run_passes(machine, chosen)
+    assert machine.count == 1
+
+
 def test_slow_passes_that_stay_slow_cost_a_twentieth_of_the_time_at_most(machine):
     """A machine on which every other pass of all numbers of threads takes ten times as long: probes never help."""
     state = {"number": 0}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -41,6 +42,7 @@ from specviz.speed.measurement.text_passes import build_known_chain
 from specviz.speed.measurement.timed_decoding import PROMPTS, decode_speculatively
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import RoundCostCurve
+from specviz.threads import hold_choices
 from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
 from specviz.verification.rule import Rule
@@ -400,7 +402,8 @@ class RoundProbes:
         for number in range(WARM_ROUNDS + TIMED_ROUNDS):
             if number == WARM_ROUNDS:
                 lap.split("warming up")
-            (round_,) = step([row], target, proposer, rule, randomness)
+            with nullcontext() if number < WARM_ROUNDS else hold_choices():
+                (round_,) = step([row], target, proposer, rule, randomness)
             rounds.append(round_.timing)
             row = advance_prefix(row, round_)
             row = row if row.remaining > draft_tokens else begin  # the last rounds of a text have fewer than n draft tokens
