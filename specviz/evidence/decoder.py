@@ -27,6 +27,7 @@ from specviz.evidence.enumeration import Components
 from specviz.evidence.mistakes.registry import VARIANTS
 from specviz.evidence.partition import Partition
 from specviz.models.base import LanguageModel
+from specviz.models.cache.decoder import LARGE_VOCABULARY
 from specviz.models.continuations import MemoizedPaths
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
@@ -42,7 +43,6 @@ from specviz.verification.token import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
 SPECULATIVE, TARGET, ASSISTED = "speculative", "target", assisted.NAME
-LARGE_VOCABULARY = 2**14  # above it a distribution takes so long that only some samples are drawn to their end
 WHOLE = 2**28  # their number times the vocabulary: 8,192 samples at 32,768 tokens, 1,024 at 262,144
 AT_ONCE = 2_000_000  # samples whose random numbers are checked together
 

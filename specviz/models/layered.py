@@ -110,17 +110,9 @@ class LowerPass(LlamaPass):
 class UpperPass(LlamaPass):
     """States before these layers to logits."""
 
-    def __call__(
-        self,
-        states: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: DynamicCache,
-        width: int,
-        keep: int,
-        picked: Tensor | None = None,
-    ) -> Tensor:
-        return self._logits(self._run_layers(states, positions, mask, cache, width), keep, picked)
+    def _enter(self, ids: Tensor) -> Tensor:
+        """Nothing is embedded: the states are given in place of ids."""
+        return ids
 
 
 class UpperCache(DynamicCache):

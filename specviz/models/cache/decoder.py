@@ -38,7 +38,7 @@ from specviz.verification.draft_tree import (
 )
 from specviz.verification.warp import pad_vocabulary, warp
 
-LARGE_VOCABULARY = 2**14  # from here on, a distribution costs more than to find those that are asked for twice
+LARGE_VOCABULARY = 2**14  # above it, distributions that are asked for twice are computed once, and evidence draws fewer samples
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class CachedModel:
 
         At a large vocabulary the distribution after a text that stands in several rows is computed once; every row is read into the cache.
         """
-        if not self.plain or self._known < LARGE_VOCABULARY or len(rows) == 1 or not getattr(self._pass, "picks", False):
+        if not self.plain or self._known <= LARGE_VOCABULARY or len(rows) == 1 or not getattr(self._pass, "picks", False):
             return self.warp_logits(self.processed_logits(rows, tree))
         width = tree.widest + 1
         picked, places = _find_distinct_texts(rows, tree)

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache
 
 from specviz.models.attachments.eagle import DraftHead
 from specviz.models.cache.decoder import CachedModel
@@ -106,17 +105,9 @@ class FeatureDraft(CachedModel):
 class HeadPass(LlamaPass):
     """States that enter the layer to logits. ``features`` are the predicted states."""
 
-    def __call__(
-        self,
-        states: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: Cache,
-        width: int,
-        keep: int,
-        picked: Tensor | None = None,
-    ) -> Tensor:
-        return self._logits(self._run_layers(states, positions, mask, cache, width), keep, picked)
+    def _enter(self, ids: Tensor) -> Tensor:
+        """Nothing is embedded: the states are given in place of ids."""
+        return ids
 
     def _normalize(self, hidden: Tensor) -> Tensor:
         return hidden

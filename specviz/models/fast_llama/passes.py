@@ -101,7 +101,11 @@ class LlamaPass:
         keep: int,
         picked: Tensor | None = None,
     ) -> Tensor:
-        return self._logits(self._run_layers(F.embedding(ids, self.embedding), positions, mask, cache, width), keep, picked)
+        return self._logits(self._run_layers(self._enter(ids), positions, mask, cache, width), keep, picked)
+
+    def _enter(self, ids: Tensor) -> Tensor:
+        """What enters the first of the layers, (B, T, width)."""
+        return F.embedding(ids, self.embedding)
 
     def _run_layers(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
         """States (B, T, width) before the layers -> after them."""
