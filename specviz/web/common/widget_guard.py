@@ -40,7 +40,10 @@ def install_widget_guard() -> None:
             return plain(states, key)
         try:
             _check_value(sent.value, known)
-            return plain(states, key)
+            value = plain(states, key)
+            if sent.value.WhichOneof("value") is None:  # Streamlit takes the type of an empty value, none, for the widget's
+                states.widget_metadata[key] = known
+            return value
         except Exception as error:  # a forged value can raise anything in Streamlit's code
             logging.getLogger(__name__).info("a widget's value was not accepted: %s", type(error).__name__)
             _record_refusal()

@@ -100,6 +100,23 @@ def test_a_whole_number_that_a_browser_sends_for_a_field_of_numbers_is_taken():
     assert app.session_state["exactness"].question.settings.gamma == 3
 
 
+def test_an_option_is_taken_after_a_run_of_a_fragment_that_read_the_empty_field():
+    """A fragment's run does not declare the fields outside it again, so nothing restores what Streamlit knows of them."""
+    from streamlit.runtime.state.common import WidgetMetadata
+    from streamlit.runtime.state.session_state import WStates
+
+    widget_guard.install_widget_guard()
+    states = WStates()
+    states.set_widget_metadata(
+        WidgetMetadata("field", lambda sent: sent, lambda value: value, "string_value", formatted_options=["a"])
+    )
+    read = []
+    for value in ({}, {"string_value": "a"}, {"string_value": "b"}, {"int_value": 0}):
+        states.set_widget_from_proto(WidgetState(id="field", **value))
+        read.append(states["field"])
+    assert read == [None, "a", None, None], "what is not in the list, and a number, stay refused"
+
+
 def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
     (said,) = links.list_unknown_keys({f"key {n} {'x' * 500}": "1" for n in range(40)})
     assert "35 more" in said and len(said) < 400
