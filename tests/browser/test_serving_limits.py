@@ -12,7 +12,7 @@ from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
     page.goto(f"{server}/serving_limits")
     expect(page.locator(".setup-list details")).to_have_count(9, timeout=PATIENT)
-    expect(page.locator(".js-plotly-plot")).to_have_count(1, timeout=PATIENT)
+    expect(page.locator(".gaps .columns")).to_be_visible()
     expect(page.locator(".lead-bars")).to_have_count(0)  # the answer follows the visitor's
     page.get_by_role("radio", name="The float32 text").click()
     expect(page.locator(".lead-bars")).to_be_visible()

@@ -25,6 +25,11 @@ ROOT = '<div id="root">'  # styles stand before it: of two rules of one weight t
 STYLES = ("theme", "app", "drafting_methods_matrix")
 # Streamlit's script would look for its server below the page's own address first, and log a 404 for each try.
 SERVER_SCRIPT = 'window.__streamlit = { BACKEND_BASE_URL: new URL("./", window.location.href).href };'
+LAZY = (
+    "BidiComponent",
+    "ButtonGroup",
+    "Html",
+)  # Streamlit's scripts of elements that open most pages; it asks for them only once such an element comes
 PREVIEW = f"app/static/{PICTURE}"
 
 
@@ -57,5 +62,11 @@ def build_page_html(path: str) -> str:
     index = INDEX.read_text(encoding="utf-8")
     assert index.count(TITLE) == index.count(ROOT) == 1, "Streamlit's page has another title or root"
     tags = build_preview_tags(title, describe_page(path), PREVIEW)
-    head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    {tags}"
+    head = f"<title>{escape(title)}</title>\n    <script>{SERVER_SCRIPT}</script>\n    {tags}{build_preloads()}"
     return index.replace(TITLE, head).replace(ROOT, f"<style>\n{read_styles(*STYLES)}\n</style>\n{ROOT}")
+
+
+def build_preloads() -> str:
+    """Links that let the browser load Streamlit's scripts of common elements together with the first one, so that no heading stands above nothing."""
+    found = [path for name in LAZY for path in (INDEX.parent / "static" / "js").glob(f"{name}.*.js")]
+    return "".join(f'\n    <link rel="modulepreload" crossorigin href="./static/js/{path.name}">' for path in found)

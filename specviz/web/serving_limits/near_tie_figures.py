@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from specviz.speed.records.gpu_costs import list_gpu_costs
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-4  # margins below, which are 0 or nearly so, stand on this edge of the logarithmic axis, named "≤"
 BINS = 20
-BEFORE, AFTER, CONTEXT = 14, 10, 8  # tokens of a story before and after the difference, and of a row of the table
+BEFORE, AFTER, CONTEXT = 30, 10, 8  # tokens of a story before and after the difference, and of a row of the table
+BEGIN = re.compile(r"[.!?][”\"]?\s+|\n")
+SENTENCE = re.compile(r"[^.!?\n]*[.!?][”\"]?")
 MARGIN = "lead of the best token, in logits"
 
 
@@ -92,23 +95,55 @@ def plot_margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
 
 
 def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
-    """Distribution of the gaps: at all positions, and where texts diverge, each as shares of their own number."""
+    """Distribution of the gaps at all positions, and above it a dot for each text at the gap where it first differs."""
     figure = go.Figure()
     edges, everywhere, there = compute_histogram(seen)
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": FADED[kind]},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
-    if seen.differences:
-        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts first differ", marker={"color": INK[kind]},
-                       hovertemplate="%{y:.0%} of the first differences<extra></extra>")  # fmt: skip
+    dots = [(place, n + 0.5) for place, share in zip(x, there, strict=True) for n in range(round(share * len(seen.differences)))]
+    if dots:
+        figure.add_scatter(x=[place for place, _ in dots], y=[n for _, n in dots], yaxis="y2", mode="markers", name="a text, where it first differs",
+                           marker={"size": 11, "color": INK[kind]}, hoverinfo="skip")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
     frame_chart(figure, 340, f"{MARGIN}, logarithmic", "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
     figure.update_layout(legend={"font": {"size": 14}})
     figure.update_xaxes(tickfont={"size": 14}, title_font={"size": 14})
     figure.update_yaxes(tickfont={"size": 14}, title_font={"size": 14})
     figure.update_xaxes(tickvals=ticks, ticktext=[f"≤ {FLOOR:g}", *(f"{10.0**tick:g}" for tick in ticks[1:])])
-    figure.update_yaxes(tickformat=".0%")
+    figure.update_yaxes(tickformat=".0%", domain=[0.0, 0.56] if dots else [0.0, 1.0])
+    if dots:
+        figure.update_layout(
+            yaxis2={
+                "domain": [0.6, 1.0],
+                "range": [0.0, max(5.0, *(n for _, n in dots)) + 0.5],
+                "visible": False,
+                "fixedrange": True,
+            }
+        )
     return figure
+
+
+def build_gap_histogram(seen: NearTieSummary) -> str:
+    """Build the same histogram as HTML, which a page shows without Plotly: columns of all positions, a dot for each text above them."""
+    edges, everywhere, there = compute_histogram(seen)
+    most, low, high = max(everywhere), edges[0], edges[-1]
+    columns = "".join(
+        f"<span><i>{'<u></u>' * round(share * len(seen.differences))}</i><em style='height:{100.0 * part / most:.1f}%'>"
+        f"{f'<b>{part:.0%}</b>' if part == most else ''}</em></span>"
+        for part, share in zip(everywhere, there, strict=True)
+    )
+    ticks = "".join(
+        f"<span style='left:{100.0 * (power - low) / (high - low):.1f}%'>{'≤ ' if power == low else ''}{10.0**power:g}</span>"
+        for power in range(round(low), int(high) + 1)
+    )
+    legend = (
+        "<p class='keys'><span><u></u> a text, where it first differs</span><span><em></em> share of all positions</span></p>"
+    )
+    return (
+        f"<div class='gaps'>{legend}<div class='columns' role='img' aria-label='{escape(describe_near_ties(seen), quote=True)}'>{columns}</div>"
+        f"<div class='ticks'>{ticks}</div><p>{MARGIN}, logarithmic</p></div>"
+    )
 
 
 def compute_histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[float]]:
@@ -175,15 +210,15 @@ class NearTieStory:
     def sentence(self) -> str:
         first, second = self.names
         return (
-            f"At token {self.place} the best two tokens are only {self.gaps[0]:.2g} apart in {first}, and rounding to {second} swaps them. From there on the "
-            "texts differ. Each follows its own target: speculative decoding is exact with respect to the target that you serve."
+            f"At token {self.place} the best two tokens are only {self.gaps[0]:.2g} apart in {first}, and rounding to {second} "
+            f"{'swaps them' if self.gaps[1] else 'makes them equal'}. Each text is right for its own target, and drafting keeps either."
         )
 
 
 def build_fork(story: NearTieStory) -> str:
     """Build two texts as HTML: their common beginning, and how each goes on."""
     ways = "".join(
-        f"<p><span>{escape(name)} continues</span><q><b>{escape(token.strip())}</b>{escape(rest)} …</q></p>"
+        f"<p><span>{escape(name)} continues</span><q><b>{escape(token.strip())}</b>{escape(rest)}</q></p>"
         for name, token, rest in zip(story.names, story.tokens, story.after, strict=True)
     )
     begin = f"<p><span>Both begin</span><q>… {escape(story.before.strip())}</q></p>"
@@ -194,7 +229,7 @@ def build_lead_bars(story: NearTieStory) -> str:
     """Build three bars as HTML: by how much the best token leads usually, and in each way where the texts part."""
     rows = [("usual lead (median)", story.usual, "usual")]
     for name, token, gap in zip(story.names, story.tokens, story.gaps, strict=True):
-        rows.append((f"{escape(name)}: <q>{escape(token.strip())}</q> leads", gap, "here"))
+        rows.append((f"{escape(name)}: <q>{escape(token.strip())}</q>{' leads' if gap else ', a tie'}", gap, "here"))
     most = max(value for _, value, _ in rows)
     bars = "".join(
         f"<p><span>{words}</span><i><em class='{kind}' style='width:{100.0 * value / most:.2f}%'></em></i><b>{value:.2g}</b></p>"
@@ -204,13 +239,13 @@ def build_lead_bars(story: NearTieStory) -> str:
 
 
 def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
-    """The difference where the reference's two largest logits are closest, of two whole words and no exact tie if there is one.
+    """The difference where the reference's two largest logits are closest, of two whole words if there is one.
 
     None where no texts differ.
     """
     if seen is None or not seen.differences:
         return None
-    differences = [one for one in seen.differences if _is_of_words(one) and min(one.margins) > 0.0] or seen.differences
+    differences = [one for one in seen.differences if _is_of_words(one)] or seen.differences
     difference, names = min(differences, key=lambda one: one.margins[0]), COMPARISONS[seen.key]
     place, one = difference.place, difference.pair
 
@@ -218,14 +253,21 @@ def build_story(seen: NearTieSummary | None) -> NearTieStory | None:
         return decode_whole(b"".join(read_piece(one.pieces, token) for token in ids))
 
     (first, after_first), (second, after_second) = (
-        (join(text.tokens[place : place + 1]), join(text.tokens[place + 1 : place + 1 + AFTER]))
+        (join(text.tokens[place : place + 1]), _end_sentence(join(text.tokens[place + 1 : place + 1 + AFTER])))
         for text in (one.first, one.second)
     )
     before = join((*one.begins, *one.first.tokens[:place])[-BEFORE:])
+    before = BEGIN.split(before)[-1]  # no part of a sentence
     return NearTieStory(
         (names.first, names.second), before, (first, second), (after_first, after_second), place + 1, difference.margins,
         seen.median_margin,
     )  # fmt: skip
+
+
+def _end_sentence(text: str) -> str:
+    """The text up to the end of its first sentence, or with an ellipsis where none ends."""
+    ended = SENTENCE.match(text)
+    return ended[0] if ended else f"{text.rstrip()} …"
 
 
 def _is_of_words(one: GreedyDifference) -> bool:

@@ -23,21 +23,20 @@ WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis of the exported picture
 AXIS_ENDS = (-8.0, 0.25)  # powers of ten
 TICKS = {-8: "10⁻⁸", -6: "10⁻⁶", -4: "10⁻⁴", -2: "10⁻²", 0: "1"}
-SETTING, ADDED = "the setting alone, mean", "drafting adds, at most"
-SHORT_SETTING, SHORT_ADDED = "setting alone", "drafting adds"  # before a number, where the columns have no head
+ADDED = "drafting changes, at most"
 PLOTTED_SETTING, PLOTTED_ADDED = (
     "what the setting changes, mean",
     "what draft tokens add, mean to largest",
 )  # in the exported picture
 BAND_NAME, AXIS = "float32 rounding", "change (TV), logarithmic"
 GROUPS = {
-    EXACT: (SIGNS[EXACT], "Exact", "Drafting adds nothing: less than 0.00001."),
-    ROUNDING: (SIGNS[ROUNDING], "Exact up to rounding", "A pass over several tokens rounds differently from a pass over one."),
     LOSSY: (
         SIGNS[LOSSY],
         "Not exact",
-        "Drafting changes the text: tokens of a pass change each other, or the setting skips draft tokens.",
+        "Drafting changes the text: the target’s numbers depend on the draft, or a limit skips draft tokens.",
     ),
+    ROUNDING: (SIGNS[ROUNDING], "Exact up to rounding", "A pass over several tokens rounds differently from a pass over one."),
+    EXACT: (SIGNS[EXACT], "Exact", "Drafting changes nothing: less than 0.001%."),
     False: ("–", "Not measured", "These models cannot be served so."),
 }
 NOISY = "too noisy to say"
@@ -47,59 +46,63 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
     """For each setup its cells, which are COLUMNS, and what it means, or why it has no numbers."""
     rows: list[tuple[tuple[str, ...], str]] = []
     for row in one.rows:
-        apart = format_probability(row.distance.value) if row.distance else "reference" if row.key == REFERENCE else ""
-        own = (format_probability(row.own.mean), format_probability(row.own.worst)) if row.own else ("", "")
+        apart = format_change(row.distance.value) if row.distance else "reference" if row.key == REFERENCE else ""
+        own = (format_change(row.own.mean), format_change(row.own.worst)) if row.own else ("", "")
         cells = (apart, *own, f"{get_sign(row)} {WORDS[row.verdict]}")
         rows.append(((row.entry.name, *(("–",) * 4 if row.reason else cells)), row.reason or row.entry.description))
     return rows
 
 
 def build_setup_list(one: SetupComparison) -> str:
-    """Build the setups as HTML in groups of one verdict: each row has a bar from 0 to 1 of what drafting adds, and opens its details."""
+    """Build the setups as HTML in groups of one verdict, the largest change first: each row has a bar from 0 to 100%, and opens its details."""
     groups = []
     for key, (sign, name, meaning) in GROUPS.items():
         rows = [row for row in one.rows if (not row.reason and row.verdict) == key]
+        if key != EXACT:
+            rows.sort(key=_get_largest_change, reverse=True)
         if rows:
             head = f"<h3><i>{sign}</i> {name} <small>{meaning}</small></h3>"
             groups.append(
                 f"<section class='{str(key).split()[-1] if key else 'blank'}'>{head}{''.join(map(_build_row, rows))}</section>"
             )
-    columns = ("target served as", ADDED, SETTING)
-    head = "".join(f"<span>{_build_swatch(words)}{words}</span>" for words in columns)
+    head = f"<span>target served as</span><span>{ADDED}</span>"
     return f"<div class='setup-list'><p class='setup-row setup-head' aria-hidden='true'>{head}</p>{''.join(groups)}</div>"
 
 
-def _build_swatch(words: str) -> str:
-    return "<em class='added'></em>" if words == ADDED else ""
+def _get_largest_change(row: SetupRow) -> float:
+    return row.own.worst if row.own else 0.0
 
 
 def _build_row(row: SetupRow) -> str:
-    """A row of the list: name, what drafting adds as a bar with its number, what the setting alone changes."""
+    """A row of the list: name, and what drafting changes as a bar with its number."""
     name = f"<span class='name'><b>{escape(row.entry.name)}</b> <span>{escape(row.reason or row.entry.sentence)}</span></span>"
     if row.own is None:
         return f"<div class='setup-row'>{name}</div>"
     bar = f"<em class='added' style='width:{100.0 * row.own.worst:.2f}%'></em>" if row.own.worst > TOLERANCE else ""
-    added = format_change(row.own.worst, "up to ")
-    alone = f"<small>{SHORT_SETTING}</small> {format_change(row.distance.value)}" if row.distance else "the reference"
-    measured = f"<span class='track{'' if bar else ' none'}'>{bar}<span class='number'><small>{SHORT_ADDED}</small> {added}</span></span>"
-    summary = f"<summary class='setup-row'>{name}{measured}<span class='number'>{alone}</span></summary>"
-    return f"<details>{summary}<p>{escape(describe_row(row))}</p></details>"
+    measured = f"<span class='track{'' if bar else ' none'}'>{bar}<span class='number'>{format_change(row.own.worst, 'up to ')}</span></span>"
+    return f"<details><summary class='setup-row'>{name}{measured}</summary><p>{escape(describe_row(row))}</p></details>"
 
 
 def describe_row(row: SetupRow) -> str:
-    """Say what a setup is, what draft tokens add, mean and largest, and where its mistake is found."""
+    """Say what a setup is, what draft tokens change, mean and largest, what the setting changes, and where its mistake is found."""
     assert row.own is not None
-    added = f"{format_change(row.own.mean)} on average and {format_change(row.own.worst, 'at most ')}"
-    added = added if row.own.worst > TOLERANCE else "nothing"
-    found = f"Drafting adds {added}, over {row.own.prefixes} beginnings of texts."
-    return " ".join(part for part in (row.entry.description, found, row.entry.seen_in) if part)
+    changed = f"{format_change(row.own.mean)} of the probability on average and {format_change(row.own.worst, 'at most ')}"
+    changed = changed if row.own.worst > TOLERANCE else "nothing"
+    found = f"Drafting changes {changed}, over {row.own.prefixes} beginnings of texts."
+    alone = (
+        f"The setting itself moves {format_change(row.distance.value)} on average, with or without a draft."
+        if row.distance
+        else ""
+    )
+    return " ".join(part for part in (row.entry.description, found, alone, row.entry.seen_in) if part)
 
 
 def format_change(value: float, before: str = "") -> str:
-    """Write a total variation distance without an exponent; what float32 rounds away is no change."""
+    """Write a total variation distance in percent; what float32 rounds away is no change."""
     if value <= TOLERANCE:
         return "nothing"
-    return f"{before}{f'{value:.5f}' if value < 0.0001 else format_probability(value)}"
+    percent = 100.0 * value
+    return f"{before}{percent:.0f}%" if percent >= 10.0 else f"{before}{percent:.2g}%" if percent >= 0.01 else "less than 0.01%"
 
 
 def get_sign(row: SetupRow) -> str:
@@ -146,19 +149,17 @@ def build_detail_rows(one: SetupComparison) -> list[dict[str, object]]:
 
 
 def describe_setups(one: SetupComparison) -> str:
-    """Say what draft tokens add to the setups, to those with a mistake, and how far the setups themselves move the distribution."""
+    """Say in how many setups draft tokens change nothing, and how much they change the others."""
     worst = [(row.own.worst, row) for row in one.rows if row.own is not None]
-    moved = [(row.distance.value, row.entry.name) for row in one.rows if row.own and row.distance and row.verdict != LOSSY]
     same = sum(row.verdict == EXACT for _, row in worst)
-    if not moved or not same:
+    if not any(row.distance for _, row in worst) or not same:
         return "Nothing could be compared on this pair."
-    sentence = f"{same} of {len(worst)} setups are exact: drafting adds nothing."
-    for verdict, words in ((ROUNDING, "exact up to rounding"), (LOSSY, "not exact")):
+    sentence = f"{same} of {len(worst)} setups: drafting changes nothing."
+    for verdict, words in ((LOSSY, "it changes the text"), (ROUNDING, "it rounds differently")):
         if found := [(value, row.entry.name) for value, row in worst if row.verdict == verdict]:
             value, name = max(found, key=_get_value)
-            sentence += f" {len(found)} {'is' if len(found) == 1 else 'are'} {words}: up to {format_change(value)} ({name})."
-    far, far_name = max(moved, key=_get_value)
-    return f"{sentence} The setting alone moves at most {format_change(far)} on average ({far_name}), with or without a draft."
+            sentence += f" In {len(found)} {words}, by up to {format_change(value)} ({name})."
+    return sentence
 
 
 def _get_value(named: tuple[float, str]) -> float:

@@ -21,7 +21,6 @@ from specviz.web.common.elements import (
     show_answer,
     show_dataframe,
     show_notes,
-    show_tables,
 )
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.page_head import end_with_row, show_page_head
@@ -133,15 +132,14 @@ def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -
         st.caption("The greedy texts follow." if underway else "This comparison could not run on this pair.")
         return
     conclusion = ties.describe_near_ties(seen)
-    draw = ties.plot_margins if len(seen.pairings) <= ties.FEW else ties.plot_gap_histogram
-    figure = draw_cached(plot_comparison, draw, one, arm, kind)
     left, right = st.columns([8, 5], gap="large", vertical_alignment="center")
-    left.plotly_chart(figure, key="serving_limits-figure-margins", config=PLOT, alt=conclusion)
+    if len(seen.pairings) <= ties.FEW:
+        figure = draw_cached(plot_comparison, ties.plot_margins, one, arm, kind)
+        left.plotly_chart(figure, key="serving_limits-figure-margins", config=PLOT, alt=conclusion)
+    else:
+        left.html(ties.build_gap_histogram(seen))
     with right:
         show_answer(*split_number(conclusion))
-        st.caption(ties.describe_gpu_rounding())
-    if seen.differences:
-        show_tables("Where they differ, and what each writes there", ties.build_difference_rows(seen))
 
 
 def plot_comparison(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
@@ -152,14 +150,20 @@ def plot_comparison(draw: Callable[..., Any], one: SetupComparison, arm: str, ki
 def _show_details(state: SetupsState, one: SetupComparison) -> None:
     """Show one fold with the numbers, the speeds and the method, and the line of where the numbers come from."""
     with st.expander("All numbers, speeds, and how they were measured"):
-        numbers, speeds, method = st.tabs(["Numbers", "Speeds", "Method"])
+        numbers, differences, speeds, method = st.tabs(["Numbers", "Where texts differ", "Speeds", "Method"])
         with numbers:
             st.html(html.build_plain_table(figures.COLUMNS, figures.build_setup_table(one), words=True))
             st.caption(TEXTS["changes"])
             show_dataframe(figures.build_detail_rows(one), placeholder="")
+        with differences:
+            seen = one.near_ties.summarize(state.question.arm)
+            if seen is not None and seen.differences:
+                show_dataframe(ties.build_difference_rows(seen), placeholder="")
+            else:
+                st.caption("The texts of this comparison do not differ." if seen else "Not compared.")
         with speeds:
             show_dataframe(figures.build_speed_rows(one), placeholder="")
             is_recorded = not (state.has_own_result or state.partial_result)
             st.caption(f"{figures.describe_timing(one)} {headline.add_headline(one.settings) if is_recorded else ''}".rstrip())
-        method.markdown(TEXTS["method"])
+        method.markdown(f"{TEXTS['method']}  \n{ties.describe_gpu_rounding()}")
     show_notes([describe_measurement(state, one), *list_model_notes(one.models)], "serving_limits-notes-from")

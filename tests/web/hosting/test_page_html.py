@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.preview import FRONT, build_tab_title
 from specviz.web.hosting.headers import hash_inline_scripts
-from specviz.web.hosting.page_html import PREVIEW, ROUND, SERVER_SCRIPT, build_page_html, build_page_routes
+from specviz.web.hosting.page_html import INDEX, LAZY, PREVIEW, ROUND, SERVER_SCRIPT, build_page_html, build_page_routes
 
 CLIENT = TestClient(Starlette(routes=build_page_routes()), base_url="https://a.example", follow_redirects=False)
 
@@ -37,6 +37,13 @@ def test_the_styles_are_there_before_anything_is_drawn_and_after_those_of_stream
     html = build_page_html("speed")
     (style,) = re.findall(r'<style>\n(.*?)</style>\n<div id="root">', html, re.DOTALL)
     assert "--target:" in style and ".st-key-speed-sandbox" in style and html.index(style) > html.index("</head>")
+
+
+def test_scripts_of_common_elements_load_with_the_first_one_and_are_files_of_streamlit():
+    html = build_page_html("speed")
+    for name in LAZY:
+        (path,) = re.findall(rf'<link rel="modulepreload" crossorigin href="\./(static/js/{name}\.[^"]+)">', html)
+        assert (INDEX.parent / path).is_file()
 
 
 def test_a_host_that_is_markup_stays_text():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,6 @@ from specviz.evidence.serving_setups.records import (
     NearTieSummary,
     SetupComparison,
 )
-from specviz.figures.numbers import format_probability
 from specviz.jobs.queue import FairQueue, Ticket
 from specviz.settings import Settings
 from specviz.speed.records import headline
@@ -60,7 +60,7 @@ def open_page(query: dict[str, str]) -> dict:
 
 def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
     seen = open_page({})
-    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 1) and "Measure every setup" in seen["buttons"]
+    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 0) and "Measure every setup" in seen["buttons"]
     assert any(one.startswith("Recorded on passages of dorothy") and "cores" in one for one in seen["text"])
 
 
@@ -103,9 +103,9 @@ def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(recorded
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recorded_setups):
     lines = figures.build_setup_table(recorded_setups)
     for ((name, apart, mean, own, verdict), meaning), row in zip(lines, recorded_setups.rows, strict=True):
-        assert (name, meaning, own) == (row.entry.name, row.entry.description, format_probability(row.own.worst))
-        assert mean == format_probability(row.own.mean)
-        assert apart == (format_probability(row.distance.value) if row.distance else "reference")
+        assert (name, meaning, own) == (row.entry.name, row.entry.description, figures.format_change(row.own.worst))
+        assert mean == figures.format_change(row.own.mean)
+        assert apart == (figures.format_change(row.distance.value) if row.distance else "reference")
         assert verdict == f"{figures.get_sign(row)} {figures.WORDS[row.verdict]}"
     for noisy in (False, True):
         one = replace(recorded_setups, spread=1.0 if noisy else 0.0)
@@ -115,12 +115,8 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
             "No speeds are given" in figures.describe_timing(one)
         ) == noisy and f"gamma {recorded_setups.settings.gamma}" in figures.describe_timing(one)
     said = figures.describe_setups(recorded_setups)
-    far = max(
-        (row for row in recorded_setups.rows if row.distance and row.entry.kind != LOSSY), key=lambda row: row.distance.value
-    )
     worst = max((row for row in recorded_setups.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
-    assert f"moves at most {format_probability(far.distance.value)} on average ({far.entry.name})" in said
-    assert f"not exact: up to {format_probability(worst.own.worst)} ({worst.entry.name})" in said
+    assert f"it changes the text, by up to {figures.format_change(worst.own.worst)} ({worst.entry.name})" in said
     same = sum(row.own.worst <= TOLERANCE for row in recorded_setups.rows)
     assert view.split_number(said)[0] == f"{same} of {len(recorded_setups.rows)}" and 0 < same < len(recorded_setups.rows)
     assert view.split_number("Nothing here.") == ("", "Nothing here.")
@@ -145,22 +141,29 @@ def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(recorded
 def test_the_list_has_each_setup_once_in_the_group_of_its_verdict_with_a_bar_as_long_as_drafting_adds(recorded_setups):
     bad = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, distance=None)
     made = figures.build_setup_list(replace(recorded_setups, rows=(*recorded_setups.rows, bad)))
-    groups = dict(zip(("exact", "rounding", "lossy", "blank"), made.split("<section class='")[1:], strict=True))
+    groups = dict(zip(("lossy", "rounding", "exact", "blank"), made.split("<section class='")[1:], strict=True))
     assert all(group.startswith(f"{name}'") for name, group in groups.items())
     for row in recorded_setups.rows:
         (text,) = [one for one in groups[row.verdict.split()[-1]].split("<details>") if f"<b>{row.entry.name}</b>" in one]
         assert made.count(f"<b>{row.entry.name}</b>") == 1 + (row.key == bad.key)
         added = f"class='added' style='width:{100 * row.own.worst:.2f}%'" in text
-        assert added is (row.own.worst > TOLERANCE) is not (" nothing</span>" in text)
+        assert added is (row.own.worst > TOLERANCE) is not (">nothing</span>" in text)
         if row.distance:
-            assert f"</small> {figures.format_change(row.distance.value)}</span>" in text
+            assert f"The setting itself moves {figures.format_change(row.distance.value)} on average" in text
         assert str(row.own.prefixes) in text and "×10" not in text, "no exponents"
+    largest = [
+        row.own.worst
+        for name in re.findall("<b>(.*?)</b>", groups["lossy"])
+        for row in recorded_setups.rows
+        if row.entry.name == name
+    ]
+    assert largest == sorted(largest, reverse=True) and len(largest) > 1, "what changes most stands first"
     assert "&lt;b&gt;not here" in groups["blank"] and "class='added'" not in groups["blank"]
 
 
-def test_a_change_is_written_without_exponents_and_rounding_is_no_change():
-    assert [figures.format_change(value, "up to ") for value in (0.0, TOLERANCE, 2e-5, 0.018, 0.82)] == [
-        "nothing", "nothing", "up to 0.00002", "up to 0.018", "up to 0.82"]  # fmt: skip
+def test_a_change_is_written_in_percent_and_rounding_is_no_change():
+    assert [figures.format_change(value, "up to ") for value in (0.0, TOLERANCE, 2e-5, 0.00066, 0.018, 0.82)] == [
+        "nothing", "nothing", "less than 0.01%", "up to 0.066%", "up to 1.8%", "up to 82%"]  # fmt: skip
 
 
 def test_what_a_gpu_adds_is_read_from_its_record(monkeypatch):
@@ -194,7 +197,15 @@ def test_the_histogram_counts_every_margin_once():
     place = next(n for n, (a, b) in enumerate(itertools.pairwise(edges)) if 10**a <= 0.01 < 10**b)
     assert there[place] == 0.5 and everywhere[0] == pytest.approx(1 / 12)
     bars = ties.plot_gap_histogram(HAND_MADE)
-    assert list(bars.data[0].y) == everywhere and list(bars.data[1].y) == there
+    assert list(bars.data[0].y) == everywhere
+    centers = [sum(pair) / 2 for pair in itertools.pairwise(edges)]
+    dots = [centers[n] for n, share in enumerate(there) for _ in range(round(2 * share))]
+    assert list(bars.data[1].x) == dots and len(dots) == len(HAND_MADE.differences) == 2, "a dot is a text"
+    columns = ties.build_gap_histogram(HAND_MADE).split("class='columns'")[1].split("<span><i>")[1:]
+    assert [column.count("<u>") for column in columns] == [round(2 * share) for share in there]
+    assert [
+        f"height:{100 * share / max(everywhere):.1f}%" in column for column, share in zip(columns, everywhere, strict=True)
+    ] == [True] * ties.BINS
 
 
 def test_the_conclusion_of_near_ties_follows_its_counts():
@@ -325,7 +336,7 @@ def test_the_story_is_the_closest_tie_of_two_words_told_with_its_own_numbers():
     seen = load_recorded_setups().near_ties.summarize("bf16")
     told = ties.build_story(seen)
     words = [pair for pair in seen.differences if all(name[0] == "·" and name[1:].isalpha() for name in ties.name_tokens(pair))]
-    one = min((pair for pair in words if min(pair.margins) > 0.0), key=lambda pair: pair.margins[0])
+    one = min(words, key=lambda pair: pair.margins[0])
     assert (told.place, told.gaps, told.names) == (one.place + 1, one.margins, ("float32", "bfloat16"))
     assert len(words) < len(seen.differences), "a comma stands in some of them"
     rest = tuple(pairing for pairing in seen.pairings if pairing not in [pair.pair for pair in words])
@@ -333,6 +344,9 @@ def test_the_story_is_the_closest_tie_of_two_words_told_with_its_own_numbers():
     assert marks is not None and marks.gaps[0] == min(pair.margins[0] for pair in seen.differences if pair not in words)
     assert told.tokens[0] != told.tokens[1] and told.before and all(told.after)
     assert f"{told.gaps[0]:.2g} apart in float32" in told.sentence
+    assert ("makes them equal" if told.gaps[1] == 0.0 else "swaps them") in told.sentence
+    assert "swaps them" in replace(told, gaps=(0.1, 0.2)).sentence
+    assert [ties._end_sentence(text) for text in (" it. Then", " so", ' x."\n')] == [" it.", " so …", ' x."']
     bars = ties.build_lead_bars(told)
     assert f"<b>{seen.median_margin:.2g}</b>" in bars and f"width:{100 * told.gaps[1] / seen.median_margin:.2f}%" in bars
     same = replace(one.pair, second=one.pair.first)
