@@ -23,7 +23,7 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     page.get_by_role("radio", name="float32 without and with draft").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
     expect(page.locator(".answer-line").last).to_contain_text("write the same tokens in", timeout=PATIENT)
-    field = page.get_by_label("The same on a text of your own", exact=True)
+    field = page.get_by_label("The same on a text of yours", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")
     page.wait_for_url(re.compile("prompt=%3Cimg"))
