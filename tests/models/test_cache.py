@@ -245,6 +245,24 @@ def test_a_text_in_several_rows_passes_the_output_layer_once_and_every_place_has
             assert (probs - warp(compute_fresh_logits(network_, text), Settings())).abs().sum() < 1e-4
 
 
+def test_equal_rows_are_read_once_and_none_is_read_again_when_they_part(monkeypatch):
+    monkeypatch.setattr(decoder, "LARGE_VOCABULARY", 0)
+    network_, fed = build_network("Llama"), []
+    plain = passes.LlamaPass.__call__
+    monkeypatch.setattr(
+        passes.LlamaPass, "__call__", lambda self, ids, *rest: fed.append(tuple(ids.shape)) or plain(self, ids, *rest)
+    )
+    model, texts = CachedModel(network_, Settings()), dict.fromkeys((3, 4, 7), (5, 6, 7, 8))
+    for more in ({3: 1, 4: 1, 7: 1}, {3: 1, 4: 2, 7: 1}, {4: 2, 7: 3, 3: 4}):
+        rows = [Prefix(texts[draw], 0, 9, draw) for draw in more]
+        found = model.distributions(rows, build_empty_tree(3))[:, 0]
+        for row, probs in zip(rows, found, strict=True):
+            assert (probs - warp(compute_fresh_logits(network_, row.ids), Settings())).abs().sum() < 1e-4
+        texts = {draw: texts[draw] + (token,) for draw, token in more.items()}
+    model.distributions([Prefix(texts[draw], 0, 9, draw) for draw in texts], build_empty_tree(3))
+    assert fed == [(1, 4), (1, 1), (2, 1), (3, 1)], "one text; still one; two; three"
+
+
 def draw_wide_tree(dice: random.Random, inner: int, leaves: int) -> DraftTree:
     """A tree of one row whose last nodes are its leaves."""
     parents = [dice.randrange(-1, i) for i in range(inner)] + [dice.randrange(-1, inner) for _ in range(leaves)]

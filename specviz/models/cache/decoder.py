@@ -32,6 +32,7 @@ from specviz.verification.draft_tree import (
     DraftTree,
     build_ancestor_mask,
     build_empty_tree,
+    build_token_tree,
     compute_node_depths,
     find_children,
     list_node_texts,
@@ -45,7 +46,7 @@ LARGE_VOCABULARY = 2**14  # above it, distributions that are asked for twice are
 class _Row:
     """What the cache holds for one row: its tokens with their columns, how many of them the last pass read, and its tree's nodes."""
 
-    draw: int = -1
+    draws: tuple[int, ...] = ()  # of the rows whose text this is
     tokens: list[int] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
     node_tokens: tuple[int, ...] = ()
@@ -131,16 +132,21 @@ class CachedModel:
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel.
 
-        At a large vocabulary the distribution after a text that stands in several rows is computed once; every row is read into the cache.
+        At a large vocabulary rows with the same text and tree are read once, and so is the distribution after a text of several rows.
         """
         if not self.plain or self._known <= LARGE_VOCABULARY or len(rows) == 1 or not getattr(self._pass, "picks", False):
             return self.warp_logits(self.processed_logits(rows, tree))
-        width = tree.widest + 1
-        picked, places = _find_distinct_texts(rows, tree)
-        found = self.warp_logits(self._read(rows, tree, torch.tensor(picked))[0])
-        if places == [*range(width)] * len(rows):  # the same texts in all rows
-            return found.expand(len(rows), -1, -1)
-        return found.index_select(0, torch.tensor(places)).view(len(rows), width, -1)
+        width, alike = tree.widest + 1, find_equal_rows(rows, tree)
+        distinct, thinned = thin_out_rows(rows, tree, alike)
+        picked, places = _find_distinct_texts(distinct, thinned)
+        found = self.warp_logits(self._read(distinct, thinned, torch.tensor(picked))[0])
+        for held, group in zip(self._rows, alike, strict=True):
+            held.draws = tuple(rows[index].draw for index in group)
+        if len(alike) == 1:
+            return found.index_select(0, torch.tensor(places))[None].expand(len(rows), -1, -1)
+        number = {index: line for line, group in enumerate(alike) for index in group}
+        lines = torch.tensor(places).view(len(alike), width)[[number[index] for index in range(len(rows))]]
+        return found.index_select(0, lines.flatten()).view(len(rows), width, -1)
 
     def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype: the logits as the processors leave them."""
@@ -182,7 +188,7 @@ class CachedModel:
 
     def _gather_features(self, before: Sequence[Prefix], last: Sequence[int]) -> tuple[list[int], list[list[int]]] | None:
         """Lines and columns of these states in the last pass; None: not all of them are there."""
-        held, longest = {row.draw: index for index, row in enumerate(self._rows)}, max(last)
+        held, longest = self._number_draws(), max(last)
         lines = [held.get(row.draw, 0) for row in before]  # any row will do that holds the same text
         ends = self._pass.features.shape[1] - max(len(row.node_tokens) for row in self._rows)  # columns before the nodes
         found = []
@@ -250,17 +256,21 @@ class CachedModel:
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
         """Match one held row to each given row: the one with the same draw number, else any, since it shares the prompt."""
-        held, wanted = [row.draw for row in self._rows], [row.draw for row in rows]
+        held, wanted = [row.draws for row in self._rows], [row.draw for row in rows]
         if not held:
             self._rows = [_Row() for _ in rows]
-        elif held != wanted:
-            known = {draw: index for index, draw in enumerate(held)} if len(set(wanted)) == len(wanted) else {}
+        elif held != [(draw,) for draw in wanted]:
+            known = self._number_draws() if len(set(wanted)) == len(wanted) else {}
             order = [known.get(draw, index if index < len(held) else 0) for index, draw in enumerate(wanted)]
             if order != list(range(len(held))):
                 self._select(order)
         for own, row in zip(self._rows, rows, strict=True):
-            own.draw = row.draw
+            own.draws = (row.draw,)
             own.keep(row.ids)
+
+    def _number_draws(self) -> dict[int, int]:
+        """The held row of each draw number."""
+        return {draw: index for index, row in enumerate(self._rows) for draw in row.draws}
 
     def _select(self, order: list[int]) -> None:
         self._rows = [self._rows[index].copy() for index in order]
@@ -332,6 +342,21 @@ class CachedModel:
             held.node_tokens, held.node_parents = tree.tokens[index], tree.parents[index]
             held.node_columns = [self._width + lead + node for node in range(len(tree.tokens[index]))]
         self._width += lead + tree.widest
+
+
+def find_equal_rows(rows: Sequence[Prefix], tree: DraftTree) -> list[list[int]]:
+    """Indices of the rows that have the same text and the same draft tokens, a group each, in the order of its first row."""
+    groups: dict[object, list[int]] = {}
+    for index, (row, *drafted) in enumerate(zip(rows, tree.tokens, tree.parents, strict=True)):
+        groups.setdefault((row.ids, *drafted), []).append(index)
+    return [*groups.values()]
+
+
+def thin_out_rows(rows: Sequence[Prefix], tree: DraftTree, groups: Sequence[Sequence[int]]) -> tuple[list[Prefix], DraftTree]:
+    """The first row of each group, and their tree."""
+    first = [group[0] for group in groups]
+    kept = build_token_tree([tree.tokens[index] for index in first], [tree.parents[index] for index in first], tree.source)
+    return [rows[index] for index in first], kept
 
 
 def _find_distinct_texts(rows: Sequence[Prefix], tree: DraftTree) -> tuple[list[int], list[int]]:

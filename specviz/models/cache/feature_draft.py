@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from specviz.models.attachments.eagle import DraftHead
-from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.decoder import CachedModel, find_equal_rows, thin_out_rows
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -43,14 +43,10 @@ class FeatureDraft(CachedModel):
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """As CachedModel's. Rows with the same text and the same draft tokens are read once."""
-        asked = [(row.ids, *drafted) for row, *drafted in zip(rows, tree.tokens, tree.parents, strict=True)]
-        first = _find_first_places(asked)
-        distinct = build_token_tree(
-            [tree.tokens[i] for i in first.values()], [tree.parents[i] for i in first.values()], tree.source
-        )
-        found = self._read_distinct([rows[index] for index in first.values()], distinct)
-        order = {one: number for number, one in enumerate(first)}
-        return found if len(first) == len(rows) else found[[order[one] for one in asked]]
+        alike = find_equal_rows(rows, tree)
+        found = self._read_distinct(*thin_out_rows(rows, tree, alike))
+        number = {index: line for line, group in enumerate(alike) for index in group}
+        return found if len(alike) == len(rows) else found[[number[index] for index in range(len(rows))]]
 
     def _read_distinct(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         upper = _keep_inner_nodes(tree)

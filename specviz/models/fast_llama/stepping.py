@@ -83,7 +83,7 @@ class SteppingModel(CachedModel):
         if self._width > before:
             self._cache.crop(before - self._width)
         self._width = len(row.ids)
-        held.draw, held.tokens[before:], held.columns[before:] = row.draw, fresh, range(before, self._width)
+        held.draws, held.tokens[before:], held.columns[before:] = (row.draw,), fresh, range(before, self._width)
         held.fresh = len(fresh)
         return fresh
 
