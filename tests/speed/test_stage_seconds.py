@@ -113,10 +113,16 @@ def test_a_plan_that_would_take_too_long_has_fewer_texts_and_probes_and_takes_ab
         return of_plan(target, drafted, 96, texts, gammas, effort, 4.0, sizes, 1)
 
     assert sum(of_plan(target, drafted, 96, 64, gammas, effort, 4.0).values()) > 1000
-    texts, probes = fit_effort(effort, 64, weigh(64, effort), 1)
-    assert 8 < texts < 64 and 2 < probes < 45
+    texts, tokens, probes = fit_effort(effort, 64, 96, weigh(64, effort), 1)
+    assert 8 < texts < 64 and tokens == 96 and 2 < probes < 45
     assert sum(weigh(texts, replace(effort, probes=probes)).values()) - texts * 4.0 <= 300, "the user's texts are left out"
-    assert fit_effort(replace(effort, seconds=10), 64, weigh(64, effort), 1) == (8, 2), "the fewest that say how sure they are"
-    assert fit_effort(replace(effort, seconds=10), 3, weigh(3, effort), 1)[0] == 3
+    quick = replace(effort, seconds=60)
+    texts, tokens, _ = fit_effort(quick, 64, 96, weigh(64, effort), 1)
+    assert texts == 8 and 16 < tokens < 96, "shorter continuations before fewer than eight"
+    written = weigh(8, quick)
+    assert (written["the target writes"] + written["one pass over its texts"]) * tokens / 96 <= 0.4 * 60 + 1.0
+    least = fit_effort(replace(effort, seconds=10), 64, 96, weigh(64, effort), 1)
+    assert least == (8, 16, 2), "the fewest that say how sure they are"
+    assert fit_effort(replace(effort, seconds=10), 3, 8, weigh(3, effort), 1)[:2] == (3, 8)
     without = replace(effort, probes=0)
-    assert fit_effort(without, 64, weigh(64, without), 1)[1] == 0
+    assert fit_effort(without, 64, 96, weigh(64, without), 1)[2] == 0

@@ -37,10 +37,7 @@ PROMPT = "Once upon a time"
 COPIED_PROMPT = "no, no, no"  # without a draft: a text of which copied tokens are proposed
 OPENING_TOKENS, CONTINUATION_TOKENS = 32, 48  # of the texts that speed is measured on
 GAMMAS = tuple(range(1, 9))
-TEXT_SECONDS = (
-    1.5  # that a text may take of the target alone; slow models write shorter ones, and fewer draft lengths are planned
-)
-LEAST_TOKENS, SLOW_GAMMAS = 16, 4
+SLOW_PASS, SLOW_GAMMAS = 0.03, 4  # seconds of a pass from which on fewer draft lengths are planned, up to this one
 UNPLANNED_GAMMA = 4  # of the methods, where no plan says a better one, and of those whose draft tokens cost no pass
 COSTLESS = ("ngram", "lookahead")
 WITHOUT_DRAFT = ("ngram", "lookahead", "early-exit")  # methods that need no draft model
@@ -86,23 +83,18 @@ def assess_pair(
     until = time.monotonic() + effort.seconds
     found = replace(found, report=sample_certificate(pair, settings, SHARES[EXACT] * effort.seconds, tell[EXACT]))
     show(found)
-    tokens = choose_text_length(pair, settings)
-    gammas = GAMMAS if tokens == CONTINUATION_TOKENS else GAMMAS[:SLOW_GAMMAS]
-    speed = replace(settings, max_new_tokens=tokens, prompt="")
+    pace = measure_pace(decode_target_only(pair, settings, pair.encode(PROMPT)))
+    gammas = GAMMAS if pace.each < SLOW_PASS else GAMMAS[:SLOW_GAMMAS]
+    speed = replace(settings, max_new_tokens=CONTINUATION_TOKENS, prompt="")
     left = (until - time.monotonic()) * SHARES[PAYS] / (SHARES[PAYS] + SHARES[METHODS])
     quick = PlanEffort(opening=OPENING_TOKENS).make_quick(max(LEAST_PLAN_SECONDS, round(left)))
-    found = replace(found, plan=make_plan(pair, speed, text, gammas, quick, name, tell[PAYS]))
+    plan = make_plan(pair, speed, text, gammas, quick, name, tell[PAYS])
+    found = replace(found, plan=plan)
     show(found)
-    row = found.best_row
+    row, speed = found.best_row, replace(speed, max_new_tokens=plan.length)
     gamma = UNPLANNED_GAMMA if row is None else row.gamma
-    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, tokens, MOST_RUNS)]
+    prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, CONTINUATION_TOKENS, MOST_RUNS)]
     return replace(found, methods=time_methods(pair, speed, gamma, prompts, until - time.monotonic(), tell[METHODS]))
-
-
-def choose_text_length(pair: LoadedPair, settings: Settings) -> int:
-    """Tokens of the texts that speed is measured on: as many as the target alone writes in ``TEXT_SECONDS``, within limits."""
-    pace = measure_pace(decode_target_only(pair, settings, pair.encode(PROMPT)))
-    return min(CONTINUATION_TOKENS, max(LEAST_TOKENS, int(TEXT_SECONDS / pace.each)))
 
 
 def sample_certificate(

@@ -55,7 +55,8 @@ from specviz.theory import (
 )
 
 RESAMPLES = 400
-LEAST_TEXTS, LEAST_PROBES = 8, 2  # of a plan that is cut
+LEAST_TEXTS, LEAST_TOKENS, LEAST_PROBES = 8, 16, 2  # of a plan that is cut
+SCORED_TOKENS = 24  # of the text by which it is timed how long both models read one
 TEXTS_SHARE = 0.4  # of its seconds, for the texts
 TOKENS_PER_PASS, TIMES = "tokens/pass", "times"  # units
 
@@ -256,8 +257,10 @@ def make_plan(
     if sum(weights.values()) > effort.seconds and not effort.check:
         sizes, warm_runs = choose_sizes(gammas[-1]), 1
         each = estimate_stage_seconds(*paces, length, len(prompts), gammas, effort, scoring, sizes, warm_runs)
-        count, probes = fit_effort(effort, len(prompts), each, warm_runs)
-        prompts, user_texts, effort = thin_out(prompts, count), [], replace(effort, probes=probes)
+        count, length, probes = fit_effort(effort, len(prompts), length, each, warm_runs)
+        scoring = None if scoring is None else scoring * length / settings.max_new_tokens
+        settings, effort = replace(settings, max_new_tokens=length), replace(effort, probes=probes)
+        prompts, user_texts = thin_out(prompts, count), []
         weights = estimate_stage_seconds(*paces, length, count, gammas, effort, scoring, sizes, warm_runs) | {OVER_YOURS: 0.0}
     expect(sum(weights.values()))
     tell = split_progress(on_progress, weights)
@@ -301,11 +304,11 @@ def make_plan(
 
 
 def _time_scoring(pair: LoadedPair, settings: Settings, prompt: Ids) -> float:
-    """Seconds in which both models read a text and its distributions are compared."""
-    began = time.perf_counter()
-    tokens = np.resize(np.array(prompt), settings.max_new_tokens)
-    measure_acceptance(pair, settings, [(prompt, tokens)], settings.gamma)
-    return time.perf_counter() - began
+    """Seconds in which both models read a text and its distributions are compared, from a shorter one."""
+    count, began = min(SCORED_TOKENS, settings.max_new_tokens), time.perf_counter()
+    scored = replace(settings, max_new_tokens=count)
+    measure_acceptance(pair, scored, [(prompt, np.resize(np.array(prompt), count))], settings.gamma)
+    return (time.perf_counter() - began) * settings.max_new_tokens / count
 
 
 def choose_sizes(most: int) -> tuple[int, ...]:
@@ -313,23 +316,27 @@ def choose_sizes(most: int) -> tuple[int, ...]:
     return tuple(sorted({0, *(4**k for k in range(4) if 4**k < most), most}))
 
 
-def fit_effort(effort: PlanEffort, texts: int, weights: dict[str, float], warm_runs: int) -> tuple[int, int]:
-    """Continuations and probes that fit into the effort's seconds, with their fewest where not even these fit.
+def fit_effort(effort: PlanEffort, texts: int, length: int, weights: dict[str, float], warm_runs: int) -> tuple[int, int, int]:
+    """Continuations, tokens of each, and probes that fit into the effort's seconds, with the fewest where not even these fit.
+
+    Continuations get shorter where ``LEAST_TEXTS`` of their full length do not fit.
 
     Args:
         effort: What is wanted.
         texts: Number of continuations that are wanted.
+        length: Tokens of each that are wanted.
         weights: Seconds of each stage, as ``estimate_stage_seconds`` gives them for all that is wanted.
         warm_runs: Runs of the probes that are not counted.
     """
-    writing = weights[WRITING] / -(-texts // TEXTS_PER_BATCH)
-    of_texts = effort.seconds * (TEXTS_SHARE if effort.probes else 1.0)
-    count = int((of_texts - writing) / (weights[OVER_ITS] / texts))
-    count = max(min(LEAST_TEXTS, texts), min(texts, count))
+    writing, reading = weights[WRITING] / -(-texts // TEXTS_PER_BATCH), weights[OVER_ITS] / texts
+    of_texts, fewest = effort.seconds * (TEXTS_SHARE if effort.probes else 1.0), min(LEAST_TEXTS, texts)
+    part = min(1.0, max(min(LEAST_TOKENS, length) / length, of_texts / (writing + fewest * reading)))
+    count = max(fewest, min(texts, int((of_texts - part * writing) / (part * reading))))
+    tokens = round(part * length)
     if not effort.probes:
-        return count, 0
+        return count, tokens, 0
     probes = int((1.0 - TEXTS_SHARE) * effort.seconds / (weights[COSTS] / (effort.probes + warm_runs))) - warm_runs
-    return count, max(LEAST_PROBES, min(effort.probes, probes))
+    return count, tokens, max(LEAST_PROBES, min(effort.probes, probes))
 
 
 def thin_out(items: Sequence[Ids], count: int) -> list[Ids]:

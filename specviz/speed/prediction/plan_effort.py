@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from specviz.settings import check_declared, declare_count
 
 LEAST_SECONDS = 10
-QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 60  # of a first answer
+QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 45  # of a first answer, which is to be there within a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,9 @@ class PlanEffort:
     Attributes:
         check: Whether rounds are measured as well, with other seeds.
         timed: Texts that are timed, at most.
-        seconds: Where continuations and probes would take longer, there are fewer of both, and not every draft length is timed. The
-            plan says how many there were, and its intervals are wider. A plan with ``check`` is never cut.
+        seconds: Where continuations and probes would take longer, there are fewer of both, continuations are shorter if need be, and
+            not every draft length is timed. The plan says how many there were, and its intervals are wider. A plan with ``check`` is
+            never cut.
     """
 
     continuations: int = declare_count(64, 2, 4096, "continuations, from as many places of the text", option="texts")
