@@ -1,6 +1,7 @@
 // The two distributions as bars that can be dragged: p on the left of each pair, q on the right, and inside q what becomes of its draft tokens.
 
 import { h, move, place, s, say, show, setSize } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
 import { makeHatches } from "../lib/hatches.js";
 import { number } from "../lib/numbers.js";
 import { drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, chooseTop, formatWord } from "./cards.js";
@@ -17,7 +18,9 @@ export function makeBars(view) {
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"),
     h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch bad" }), "✕ rejected"), missing);
-  const card = makeCard("bars", view.texts.bars, key, svg);
+  const card = makeCard("bars", "", key, svg);
+  card.node.prepend(h("div", { class: "top" }, card.title, view.head.from));
+  card.sub.replaceWith(view.head.about);
   for (const [i, pair] of slots.entries()) for (const probs of ["p", "q"]) listenToBar(pair[probs], probs, i, view, svg);
   return { ...card, svg, axis, slots, missing };
 }
@@ -50,7 +53,7 @@ export function drawBars(card, view, width, height) {
   for (const [i, pair] of card.slots.entries()) {
     drawPair(pair, slots[i], view.sums.rows[i], i, plot, view.touched?.index === i ? view.touched.probs : null, told);
   }
-  say(card.sub, view.isRecorded() ? texts.barsSubText : texts.barsSub);
+  say(card.title, fill(texts.bars, { text: view.position()?.before ?? texts.prompt }));
   say(card.foot, describeToken(view));
   return plot;
 }

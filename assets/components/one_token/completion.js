@@ -1,4 +1,4 @@
-// The sentence to complete at the top of Why it is exact: from what is a rejected draft token replaced? Each end is worked out on the bars below.
+// The question of Why it is exact: from what is a rejected draft token replaced? Each answer is worked out on the bars, and judged beside what comes out.
 
 import { button, h, say } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
@@ -13,27 +13,28 @@ function listEnds(texts) {
 
 export function makeComplete(view) {
   const { texts } = view;
-  const gap = h("b", { class: "gap" });
   const exact = h("b");
   const told = h("span");
   const ends = Object.entries(listEnds(texts)).map(([end, words]) => ({ end, node: button(words, words, () => view.endWith(end)) }));
-  const node = h("section", { class: "complete", "aria-label": "a sentence to complete" },
-    h("p", { class: "stem" }, texts.complete, " ", gap), h("div", { class: "ends" }, ...ends.map((one) => one.node)),
-    h("p", { class: "told", role: "status" }, exact, " ", told));
-  return { node, gap, exact, told, ends };
+  const node = h("section", { class: "complete", "aria-label": "a question" },
+    h("p", { class: "stem" }, texts.complete), h("div", { class: "ends" }, ...ends.map((one) => one.node)));
+  const answer = h("p", { class: "told", role: "status" }, exact, " ", told);
+  return { node, answer, exact, told, ends };
 }
 
 /** What was chosen, on the bars of now; before that, what to do. */
 export function drawComplete(parts, view) {
   for (const { end, node } of parts.ends) node.setAttribute("aria-pressed", String(end === view.end));
-  say(parts.gap, view.end ? listEnds(view.texts)[view.end] : "…");
   const wrong = view.out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
-  say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : "");
+  const missing = settled(1 - view.sums.beta);
+  const open = missing === 0 ? view.texts.completeNone : fill(view.texts.completeMissing, { missing: number(missing) });
+  say(parts.exact, view.end ? (wrong ? view.texts.completeNot : view.texts.completeExact) : open);
+  parts.answer.classList.toggle("wrong", Boolean(view.end) && wrong);
   say(parts.told, describeAnswer(view));
 }
 
 function describeAnswer({ sums, out, slots, texts, end }) {
-  if (!end) return texts.completeOpen;
+  if (!end) return settled(1 - sums.beta) === 0 ? "" : texts.completeOpen;
   if (settled(1 - sums.beta) === 0) return end === "residual" ? texts.completeAlways : texts.completeNothing;
   if (end === "residual") {
     const index = findMost(out, ({ replaced }) => replaced);

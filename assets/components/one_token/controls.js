@@ -15,16 +15,16 @@ export function makeHead(view) {
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
   const about = h("p", { class: "status" });
   const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "lead" }, ...withFormulas(view.texts.lead)));
-  return { node: h("header", {}, words), from: h("div", { class: "from" }, presets, undo, about), presets, undo, about };
+  return { node: h("header", {}, words), from: h("div", { class: "from" }, undo, presets), presets, undo, about };
 }
 
 export function drawHead(head, view) {
   const { preset, from, p } = view.state;
   head.presets.value = p ? OWN : from ? "" : preset;
-  head.undo.disabled = !p; // in sight all the same: nothing moves when a bar is taken
+  head.undo.classList.toggle("later", !p); // its room is kept: nothing moves when a bar is taken
   const place = view.position();
   const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;
-  const invented = place ? "" : " Invented distributions.";
+  const invented = place ? "" : ` ${view.texts.invented}`;
   say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : origin + invented);
   if (place && !p && !view.payload.shared) say(head.about, `${origin} ${view.texts.unlinked}`);
 }

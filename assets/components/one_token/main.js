@@ -14,7 +14,6 @@ import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
 import { describeToken, describeHundred } from "./words.js";
 
 const NARROW = 900;
-const BROAD = 1160; // px: what an answer leads to stands beside the answers
 const GAP = 12; // px between the rows, --space-more
 const LETTER = 0.55; // of the size of type: how wide a character of a number is
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
@@ -37,13 +36,13 @@ class TokenView {
     this.rules = makeRules(this);
     this.maths = makeMaths(this);
     this.more = makeMore(this);
-    this.trio = h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.outCard.node);
+    this.panels = h("div", { class: "panels" }, this.complete.node, this.bars.node, this.proposal.node, this.outCard.node);
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     const forth = () => this.walk(1), back = () => this.walk(-1);
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, " ": forth, PageUp: back, ArrowLeft: back }, { ready: () => Boolean(this.room) });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.head.from, this.trio, this.complete.node, this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
+      this.notices, this.head.node, this.panels, this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
   }
 
   /** What a clicker walks through while the page is presented: the answers on the first distributions, then the other presets with the right one. */
@@ -183,11 +182,10 @@ class TokenView {
     if (!width) return;
     this.narrow = width < NARROW;
     this.node.classList.toggle("narrow", this.narrow);
-    this.node.classList.toggle("broad", width >= BROAD);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
-    const usual = this.narrow ? 156 : grand ? 320 : 216;
+    const usual = this.narrow ? 150 : grand ? 320 : 196;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
     if (this.room) this.planAt(this.highIn(this.room.height), width);
@@ -201,7 +199,7 @@ class TokenView {
 
   /** Height of the plots with which everything down to the sentence fits that height; the tables below are for scrolling. */
   highIn(height) {
-    const parts = [this.complete.node, this.trio, this.sentence].map((node) => node.offsetHeight).filter((high) => high > 0);
+    const parts = [this.panels, this.sentence].map((node) => node.offsetHeight).filter((high) => high > 0);
     const others = parts.reduce((sum, high) => sum + high + GAP, -GAP) - this.plan.high;
     return Math.max(150, Math.floor(height - others));
   }
@@ -216,7 +214,7 @@ class TokenView {
     drawHead(this.head, this);
     drawComplete(this.complete, this);
     const { top } = drawBars(this.bars, this, bars, high);
-    drawDraftToken(this.proposal, this, proposal, this.narrow ? 62 : high - 12, this.narrow);
+    drawDraftToken(this.proposal, this, proposal);
     drawOut(this.outCard, this, out, high, top);
     drawSums(this.sumsCard, this);
     drawRules(this.rules, this);

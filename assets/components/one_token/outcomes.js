@@ -8,6 +8,8 @@ import { findMost } from "../lib/arithmetic.js";
 import { MOST } from "./bars.js";
 import { drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, formatWord } from "./cards.js";
 
+const HIGH = 58; // px of the ruler with its words
+
 export function makeDraftToken(view) {
   const parts = {
     accepted: s("rect", { class: "zone accepted" }),
@@ -17,42 +19,23 @@ export function makeDraftToken(view) {
     rejectedText: s("text", { class: "zoneName bad" }),
   };
   const svg = s("svg", { class: "scene", role: "img" }, makeHatches("bad"), ...Object.values(parts));
-  const big = h("p", { class: "big" });
-  return { ...makeCard("proposal", view.texts.draftToken, big, svg), svg, big, ...parts };
+  const big = h("b", { class: "big" });
+  const card = makeCard("proposal", view.texts.draftToken, svg);
+  card.title.append(" ", big);
+  return { ...card, svg, big, ...parts };
 }
 
-export function drawDraftToken(card, view, width, height, flat) {
+export function drawDraftToken(card, view, width) {
   const beta = settled(view.sums.beta);
   const rejected = settled(1 - beta);
-  setSize(card.svg, width, height);
-  say(card.sub, view.texts.draftTokenSub);
+  setSize(card.svg, width, HIGH);
   say(card.big, number(beta));
   card.svg.setAttribute("aria-label", `accepted ${number(beta)}, rejected ${number(rejected)}`);
   say(card.acceptedText, `✓ accepted ${number(beta)}`);
   say(card.rejectedText, `✕ rejected ${number(rejected)}`);
-  if (flat) layBars(card, beta, width);
-  else stackBars(card, beta, width, height);
+  layBars(card, beta, width);
   show(card.acceptedText, beta > 0.001);
   show(card.rejectedText, beta < 0.999);
-  say(card.foot, view.texts.draftTokenFoot);
-}
-
-function stackBars(card, beta, width, height) {
-  const base = height - 26;
-  const high = base - 8;
-  const left = 4;
-  const wide = 44;
-  const cut = base - beta * high;
-  place(card.accepted, { x: left, y: cut, width: wide, height: beta * high });
-  place(card.bad, { x: left, y: base - high, width: wide, height: (1 - beta) * high });
-  place(card.edge, { transform: `translate(${left - 4}px, ${cut}px)` });
-  card.edge.setAttribute("x2", wide + 8);
-  card.edge.setAttribute("y2", 0);
-  const apart = (y) => Math.min(base - 4, Math.max(20, y));
-  const lower = apart(base - (beta * high) / 2 + 4);
-  const upper = apart(base - high + ((1 - beta) * high) / 2 + 4);
-  move(card.acceptedText, left + wide + 12, Math.max(lower, upper + 18));
-  move(card.rejectedText, left + wide + 12, Math.min(upper, base - 22));
 }
 
 function layBars(card, beta, width) {
@@ -71,7 +54,7 @@ export function makeOut(view) {
   const stacks = Array.from({ length: MOST }, () => {
     const one = {
       accepted: s("rect", { class: "zone accepted part" }), added: s("rect"), mark: s("line", { class: "mark", x2: 1 }),
-      value: s("text", { class: "value" }), name: s("text", { class: "name" }),
+      value: s("text", { class: "value" }), wanted: s("text", { class: "value wanted" }), name: s("text", { class: "name" }),
     };
     return { ...one, node: s("g", { class: "slot" }, ...Object.values(one)) };
   });
@@ -80,7 +63,7 @@ export function makeOut(view) {
   const added = h("span", {}, swatch, "◆ replaced");
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch dash" }), "target p"), h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
-  return { ...makeCard("out", view.texts.out, key, svg), svg, axis, stacks, added, swatch };
+  return { ...makeCard("out", view.texts.out, key, svg, view.complete.answer), svg, axis, stacks, added, swatch };
 }
 
 export function drawOut(card, view, width, height, top) {
@@ -95,16 +78,6 @@ export function drawOut(card, view, width, height, top) {
   card.added.classList.toggle("later", !end);
   card.swatch.setAttribute("class", `swatch ${kind}`);
   say(card.sub, end ? fill(texts.outSub, { end: end === "residual" ? texts.outResidual : end }) : texts.outSubOpen);
-  say(card.foot, describeEnding(view));
-}
-
-/** Whether the stacks end at their marks, and which of them miss theirs most. */
-function describeEnding({ slots, out, sums, texts, end }) {
-  if (!end) return fill(texts.outFootOpen, { missing: number(settled(1 - sums.beta)) });
-  const error = Math.max(...out.map((row) => Math.abs(row.difference)));
-  if (settled(error) === 0) return texts.outFoot;
-  const [low, high] = [findMost(out, (row) => -row.difference), findMost(out, (row) => row.difference)];
-  return fill(texts.outFootWrong, { low: formatWord(slots[low]), under: number(-out[low].difference), high: formatWord(slots[high]), over: number(out[high].difference) });
 }
 
 function drawStack(stack, slot, row, i, plot, kind) {
@@ -117,7 +90,10 @@ function drawStack(stack, slot, row, i, plot, kind) {
   placeRect(stack.added, x, wide, row.accepted, row.sum, plot);
   stack.added.setAttribute("class", `part added ${kind}`);
   place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
-  move(stack.value, plot.middle(i), plot.base - (slot.p - row.sum > room ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
+  const open = slot.p - row.sum > room;
+  say(stack.wanted, open ? fitNumber(slot.p, plot.step - 4, plot.letter) : "");
+  move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
+  move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
   say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
   writeName(stack.name, slot, i, plot);
 }

@@ -24,7 +24,7 @@ export function describeHundred({ sums, out, slots, texts, end }) {
   const rejected = settled(1 - sums.beta);
   if (rejected === 0) return texts.twinAll;
   const counts = fill(texts.twinCounts, { accepted: ofHundred(settled(sums.beta)), rejected: ofHundred(rejected) });
-  if (!end) return `${counts} ${texts.twinOpen}`;
+  if (!end) return counts;
   const become = describeReplaced(out.map(({ replaced }) => replaced), Math.round(100 * rejected), slots, end === "residual" ? texts.twinBecome : texts.twinRedrawn, end);
   const wrong = out.some(({ difference }) => settled(Math.abs(difference)) !== 0);
   const why = wrong ? texts.twinWrong : end === "residual" ? fill(texts.twinRight, { excess: number(rejected) }) : "";
