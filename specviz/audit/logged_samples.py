@@ -25,7 +25,7 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.logged_texts import build_log_answer
 from specviz.evidence.report import SCHEMA, seal
 from specviz.evidence.sample_files.reader import ENDED, LARGEST, LINES, parse_sample_line
-from specviz.evidence.whole_texts import TextScores, infer_rounds, name_places_in_page, score_texts
+from specviz.evidence.whole_texts import TextScores, choose_classes, infer_rounds, name_places_in_page, score_texts
 from specviz.models.pairs.families import find_context
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.pair import LoadedPair
@@ -202,12 +202,17 @@ def report_log(
         EvidenceError: Texts end without the token that ended them, or equal texts show a log that was written twice.
     """
     scored, places = [], list[dict[str, np.ndarray]]()
+    prompts = [pair.encode(prompt) for prompt, _ in log.groups]
+    arranged = [arrange_texts(texts, pair, len(ids)) for ids, texts in zip(prompts, log.groups.values(), strict=True)]
+    shortest = min(tokens.shape[1] for tokens in arranged)
+    members = choose_classes(pair.open(settings)[0], prompts, shortest, pair.eos_token_ids, settings.seed)
     for number, ((prompt, heat), texts) in enumerate(log.groups.items()):
-        ids = pair.encode(prompt)
-        tokens = arrange_texts(texts, pair, len(ids))
+        ids, tokens = prompts[number], arranged[number]
         target, draft = pair.open(replace(settings, prompt=prompt, temperature=heat))
         part = scale_progress(on_progress, number / len(log.groups), (number + 1) / len(log.groups))
-        one = score_texts(target, draft if has_draft else None, ids, tokens, pair.eos_token_ids, settings.seed + number, part)
+        one = score_texts(
+            target, draft if has_draft else None, ids, tokens, pair.eos_token_ids, settings.seed + number, part, members
+        )
         _refuse_copies(one, tokens, texts, log.name)
         scored.append(one)
         places.append(_list_places(one, len(ids), gamma))

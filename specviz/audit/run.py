@@ -420,6 +420,11 @@ class _Audit:
         sampling = replace(target.sampling, max_tokens=max(target.sampling.max_tokens, BESIDE_TOKENS), stream=False)
         return BesideTraffic(endpoint, profile, sampling, request.beside, count, seed)
 
+    def _list_other_prompts(self) -> list[str]:
+        """What the server's model reads in the other traffic, where that is not the tested prompt."""
+        found = list(dict.fromkeys(one["prompt"] for one in self.request.beside if one.get("prompt")))
+        return [write_prompt(self.pair, one, self.request.chat) for one in found] if self.pair is not None else []
+
     def _compare_log_probabilities(self) -> dict[str, Any] | None:
         """None without weights or token ids, where all samples were there already, and where the body changes the reference."""
         ready = self.targets[0].preparation
@@ -476,6 +481,7 @@ class _Audit:
             max_tokens=request.max_tokens,
             gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
             accepted_share=records[0].counts.accepted_share,
+            other_prompts=self._list_other_prompts(),
             **({"rules": self.rules} if self.rules else {}),
         )
         return AuditReport(add_server_records(report, records, None, {"beside": self.beside_record}))  # type: ignore[arg-type]
@@ -497,16 +503,21 @@ class _Audit:
         return AuditReport(add_server_records(report.record, records, runs, more))  # type: ignore[arg-type]
 
 
+def write_prompt(pair: LoadedPair, prompt: str, chat: bool) -> str:
+    """The text that the model reads: the prompt, or with ``chat`` the tokenizer's template with it as the message."""
+    if not chat:
+        return prompt
+    from specviz.models.pairs.chat import apply_template
+
+    return apply_template(pair.tokenizer, [{"role": "user", "content": prompt}])
+
+
 def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) -> list[AuditTarget]:
     """The servers of an audit, one or two. Raises SettingsError before the first request."""
     from specviz.audit.collection.audited_server import AuditTarget
     from specviz.audit.protocol.endpoint import Endpoint, normalize_url, read_key
 
-    written = ""
-    if request.chat and pair is not None:
-        from specviz.models.pairs.chat import apply_template
-
-        written = apply_template(pair.tokenizer, [{"role": "user", "content": request.prompt}])
+    written = write_prompt(pair, request.prompt, chat=True) if request.chat and pair is not None else ""
     same = {name: getattr(request, name) for name in ("prompt", "chat", "temperature", "top_k", "top_p", "min_p")}
     same |= {"written": written, "max_tokens": request.max_tokens or request.max_new_tokens}
     url, body = normalize_url(request.url), dict(request.body)

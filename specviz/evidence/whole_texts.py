@@ -15,7 +15,7 @@ from specviz.decoding.samples import NONE
 from specviz.evidence.sample_files.reader import SampleFile, convert_to_samples
 from specviz.evidence.scores import find_tokens_after_end
 from specviz.models.base import LanguageModel
-from specviz.models.continuations import NODES, limit_rows
+from specviz.models.continuations import NODES, draw_continuations, limit_rows
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.randomness import Prefix
@@ -36,7 +36,8 @@ from specviz.verification.draft_tree import ROOT, build_token_tree
 MAX_TEXTS = 4000  # texts that are read: the first ones
 PAGE = 16  # tokens of a page of the cache, the default of most servers
 IN_PAGE = " of a page"  # of a test's name
-CLASSES = 31  # classes of tokens, by id modulo this; tokens that end a text have one of their own
+CLASSES = 127  # tokens that are classes of their own: the likeliest ones; tokens that end a text have one more
+CLASS_TEXTS, CLASS_TOKENS = 16, 16  # texts that the target writes to find them, and the tokens of each
 LOG_FLOOR = log(1e-9)  # log probabilities are cut off here, so that no single token decides
 WHOLE_TEXTS = "whole texts"  # mode of the answer
 BONUS = "bonus token of a round"
@@ -166,10 +167,11 @@ def score_texts(
     eos_token_ids: frozenset[int],
     seed: int,
     on_progress: ProgressCallback = ignore_progress,
+    members: Tensor | None = None,
 ) -> TextScores:
     """Score every token of whole texts. tokens: (N, L), NONE after the end. Texts that begin alike share their passes.
 
-    Tokens after an end token have probability 0.
+    Tokens after an end token have probability 0. members: of ``choose_classes``; None: of this prompt.
     """
     after_end = find_tokens_after_end(tokens, eos_token_ids)
     lengths = (tokens != NONE).sum(1)
@@ -192,9 +194,9 @@ def score_texts(
             "greedy",
         )
     }
-    members = _build_classes(target.vocabulary, eos_token_ids)
-    classes = int(members.max()) + 1
-    member, class_masses = np.zeros(total, dtype=np.int64), np.zeros((total, classes))
+    if members is None:
+        members = choose_classes(target, [prompt], tokens.shape[1], eos_token_ids, seed)
+    member, class_masses = np.zeros(total, dtype=np.int64), np.zeros((total, CLASSES + 1), dtype=np.float32)
     order = np.lexsort(tokens.T[::-1])
     limit, done = limit_rows(NODES, target.vocabulary), 0
     for group, nodes in _group_texts(tokens[order], lengths[order], limit):
@@ -205,7 +207,7 @@ def score_texts(
         ids = torch.from_numpy(np.concatenate([tokens[text, : lengths[text]] for text in texts]).astype(np.int64))
         where = np.concatenate([np.arange(starts[text], starts[text + 1]) for text in texts])
         _score_group(found, where, torch.from_numpy(row), ids, p, q)
-        pi = torch.zeros(len(p), classes, dtype=torch.float64).index_add_(1, members, p)
+        pi = torch.zeros(len(p), CLASSES + 2, dtype=torch.float64).index_add_(1, members, p)[:, :-1]
         class_masses[where], member[where] = pi[torch.from_numpy(row)].numpy(), members[ids].numpy()
         done += len(texts)
         on_progress(done / len(tokens))
@@ -298,10 +300,24 @@ def _score_group(found: dict[str, np.ndarray], where: np.ndarray, row: Tensor, i
     found["greedy"][where] = (q.argmax(-1)[row] == ids).numpy()
 
 
-def _build_classes(vocabulary: int, eos_token_ids: frozenset[int]) -> Tensor:
-    """(V,) the class of each token, fixed before any sample."""
-    members = torch.arange(vocabulary) % CLASSES
-    members[torch.tensor(sorted(eos_token_ids), dtype=torch.int64)] = min(CLASSES, vocabulary)
+def choose_classes(
+    target: LanguageModel, prompts: Sequence[Sequence[int]], length: int, eos_token_ids: frozenset[int], seed: int
+) -> Tensor:
+    """(V,) the class of each token, without a look at the tested texts: one for each of the likeliest tokens along texts that the target writes.
+
+    Tokens that end a text share the class CLASSES. All others are in none, CLASSES + 1. length: tokens that may follow each prompt.
+    """
+    dice, often = make_generator(seed, RandomUse.CLASSES), torch.zeros(target.vocabulary, dtype=torch.float64)
+    chosen = list(prompts)[:CLASS_TEXTS]
+    for prompt in chosen:
+        _, probs, times = draw_continuations(target, prompt, max(1, CLASS_TEXTS // len(chosen)), min(length, CLASS_TOKENS), dice)
+        often += torch.from_numpy(times).double() @ probs
+    ends = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
+    often[ends] = -1.0
+    likeliest = often.topk(min(CLASSES, target.vocabulary)).indices
+    members = torch.full((target.vocabulary,), CLASSES + 1)
+    members[likeliest] = torch.arange(len(likeliest))
+    members[ends] = CLASSES
     return members
 
 

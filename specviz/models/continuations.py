@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -50,6 +51,36 @@ def iterate_distributions_after(
         found = distributions[first : first + len(leaves)]
         yield slice(begin, begin + len(leaves)), found if stays else found.cpu()
         begin += len(leaves)
+
+
+def draw_continuations(
+    source: LanguageModel, prompt: Sequence[int], texts: int, length: int, dice: np.random.Generator
+) -> tuple[list[tuple[int, ...]], Tensor, np.ndarray]:
+    """Draw texts of a model, each token from the distribution after those before it.
+
+    Returns the M distinct prefixes of fewer than ``length`` tokens, shortest first, the distribution after each, (M, V) float64, and the
+    number of texts that have it, (M,).
+    """
+    prefixes: list[tuple[int, ...]] = []
+    found: list[Tensor] = []
+    often: list[int] = []
+    drawn: list[tuple[int, ...]] = [()] * texts
+    for place in range(length):
+        counts = Counter(drawn)
+        paths = sorted(counts)
+        array = np.array(paths, dtype=np.int64).reshape(len(paths), place)
+        probs = torch.cat([part for _, part in iterate_distributions_after(source, prompt, array)])
+        probs = probs / probs.sum(-1, keepdim=True)
+        prefixes += paths
+        found.append(probs)
+        often += [counts[path] for path in paths]
+        cumulative = dict(zip(paths, probs.cumsum(-1).numpy(), strict=True))
+        drawn = [(*path, _pick_token(cumulative[path], float(dice.random()))) for path in drawn]
+    return prefixes, torch.cat(found), np.array(often)
+
+
+def _pick_token(cumulative: np.ndarray, u: float) -> int:
+    return min(int(np.searchsorted(cumulative, u * cumulative[-1], side="right")), len(cumulative) - 1)
 
 
 def _count_nodes(source: LanguageModel, nodes: int, paths: np.ndarray) -> int:

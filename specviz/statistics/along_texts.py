@@ -15,8 +15,8 @@ Four statistics complement each other:
   the transform squeezes into its last percent. Blind to the same moves.
 - *Likeliest token*: how often the token is the likeliest one, against the sum of its probabilities. Most sensitive to a draw that is greedy now
   and then, and the one with most power where the places are uncertain; sees nothing of the other tokens.
-- *Token classes*: counts in classes of tokens that are fixed beforehand, with the exact covariance. Sees mass that moves between
-  classes whatever the probabilities; blind to moves inside a class, and to moves that cancel from one prefix to the next.
+- *Token classes*: counts of the likeliest tokens, fixed beforehand, with the exact covariance. Sees mass that moves between tokens whatever
+  their probabilities; blind to moves among the other tokens, and to moves that cancel from one prefix to the next.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from scipy import stats
 from specviz.errors import EvidenceError
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_count
 from specviz.statistics.power import find_detectable_distance
+from specviz.statistics.quadratic_form import compute_quadratic_form_tail
 
 MIN_TOKENS = 50.0  # effective number of tokens below which a place is not tested
-MIN_EXPECTED = 5.0  # tokens that a class must expect
+MIN_EXPECTED = 1.0  # tokens that a class must expect
+TILT = 0.2  # change of a class's mass, as a share of it, for which the test of classes has the most power
 TRANSFORM, LOG_PROBABILITY, LIKELIEST = "transform", "log probability", "likeliest token"
 FAVORED, CLASSES = "tokens with q > p", "token classes"
 
@@ -64,7 +66,7 @@ class TokenScores:
         log_probability: Of each token.
         likeliest: Whether the token is the likeliest one.
         favored: Whether q > p for the token; None without a draft.
-        member: (N,) class of each token, from 0.
+        member: (N,) class of each token, from 0; C where it is in none.
         class_masses: (N, C) the conditional mass of each class.
     """
 
@@ -190,34 +192,42 @@ def compute_class_test(
     power: float = POWER,
     name: str = CLASSES,
 ) -> Finding:
-    """Chi-square test of weighted counts in classes against sums of conditional masses.
+    """Test of weighted counts in classes against sums of conditional masses, most powerful where every class is tilted by a factor of its own.
 
-    The quadratic form in the inverse of the exact covariance, the sum of w^2 (diag(pi) - pi pi'), whose rank is the number of degrees
-    of freedom. Classes that expect fewer than MIN_EXPECTED tokens share one.
+    The statistic is r' (C + K I)^-1 r, with the differences r of counts and expectations, their exact covariance C = sum of w^2 (diag(pi) -
+    pi pi'), and K = 1 / TILT^2: the likelihood ratio against classes whose log masses are moved by independent normal numbers of standard
+    deviation TILT, and the chi-square statistic for K = 0. Classes that expect few tokens count little, instead of as much as the others.
+    Under the null hypothesis it is a sum of chi-square variables with the weights l / (l + K), l the eigenvalues of C. Counts of few tokens
+    vary more than normal ones, so the distance from the expectation is divided by the ratio of the standard deviations.
 
-    member: (N,) class of each token; class_masses: (N, C).
+    member: (N,) class of each token, C where it is in none; class_masses: (N, C).
     """
     size = float((weights**2).sum())
     if size < MIN_TOKENS:
         return _skip(name, size, alpha, power)
-    counts = np.bincount(member, weights, minlength=class_masses.shape[1])
-    expected = weights @ class_masses
-    square = weights**2
-    inner = class_masses.T @ (square[:, None] * class_masses)
-    covariance = np.diag(square @ class_masses) - inner
-    light = square @ class_masses < MIN_EXPECTED
-    if light.any():
-        merge = np.vstack((np.eye(len(counts))[~light], light.astype(float)))
-        counts, expected, covariance = merge @ counts, merge @ expected, merge @ covariance @ merge.T
-    values, vectors = np.linalg.eigh(covariance)
-    kept = values > max(1e-9 * float(values[-1]), 1e-9)
-    df = int(kept.sum())
-    if df == 0:
-        note = "All tokens lie in one class, so there is nothing to compare."
+    chosen = weights > 0.0
+    masses, w = class_masses[chosen].astype(np.float64), weights[chosen]
+    square = w**2
+    spread = square @ masses
+    kept = spread >= MIN_EXPECTED
+    masses, spread = masses[:, kept], spread[kept]
+    covariance = np.diag(spread) - masses.T @ (square[:, None] * masses)
+    values, vectors = np.linalg.eigh(covariance) if kept.any() else (np.zeros(0), np.zeros((0, 0)))
+    varies = values > max(1e-9 * float(values[-1]), 1e-9) if len(values) else np.zeros(0, dtype=bool)
+    if not varies.any():
+        note = "All tokens lie in one class, or each class expects too few, so there is nothing to compare."
         return Finding(name, round(size), 0.0, None, 1.0, None, alpha, power, note)
-    along = vectors[:, kept].T @ (counts - expected)
-    statistic = float((along**2 / values[kept]).sum())
-    return Finding(name, round(size), statistic, df, float(stats.chi2.sf(statistic, df)), None, alpha, power, "")
+    values, vectors = values[varies], vectors[:, varies]
+    difference = np.bincount(member[chosen], w, minlength=len(kept) + 1)[:-1][kept] - w @ masses
+    shrink = 1.0 / (values + 1.0 / TILT**2)
+    statistic = float((vectors.T @ difference) ** 2 @ shrink)
+    shares = values * shrink
+    excess = float(((vectors**2 @ shrink) ** 2) @ (square**2 @ masses))  # fourth cumulants of the counts
+    mean, variance = float(shares.sum()), 2.0 * float((shares**2).sum())
+    beyond = max(0.0, statistic - mean) / sqrt(1.0 + excess / variance)
+    note = f"{len(spread)} classes; the statistic has the expectation {mean:.4g}."
+    p_value = compute_quadratic_form_tail(mean + beyond if beyond else statistic, shares)
+    return Finding(name, round(size), statistic, None, p_value, None, alpha, power, note)
 
 
 def count_tokens_needed(gap: float, alpha: float = ALPHA, power: float = POWER) -> int:

@@ -15,6 +15,8 @@ class RandomUse(IntEnum):
     TRANSFORM = 1003
     RESAMPLED = 1004
     WHOLE_TEXTS = 1005
+    OTHER_ROWS = 1006
+    CLASSES = 1007
 
 
 def make_generator(seed: int, use: RandomUse) -> np.random.Generator:

@@ -96,7 +96,7 @@ def test_other_traffic_that_cannot_be_sent_is_a_sentence(text):
 
 def test_the_default_traffic_has_all_kinds():
     assert read_beside("default") == DEFAULT_REQUESTS and read_beside('{"temperature": 2}') == ({"temperature": 2},)
-    assert {key for one in DEFAULT_REQUESTS for key in one} == {"temperature", "seed", "stream", "abort"}
+    assert {key for one in DEFAULT_REQUESTS for key in one} == {"temperature", "seed", "prompt", "stream", "abort"}
 
 
 def test_prompts_beside_a_prompt_are_refused(capsys, tmp_path):

@@ -79,6 +79,7 @@ NAMED = (
     ("greedy-bonus", 1500, COLD),
     ("first-unverified", 1500, COLD),
     ("draft-settings", 1500, ()),
+    ("draft-row", 1500, ("--beside", '{"prompt": "An old king"}', "--concurrency", "1")),
     ("rejecting-number", 6000, ()),
     ("one-uniform", 3000, COLD),
     ("penalty-twice", 3000, REPEATING),

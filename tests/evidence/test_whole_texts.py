@@ -19,8 +19,10 @@ from specviz.errors import EvidenceError
 from specviz.evidence.mistakes.registry import open_tables
 from specviz.evidence.sample_files.reader import SampleFile, parse_samples
 from specviz.evidence.whole_texts import (
+    CLASSES,
     PAGE,
     build_whole_text_answer,
+    choose_classes,
     describe_text_power,
     explain_no_test,
     infer_rounds,
@@ -168,7 +170,19 @@ def test_scores_are_those_of_each_token_by_hand():
     likelier = np.array([P[b][P[b] > P[b, a]].sum() for b, a in zip(before, after, strict=True)])
     assert ((found.scores.values >= likelier - 1e-12) & (found.scores.values <= likelier + mass + 1e-12)).all()
     assert np.allclose(found.acceptance, np.minimum(1.0, Q[before, after] / mass))
-    assert np.allclose(found.scores.class_masses.sum(1), 1.0) and found.scores.class_masses[0, found.scores.member[4]] == P[3, 7]
+    assert np.allclose(found.scores.class_masses.sum(1), 1.0) and (
+        found.scores.class_masses[0, found.scores.member[4]] == np.float32(P[3, 7])
+    )
+
+
+def test_classes_are_the_likeliest_tokens_of_the_targets_own_texts():
+    """Fixed by the target alone: 200 tokens after one another, of which the chain visits those of a Dirichlet distribution most."""
+    probs = np.random.default_rng(SEED).dirichlet(np.full(200, 0.3))
+    target, _ = open_tables(probs, probs)(SETTINGS)
+    members = choose_classes(target, [PROMPT], LENGTH, frozenset({7, 9}), 0).numpy()
+    order = [token for token in np.argsort(-probs) if token not in (7, 9)]
+    assert members[order[:CLASSES]].tolist() == list(range(CLASSES)) and members[[7, 9]].tolist() == [CLASSES, CLASSES]
+    assert set(members[order[CLASSES:]].tolist()) == {CLASSES + 1}
 
 
 def test_a_token_after_the_end_of_a_text_rejects():

@@ -432,6 +432,7 @@ def programs(p: Table, q: Table) -> dict[str, tuple[Round, int, Table]]:
         "first-unverified": (chain(2, p, q, accepted=lambda chance, ids, node, edge: not node or chance.below(edge)), 3, p),
         "one-uniform": (chain(2, p, q, accepted=one_number_of_a_round(acceptance_probabilities(p, q, 3))), 3, p),
         "draft-settings": (chain(1, p, q, lambda ids: squared(q(ids))), 2, p),
+        "draft-row": (chain(1, p, q, lambda ids: q((1,))), 2, p),
         "penalty-twice": (penalized_twice(2, Fraction(1, 2), p, q), 3, p),
         "no-rollback": (without_rollback(p, q), 2, p),
     }

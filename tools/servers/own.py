@@ -37,6 +37,7 @@ from specviz.decoding.sampler import Shard, iterate_rounds, sample_with_shared_d
 from specviz.decoding.samples import NONE, Coverage  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
 from specviz.evidence.decoder import SPECULATIVE, Decoder, build_decoder  # noqa: E402
+from specviz.evidence.mistakes.components import OtherRowModel  # noqa: E402
 from specviz.evidence.mistakes.registry import MISTAKES  # noqa: E402
 from specviz.models.continuations import MemoizedPaths  # noqa: E402
 from specviz.models.pairs.loading import load_pair  # noqa: E402
@@ -45,7 +46,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose  # noqa: E402
 from specviz.settings import Settings  # noqa: E402
 from specviz.trace import Round  # noqa: E402
 
-NO_MISTAKE = "none"
+NO_MISTAKE, OTHER_ROW = "none", "draft-row"
 MAX_BYTES, MAX_CHOICES, MAX_TOKENS, MAX_OPENED = 2**20, 256, 64, 8  # of a request: bytes, choices, tokens; opened decoders
 
 
@@ -74,13 +75,20 @@ class WrittenText:
 
 @dataclass(slots=True)
 class MistakenDecoder:
-    """The pair with one mistake, or with none. One request is decoded at a time; distributions that were computed are kept."""
+    """The pair with one mistake, or with none. One request is decoded at a time; distributions that were computed are kept.
+
+    OTHER_ROW judges by the draft's rows in the last request with another prompt: at each place those that its texts had there. The
+    first requests have no such row, and are decoded correctly.
+    """
 
     pair: LoadedPair
     mistake: str
     gamma: int
     coverage: Coverage = field(default_factory=Coverage)
     opened: dict[tuple[Any, ...], Decoder] = field(default_factory=dict)
+    written: dict[tuple[int, ...], list[WrittenText]] = field(
+        default_factory=dict
+    )  # the last texts after each prompt, the newest last
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def write(
@@ -94,6 +102,8 @@ class MistakenDecoder:
         """One sample for each seed. body: of the request, whose penalties and biases count."""
         with self.lock:
             decoder = self._open_decoder(tuple(prompt), settings, body)
+            if self.mistake == OTHER_ROW:
+                return self._write_with_other_row(decoder, settings, SeededSamples(tuple(seeds)))
             if with_rounds or decoder.engine_only:
                 return self._decode(decoder, settings, SeededSamples(tuple(seeds)))
             made = decoder.reopen()
@@ -104,6 +114,23 @@ class MistakenDecoder:
             samples = sample_with_shared_distributions(shard)
             self.coverage += samples.coverage or Coverage()
             return [WrittenText([token for token in row if token != NONE]) for row in samples.tokens.tolist()]
+
+    def _write_with_other_row(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> list[WrittenText]:
+        """Judge by rows of another request where there was one; keep the texts for the next request."""
+        proposer, prompt = decoder.reopen().proposer, decoder.prompt
+        others = [one for one in self.written if one != prompt]
+
+        def read_text(row: Prefix, depth: int) -> tuple[int, ...]:
+            texts = self.written[others[-1]]
+            return *others[-1], *texts[row.draw % len(texts)].ids[: len(row.ids) - len(prompt) + depth]
+
+        proposer.claimed = OtherRowModel(proposer.draft, read_text) if others else proposer.draft  # type: ignore[attr-defined]
+        found = self._decode(decoder, settings, randomness)
+        self.written.pop(prompt, None)
+        self.written[prompt] = found
+        if len(self.written) > MAX_OPENED:
+            self.written.pop(next(iter(self.written)))
+        return found
 
     def _decode(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> list[WrittenText]:
         """The samples through the engine, side by side."""

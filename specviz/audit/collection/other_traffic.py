@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from specviz.audit.profiles.answers import merge_objects
@@ -15,16 +16,19 @@ from specviz.audit.profiles.base import ServerProfile
 from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
+from specviz.settings import PROMPT_MAX
 
 DEFAULT = "default"  # in place of JSON: the set below
 DEFAULT_REQUESTS: tuple[dict[str, Any], ...] = (
     {"temperature": 0.0},
     {"temperature": 1.5},
     {"seed": None},
+    {"prompt": "The weather was fine, and the"},
     {"stream": True},
     {"stream": True, "abort": True},
 )
 ABORT = "abort"  # a field of ours: the connection is closed after the first event of the stream
+PROMPT = "prompt"  # a text in place of the tested one, in whatever form the server reads it
 MAX_REQUESTS = 32  # different requests
 PAUSE = 0.2  # seconds after an error
 
@@ -43,6 +47,8 @@ def read_beside(text: str) -> tuple[dict[str, Any], ...]:
         raise SettingsError("beside", text[:80], allowed)
     if any(one.get(ABORT) and not one.get("stream") for one in found):
         raise SettingsError("beside", text[:80], f'"stream": true beside "{ABORT}": a request is aborted after its first event')
+    if any(PROMPT in one and not (isinstance(one[PROMPT], str) and 0 < len(one[PROMPT]) <= PROMPT_MAX) for one in found):
+        raise SettingsError("beside", text[:80], f'"{PROMPT}" as a text of at most {PROMPT_MAX:,} characters')
     return tuple(found)
 
 
@@ -107,8 +113,9 @@ class BesideTraffic:
             self._add("sent")
 
     def _send(self, fields: Mapping[str, Any], seed: int) -> None:
-        own = {key: value for key, value in fields.items() if key != ABORT}
-        body = merge_objects(self.profile.build_body(self.sampling, seed), own)
+        own = {key: value for key, value in fields.items() if key not in (ABORT, PROMPT)}
+        sampling = replace(self.sampling, prompt=fields[PROMPT], written="") if PROMPT in fields else self.sampling
+        body = merge_objects(self.profile.build_body(sampling, seed), own)
         body = {key: value for key, value in body.items() if not (key in fields and value is None)}
         path = self.profile.select_path(self.sampling)
         if not fields.get("stream"):

@@ -33,6 +33,7 @@ from specviz.audit.findings.known_mistakes import (
     list_known_mistakes,
     list_schedules,
 )
+from specviz.audit.findings.other_rows import MAX_PROMPTS, OtherRows, draw_other_rows, read_own_rows
 from specviz.audit.findings.prefix_table import (
     PrefixTable,
     build_prefix_table,
@@ -44,6 +45,7 @@ from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.mistakes.registry import drop_warpers
 from specviz.evidence.scores import group_by_prefix
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import record_key, to_json_fields
@@ -116,12 +118,13 @@ def diagnose(
     total: int,
     drafting: bool = True,
     on_progress: ProgressCallback = ignore_progress,
+    other_prompts: Sequence[str] = (),
 ) -> Diagnosis:
     """Compare all known mistakes on samples that were rejected.
 
     settings: of the requests; total: tokens that each request asked for (max_tokens); the tokens of a
     sample may be fewer; drafting: whether the pair's draft is the server's; if not, only mistakes are compared that hardly depend
-    on it.
+    on it; other_prompts: of other requests that the server answered meanwhile.
     """
     target, draft = pair.open(settings)
     table = build_prefix_table(target, draft, prompt, samples, scale_progress(on_progress, 0.0, 0.4))
@@ -146,10 +149,19 @@ def diagnose(
         compute_after_rejected(target, prompt, table) if knows_rejected else None,
         compute_kept_rejected(target, prompt, table) if knows_rejected else None,
         frequency_penalty=float(pair.rules.applied.get("frequency_penalty", 0.0)),
+        other_rows=_list_other_rows(pair, target, draft, table, other_prompts, settings.seed) if knows_rejected else (),
     )
     found = score_mistakes(table, settings, further, total, drafting, scale_progress(on_progress, 0.5, 1.0))
     diagnosis = build_diagnosis(table, found, pair.decode, drafting)
     return diagnosis if drafting else replace(diagnosis, sentence=f"{diagnosis.sentence} {NO_DRAFT}")
+
+
+def _list_other_rows(
+    pair: LoadedPair, target: LanguageModel, draft: LanguageModel, table: PrefixTable, prompts: Sequence[str], seed: int
+) -> list[OtherRows]:
+    """The draft's rows of requests that the server answered beside a tested one: after the same prompt, and after others."""
+    found = [draw_other_rows(target, draft, one, pair.encode(one), table.length, seed) for one in prompts[:MAX_PROMPTS]]
+    return [read_own_rows(table), *found]
 
 
 def score_mistakes(

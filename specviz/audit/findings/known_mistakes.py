@@ -10,14 +10,16 @@ Of no-rollback only the variant with a greedy draft is compared: there the prefi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, inf
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from specviz.audit.findings.other_rows import OtherRows
 from specviz.audit.findings.prefix_table import PrefixTable
 from specviz.evidence.mistakes.components import (
     change_temperature,
@@ -156,6 +158,7 @@ class FurtherDistributions:
         kept_rejected: The target's after each prefix with the draft's likeliest token before its last one, as if a state had kept the token
             that this one replaced; None: not known.
         frequency_penalty: Of the requests.
+        other_rows: The draft's along other requests.
     """
 
     soft: tuple[Tensor, Tensor]
@@ -163,6 +166,7 @@ class FurtherDistributions:
     after_rejected: tuple[Tensor, Tensor] | None = None
     kept_rejected: Tensor | None = None
     frequency_penalty: float = 0.0
+    other_rows: Sequence[OtherRows] = ()
 
 
 def list_known_mistakes(table: PrefixTable, settings: Settings, further: FurtherDistributions) -> list[KnownMistake]:
@@ -184,6 +188,7 @@ def list_known_mistakes(table: PrefixTable, settings: Settings, further: Further
         found.append(KnownMistake("one-hot-residual", False, lambda table: [split_one_hot_residual(table.p, table.q)]))
         found += _list_shifted_rows(further)
         found += [build_draft_settings(factor) for factor in DRAFT_FACTORS]
+        found += [one for rows in further.other_rows for one in build_draft_rows(rows, table.length)]
         if cuts:
             found.append(KnownMistake("R2", False, lambda table: [apply_token_rule(table.p, table.q, uncut)]))
         found += [build_other_settings(one, settings.temperature) for one in OTHER_SETTINGS]
@@ -325,6 +330,31 @@ def build_draft_settings(factor: float) -> KnownMistake:
         lambda table: [apply_token_rule(table.p, table.q, change_temperature(table.q, factor))],
         words=f"q at {factor:g} times its temperature",
     )
+
+
+def build_draft_rows(rows: OtherRows, length: int) -> Iterator[KnownMistake]:
+    """draft-row with the rows of one other request, by where it stands.
+
+    Its texts do not depend on the tested one, so the next token follows the mean of the token rule's distributions over its rows.
+    """
+    for where, weights in rows.weigh(length).items():
+        words = f"q of a request after {rows.name}, {where}"
+        yield KnownMistake(
+            "draft-row", False, partial(_split_other_rows, rows=rows, weights=torch.from_numpy(weights)), words=words
+        )
+
+
+def _split_other_rows(table: PrefixTable, rows: OtherRows, weights: Tensor) -> list[NextTokenSplit]:
+    """weights: (L, M), of each row by the length of the prefix."""
+    mine = weights[torch.from_numpy(table.prefix_lengths)]
+    accepted, last = torch.zeros_like(table.p), torch.zeros_like(table.p)
+    for claimed, weight in zip(rows.q, mine.T, strict=True):
+        here = (weight > 0.0).nonzero().flatten()
+        if len(here):
+            part = apply_token_rule(table.p[here], table.q[here], claimed.expand(len(here), -1))
+            accepted[here] += weight[here, None] * part.accepted
+            last[here] += weight[here, None] * part.last
+    return [NextTokenSplit(accepted, last, table.p)]
 
 
 def build_undefined_temperature() -> KnownMistake:

@@ -74,6 +74,7 @@ def build_verdict(
     gamma: int | None = None,
     accepted_share: float | None = None,
     rules: GenerationRules = NO_RULES,
+    other_prompts: Sequence[str] = (),
 ) -> dict[str, Any]:
     """A sealed report in the schema of ``verify``, with a field ``audit``.
 
@@ -96,6 +97,7 @@ def build_verdict(
         gamma: Draft tokens of a round; None: not known.
         accepted_share: Of the draft tokens; None: not known.
         rules: What the requests' bodies change in the reference; its own generation_config is never applied.
+        other_prompts: Texts that other requests continued meanwhile, for the diagnosis.
 
     Raises:
         EvidenceError: Where nothing can be tested.
@@ -115,7 +117,9 @@ def build_verdict(
         reading = scale_progress(on_progress, 0.5, 0.7, "another precision")
         precision = compare_precisions(file, settings, plan, pair, report, reading)
         if report["verdict"] == "rejected" and file.tokens:
-            diagnosis = _diagnose_rejection(file, settings, pair, scale_progress(on_progress, 0.7, 1.0, "known mistakes"))
+            diagnosis = _diagnose_rejection(
+                file, settings, pair, other_prompts, scale_progress(on_progress, 0.7, 1.0, "known mistakes")
+            )
             difference, sizes = diagnosis.first_difference, [diagnosis.samples]
         elif report["verdict"] == "rejected":
             answer = report["answers"][0]
@@ -190,12 +194,15 @@ def describe_speculation(drafted: Sequence[bool | None]) -> dict[str, Any]:
     return {"drafted": drafts, "verdict": SPECULATION_SEEN[drafts][0], "sentence": sentence}
 
 
-def _diagnose_rejection(file: SampleFile, settings: Settings, pair: LoadedPair, on_progress: ProgressCallback) -> Diagnosis:
+def _diagnose_rejection(
+    file: SampleFile, settings: Settings, pair: LoadedPair, other_prompts: Sequence[str], on_progress: ProgressCallback
+) -> Diagnosis:
     """How rejected samples are wrong."""
     samples = convert_to_samples(file, settings, pair.vocabulary, pair.eos_token_ids)
     requested = file.settings.get("max_tokens")
     total = requested if isinstance(requested, int) and requested >= settings.max_new_tokens else settings.max_new_tokens
-    return diagnose(pair, settings, pair.encode(settings.prompt), samples, total, _is_draft_known(pair), on_progress)
+    ids = pair.encode(settings.prompt)
+    return diagnose(pair, settings, ids, samples, total, _is_draft_known(pair), on_progress, other_prompts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,28 @@ class RowBeforeModel:
         return result
 
 
+class OtherRowModel:
+    """Another source's distributions in another request: those after another text, whatever is asked.
+
+    ``read_text``: (row, depth of a node) -> the text of the other request there.
+    """
+
+    def __init__(self, source: LanguageModel, read_text: Callable[[Prefix, int], tuple[int, ...]]):
+        self.source, self.read_text = source, read_text
+        self.vocabulary, self.context = source.vocabulary, source.context
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        found = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64)
+        for index, (row, parents) in enumerate(zip(rows, tree.parents, strict=True)):
+            depths = [0]
+            for parent in parents:  # parents come before their children
+                depths.append(depths[parent + 1] + 1)
+            for node, depth in enumerate(depths):
+                other = replace(row, ids=self.read_text(row, depth))
+                found[index, node] = self.source.distributions([other], build_empty_tree(1))[0, 0]
+        return found
+
+
 class MisreportingProposer(DraftModel):
     """Draws its chain from one source and reports the distributions of another.
 

@@ -22,6 +22,7 @@ from specviz.evidence.mistakes.components import (
     DroppingProposer,
     KeptStateModel,
     MisreportingProposer,
+    OtherRowModel,
     PenaltyTwiceModel,
     RememberingDraft,
     RowBeforeModel,
@@ -47,6 +48,7 @@ DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is propose
 COLDER = 0.5  # the temperature of a verifying pass over the requested one
 LENIENCE = 2.0  # factor of p / q with which a lenient rule accepts
 PENALTY = log(2.0)  # the frequency penalty that penalty-twice counts again: at temperature 1 it halves a token
+OTHER_TEXT = (1,)  # the text of the other request in draft-row
 LEAST = 0.2  # R8: a drawn token whose own q is below this is discarded
 
 Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a LoadedPair's ``open`` is one
@@ -171,6 +173,11 @@ def count_penalty_twice(target: LanguageModel, open_pair: Open, settings: Settin
     return PenaltyTwiceModel(target, exp(-PENALTY / settings.temperature))
 
 
+def build_other_row(draft: LanguageModel) -> LanguageModel:
+    """The draft in a request that has just begun."""
+    return OtherRowModel(draft, lambda row, depth: OTHER_TEXT)
+
+
 def keep_rejected_token(open_pair: Open, settings: Settings) -> Components:
     """A draft that proposes its most likely token, and a target whose state keeps it where it was rejected."""
     target, _ = open_pair(settings)
@@ -240,6 +247,7 @@ _ROWS = (
     _build_mistake(
         "draft-settings", _report(lambda draft, open_pair, s: (draft, ChangedModel(open_pair(s)[1], _halve_temperature)))
     ),
+    _build_mistake("draft-row", _report(lambda draft, open_pair, s: (draft, build_other_row(open_pair(s)[1]))), toy=TURNING),
     _build_mistake("penalty-twice", with_target(count_penalty_twice)),
     _build_mistake("no-rollback", keep_rejected_token, propose_greedily(TokenRule()), toy=TURNING_LATE),
 )

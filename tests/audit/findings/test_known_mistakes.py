@@ -19,6 +19,7 @@ from specviz.audit.findings.known_mistakes import (
     list_known_mistakes,
     list_schedules,
 )
+from specviz.audit.findings.other_rows import draw_other_rows
 from specviz.audit.findings.prefix_table import (
     MIN_SAMPLES_PER_PREFIX,
     PrefixTable,
@@ -30,7 +31,7 @@ from specviz.audit.findings.prefix_table import (
 from specviz.decoding.samples import Samples
 from specviz.evidence.enumeration import compute_text_tv, enumerate_output
 from specviz.evidence.mistakes.components import ChangedModel, concentrate_on_argmax
-from specviz.evidence.mistakes.registry import MISTAKES, PENALTY, drop_warpers, open_tables
+from specviz.evidence.mistakes.registry import MISTAKES, OTHER_TEXT, PENALTY, drop_warpers, open_tables
 from specviz.settings import Settings
 from tests import tables
 from tests.oracle import mistakes as oracle
@@ -38,7 +39,7 @@ from tests.oracle import mistakes as oracle
 PROMPT, LENGTH = (0, 1), 3
 COVERED = ("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R11", "R16", "R18", "R20", "R21", "gate", "pass-temperature",
            "one-hot-residual", "rejecting-number", "lenience", "greedy-bonus", "first-unverified", "draft-settings", "one-uniform",
-           "penalty-twice", "row-after-rejected")  # fmt: skip
+           "draft-row", "penalty-twice", "row-after-rejected")  # fmt: skip
 GREEDY = (
     "R4",
     "R5",
@@ -68,8 +69,9 @@ def list_mistakes(open_, settings: Settings, vocabulary: int, prompt=PROMPT) -> 
     reading = build_prefix_table(target, draft, prompt, Samples(texts, settings.to_record(), "all"))
     soft = tuple(compute_distributions(model, prompt, reading.prefixes) for model in open_(drop_warpers(settings)))
     uncut = compute_distributions(open_(settings.without_cuts())[1], prompt, reading.prefixes)
+    begun = draw_other_rows(target, draft, "other", OTHER_TEXT, LENGTH, 0)
     after, kept = (compute(target, prompt, reading) for compute in (compute_after_rejected, compute_kept_rejected))
-    return reading, list_known_mistakes(reading, settings, FurtherDistributions(soft, uncut, after, kept, PENALTY))
+    return reading, list_known_mistakes(reading, settings, FurtherDistributions(soft, uncut, after, kept, PENALTY, [begun]))
 
 
 def enumerate_texts(one: KnownMistake, reading: PrefixTable, schedule: DraftSchedule) -> dict[tuple[int, ...], float]:
