@@ -32,8 +32,7 @@ export class Game {
     const { place, wrong, first } = chooseGame(day, this.recorded.games);
     Object.assign(this, { day, wrong, first, game: this.recorded.games[place], answer: null });
     this.digits = SIDES.map((_, side) => (side === wrong ? this.game.wrong : this.game.right));
-    this.n = 0; // samples that are shown, and asked for
-    this.asked = 0;
+    this.n = this.asked = SIZES[0]; // samples that are shown, and asked for: a picture from the start
     this.cells = this.game.labels.length;
     this.top = Math.min(1, 1.35 * Math.max(...this.game.probs));
     this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
@@ -152,14 +151,14 @@ export class Game {
       this.heads[side].name.disabled = !this.n || this.n < this.asked || Boolean(this.answer);
     });
     const next = SIZES.find((size) => size > this.asked);
-    say(this.count, fill(this.n === 1 ? this.texts.drawnOne : this.texts.drawn, { n: this.n.toLocaleString("en") }));
-    say(this.more, next === undefined ? this.texts.all : fill(this.asked ? this.texts.more : this.texts.start, { n: (next ?? MOST) - this.asked }));
+    say(this.count, fill(this.texts.drawn, { n: this.n.toLocaleString("en") }));
+    say(this.more, next === undefined ? this.texts.all : fill(this.texts.more, { n: (next ?? MOST) - this.asked }));
     this.more.disabled = next === undefined || this.n < this.asked;
     show(this.acts, !this.answer);
     show(this.told, Boolean(this.answer));
     this.node.classList.toggle("answered", Boolean(this.answer));
     for (const row of this.rows) SIDES.forEach((_, side) => row.bars[side].classList.toggle("wrong", Boolean(this.answer) && side === this.wrong));
-    this.chart.setAttribute("aria-label", this.n ? `${fill(this.texts.drawn, { n: this.n })} ${this.describeFarthest()}` : this.texts.empty);
+    this.chart.setAttribute("aria-label", `${fill(this.texts.drawn, { n: this.n })} ${this.describeFarthest()}`);
   }
 }
 

@@ -35,9 +35,9 @@ export class Overlap {
     this.equal = h("p", { class: "equal" }, h("span", { class: "tick", "aria-hidden": "true" }, "✓"), " ", texts.equal);
     this.node = h("div", { class: "overlap" },
       h("div", { class: "picture" },
-        h("p", { class: "caption above" }, h("span", { class: "swatch p" }), texts.target, h("span", { class: "swatch q" }), texts.draft),
+        h("p", { class: "caption above" }, h("b", {}, texts.prompt), h("span", { class: "swatch p" }), texts.target, h("span", { class: "swatch q" }), texts.draft),
         h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)),
-        h("p", { class: "caption below" }, h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line)),
+        h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line)),
       h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), this.equal, h("p", { class: "small" }, texts.note)));
     this.draw();
   }

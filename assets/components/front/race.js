@@ -23,8 +23,8 @@ export class Race {
     this.gain = h("p", { class: "gained" });
     this.lanes[1].foot.append(this.gain);
     this.lanes[1].node.querySelector("h3").append(h("span", {}, texts.sample));
-    const legend = h("p", { class: "marks" }, ...texts.marks.map(({ is, words }) => h("span", {}, h("i", { "data-is": is }), words)),
-      h("span", {}, h("i", { class: "tick" }), texts.ticks), this.longer = h("span", { class: "longer" }, texts.longer));
+    const legend = h("p", { class: "marks" }, ...texts.marks.map(({ is, words, passing }) => h("span", { class: passing ? "passing" : "" }, h("i", { "data-is": is }), words)),
+      h("span", {}, h("i", { class: "tick" }), texts.ticks), this.longer = h("span", { class: "longer" }));
     this.small = h("p", { class: "small" });
     this.notices = h("p", { class: "refused", role: "alert" });
     this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), legend, this.small);
@@ -108,11 +108,10 @@ export class Race {
     this.data.lanes.forEach((lane, i) => drawSide(this.lanes[i], lane, this.now, this.texts, this.view.still || this.held));
     this.node.classList.toggle("finished", done);
     this.node.classList.toggle("stepped", this.held);
-    const { gain, whole, tokens } = this.data;
-    const faster = whole ? fill(this.texts.fasterPart, { tokens }) : this.texts.faster;
-    say(this.longer, whole ? `${this.texts.longer} ${fill(this.texts.whole, { tokens: whole.tokens, gain: whole.gain.toFixed(2) })}` : this.texts.longer);
+    const { gain, fewer } = this.data;
+    say(this.longer, done && gain >= 1 ? fill(this.texts.longer, { fewer: fewer.toFixed(1) }) : "");
     const compared = gain === null ? this.texts.short : fill(this.texts.slower, { gain: gain.toFixed(2) });
-    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), h("span", {}, faster)] : [compared];
+    const parts = gain >= 1 ? [h("b", {}, gain.toFixed(2)), h("span", {}, this.texts.faster)] : [compared];
     if (done && this.gain.dataset.id !== this.data.id) {
       this.gain.dataset.id = this.data.id;
       this.gain.replaceChildren(...parts);
@@ -179,11 +178,12 @@ function drawSide(lane, data, now, texts, plain) {
   while (lane.passes < passes) endRound(lane, data.rounds[lane.passes], still || passes - lane.passes > 2);
   const open = data.rounds[passes];
   while (open && lane.drafts.length < drafts) {
-    const node = h("span", { class: "token draft" }, trimFirst(lane, open.drafts[lane.drafts.length].t));
+    const node = makeToken(lane, open.drafts[lane.drafts.length].t, { class: "token draft" });
     lane.drafts.push(node);
     lane.text.append(node);
     if (plain) settle(lane);
   }
+  lane.text.scrollTop = lane.text.scrollHeight; // the newest line, where a phone has no room for all
   lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
   say(lane.count, String(passes));
   const ended = passes === data.rounds.length;
@@ -191,9 +191,10 @@ function drawSide(lane, data, now, texts, plain) {
   lane.node.classList.toggle("ended", ended);
 }
 
-/** A token's text; at the beginning of a lane without its space. */
-function trimFirst(lane, text) {
-  return lane.text.hasChildNodes() ? text : text.trimStart();
+/** A token: its space, which has no color, and its text; at the beginning of a lane without its space. */
+function makeToken(lane, text, marks) {
+  const inked = text.trimStart(), space = lane.text.hasChildNodes() ? text.slice(0, text.length - inked.length) : "";
+  return h("span", { class: "piece" }, space, inked ? h("span", marks, inked) : "");
 }
 
 /** What the last pass did stands out no longer. */
@@ -209,10 +210,10 @@ function endRound(lane, round, still) {
   for (const node of lane.drafts) node.remove();
   const failed = round.drafts.findIndex((one) => one.is === "rejected");
   for (const [i, one] of round.tokens.entries()) {
-    const node = h("span", { class: "token", "data-is": one.is }, trimFirst(lane, one.t));
-    if (!still) {
-      node.classList.add("fresh");
-      if (i === failed) node.prepend(h("del", { "aria-hidden": "true" }, h("span", {}, round.drafts[failed].t.trimStart())));
+    const node = makeToken(lane, one.t, { class: "token", "data-is": one.is }), inked = node.querySelector(".token");
+    if (!still && inked) {
+      inked.classList.add("fresh");
+      if (i === failed) inked.prepend(h("del", { "aria-hidden": "true" }, h("span", {}, round.drafts[failed].t.trimStart())));
     }
     lane.text.append(node);
   }

@@ -11,7 +11,7 @@ from specviz.speed.records.passage import LANES, SPECULATIVE, Lane, Passage, lab
 from specviz.trace import Round
 from specviz.web.front.words import describe_origin
 
-TOKENS = 64  # of each text
+TOKENS = 128  # of each text: all of the recorded ones, so that their speed is that of Whole text
 TOKENS_MIN = 16  # of each text, from which on their speeds are compared
 LASTS = 9.5  # seconds that the slower text takes on the page
 
@@ -26,9 +26,8 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
     Returns:
         ``lanes``: per way its rounds, each with begin and end in measured seconds, its draft tokens (``t``: text, ``is``: accepted,
         rejected or unchecked) and the tokens that it wrote (``t``, ``is``: their origin); ``factor``: how many times slower than
-        measured the clocks run; ``gain``: tokens a second with a draft over those of the target alone;
-        None where a text ended before ``TOKENS_MIN`` tokens. ``whole``: the same of the whole texts and their number of tokens, as on
-        Whole text; None where the race shows all of them.
+        measured the clocks run; ``gain``: tokens a second with a draft over those of the target alone, None where a text ended
+        before ``TOKENS_MIN`` tokens; ``fewer``: tokens a pass with a draft over those of the target alone.
     """
     lanes = {key: _build_lane(getattr(passage, key), key) for key in LANES}
     counts = {key: sum(len(one["tokens"]) for one in lanes[key]["rounds"]) for key in LANES}
@@ -40,25 +39,16 @@ def build_race_payload(passage: Passage, recorded: bool) -> dict[str, Any]:
         "lanes": list(lanes.values()),
         "factor": LASTS / longest if longest else 1.0,
         "gain": _compare_speeds(*((counts[key], lanes[key]["seconds"]) for key in LANES)),
-        "tokens": TOKENS,
-        "whole": _compare_whole_texts(passage),
+        "fewer": _compare_speeds(*((counts[key], float(len(lanes[key]["rounds"]))) for key in LANES)),
         "origin": describe_origin(passage, recorded),
     }
 
 
 def _compare_speeds(alone: tuple[int, float], drafted: tuple[int, float]) -> float | None:
-    """The second way's tokens a second over the first's; each way by its tokens and seconds."""
+    """The second way's tokens a second over the first's; each way by its tokens, and its seconds or passes."""
     if min(alone[0], drafted[0]) < TOKENS_MIN or not alone[1] or not drafted[1]:
         return None
     return (drafted[0] / drafted[1]) / (alone[0] / alone[1])
-
-
-def _compare_whole_texts(passage: Passage) -> dict[str, Any] | None:
-    """Speed and length of the texts beyond the race."""
-    counts = {len(getattr(passage, key).trace.output_ids) for key in LANES}
-    if min(counts) <= TOKENS or len(counts) > 1 or passage.gain is None:
-        return None
-    return {"gain": passage.speculative.speed / passage.target.speed, "tokens": counts.pop()}
 
 
 def _build_lane(lane: Lane, key: str) -> dict[str, Any]:

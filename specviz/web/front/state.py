@@ -8,10 +8,11 @@ from typing import Any
 
 from specviz.errors import SettingsError
 from specviz.speed.records.passage import Passage
-from specviz.web.front.race_payload import TOKENS
 from specviz.web.hosting.limits import check_text
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, load_recorded_passages
 from specviz.web.whole_text.work import write_passage
+
+OWN_TOKENS = 64  # of a visitor's race, so that nobody waits long
 
 
 class FrontState(WholeTextState):
@@ -36,7 +37,7 @@ class FrontState(WholeTextState):
 def open_race() -> FrontState | None:
     """The state that the page opens with; None where the recorded passage is missing."""
     passage = load_recorded_race()
-    return None if passage is None else FrontState(PassageRequest(replace(passage.settings, max_new_tokens=TOKENS)))
+    return None if passage is None else FrontState(PassageRequest(replace(passage.settings, max_new_tokens=OWN_TOKENS)))
 
 
 def load_recorded_race() -> Passage | None:

@@ -12,10 +12,10 @@ TEXTS = load_toml("texts/front")
 def describe_origin(passage: Passage, recorded: bool) -> str:
     """Where the race was run, as a sentence."""
     machine = passage.machine
-    cores = f", {machine['threads']} of {machine['cores']} cores" if "threads" in machine and "cores" in machine else ""
+    cores = f", {machine['threads']} cores" if "threads" in machine else ""
     where = f"{machine.get('processor', 'this server')}{cores}"
     settings = passage.settings
-    run = f"temperature {settings.temperature:g}, seed {settings.seed}"
+    run = f"temperature {settings.temperature:g}"
     if recorded:
         return f"Recorded {passage.date} on {where}: median of {passage.runs} runs, {run}."
     return f"Your run on {where}: {run}."

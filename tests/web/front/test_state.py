@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.web.front.race_payload import TOKENS
-from specviz.web.front.state import FrontState, open_race
+from specviz.web.front.state import OWN_TOKENS, FrontState, open_race
 from specviz.web.hosting import limits
 from specviz.web.hosting.server_options import load_options
 
@@ -33,7 +32,7 @@ def test_a_prompt_becomes_a_run_of_the_race_s_length_under_the_recorded_settings
     recorded = state.load_recorded().settings
     state.handle_event({"prompt": "<b>a</b> bear", "max_new_tokens": 10**6, "pair": "/etc"})
     settings = state.question.settings
-    assert submitted_prompts == ["<b>a</b> bear"] and settings.max_new_tokens == TOKENS
+    assert submitted_prompts == ["<b>a</b> bear"] and settings.max_new_tokens == OWN_TOKENS
     assert (settings.pair, settings.temperature, settings.seed) == (recorded.pair, recorded.temperature, recorded.seed)
     assert not state.has_own_result
 
