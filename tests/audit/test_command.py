@@ -313,11 +313,27 @@ def interruptible():
 
 @pytest.mark.parametrize("few", (30, pytest.param(1, marks=pytest.mark.slow)))
 def test_an_interrupt_gives_a_verdict_on_what_was_collected(few, pair, local_pair, capsys, tmp_path, interruptible):
-    """After 30 samples there is one, if only that they are too few; after one or two none is possible, and the reason is said."""
+    """After 30 samples there is one, if only that they are too few; after one or two none is possible, and the reason is said.
+
+    The server's counters of draft tokens are read once more, so the verdict says that it drafted.
+    """
     first, junit = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 900), tmp_path / "audit.xml"
     junit.write_text("<testsuite tests='1'/>")  # of an earlier run, in which all was well
-    command = [*ASKED, *local_pair, "--samples", "900", "--concurrency", "1", "--junit", str(junit), "--out", str(tmp_path / "a")]
-    with run_server(dialect="llama.cpp", **answer_from_pair(pair)) as server:
+    command = [
+        *ASKED,
+        *local_pair,
+        "--max-new-tokens",
+        "3",
+        "--samples",
+        "900",
+        "--concurrency",
+        "1",
+        "--junit",
+        str(junit),
+        "--out",
+        str(tmp_path / "a"),
+    ]
+    with run_server(drafts=True, **answer_from_pair(pair)) as server:
         sent = iter(range(900))
 
         def interrupt(number: int) -> int:
@@ -331,6 +347,20 @@ def test_an_interrupt_gives_a_verdict_on_what_was_collected(few, pair, local_pai
     assert " of 900 samples are there. They are tested now" in said.err and "the same command goes on from there" in said.err
     assert ("The report on these samples is in " if few == 30 else "No verdict: ") in said.err and not said.out
     assert (tmp_path / "a" / "report.json").exists() is (few == 30) and "did not end" in junit.read_text()
+    if few == 30:
+        assert json.loads((tmp_path / "a" / "report.json").read_text())["audit"]["speculation"]["drafted"] is True
+
+
+@pytest.mark.parametrize("words", (("--smaples", "9"), ("--samples", "none"), ("--samples",)), ids=str)
+def test_a_refused_option_leaves_no_outcome_of_an_earlier_run(words, capsys, tmp_path):
+    """The parser ends before the command begins. What is no JUnit file stays."""
+    junit, other = tmp_path / "audit.xml", tmp_path / "notes.txt"
+    junit.write_text("<?xml version='1.0'?>\n<testsuite tests='1'/>")
+    other.write_text("mine")
+    for path in (junit, other):
+        assert main(["audit", "http://127.0.0.1:9/v1", f"--junit={path}", *words]) == 2
+    assert main(["audit", "http://127.0.0.1:9/v1", *words, "--junit", str(junit)]) == 2
+    assert not junit.exists() and other.read_text() == "mine" and "--help" not in capsys.readouterr().out
 
 
 FAULTS = {

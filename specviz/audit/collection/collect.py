@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 
 from specviz.audit.collection.size import PROBE_REGION, SEED_REGION, CollectionSize, compute_first_seed
 from specviz.audit.profiles.answers import sum_counts
-from specviz.audit.profiles.base import SampledText, ServerAnswer
+from specviz.audit.profiles.base import DraftCounters, SampledText, ServerAnswer
 from specviz.audit.profiles.recognition import (
     RecognizedServer,
     format_changes,
@@ -45,6 +45,7 @@ from specviz.statistics.finding import format_count
 
 SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
 MAX_WAITING = 4  # answers that may wait for an earlier one, for each request at a time
+LAST_COUNTERS_SECONDS = 2.0  # that an interrupted run waits for the server's counters
 POLL_SECONDS = 0.2  # seconds between two checks whether to stop
 IDENTITY_TRIES = 3  # such questions in a row that must say no
 IDENTITY_SECONDS = 60.0  # seconds between two questions whether it is still the same server
@@ -294,18 +295,28 @@ class _CollectionRun:
         if self.lines >= (until := min(until, self.size.samples)):
             return
         began, before = time.monotonic(), self.profile.read_draft_counters(self.endpoint)
+        after = None
         try:
             self.fill(until, report_progress)
         except SpecvizError:
             raise
         except BaseException:
-            self.endpoint.stopped.set()
+            try:
+                after = self._read_counters_soon() if before is not None else None
+            finally:
+                self.endpoint.stopped.set()
             raise
         finally:
             self.counts.seconds += time.monotonic() - began
-            if before is not None and (after := self.profile.read_draft_counters(self.endpoint)) is not None:
+            if before is not None and (after := after or self.profile.read_draft_counters(self.endpoint)) is not None:
                 drafted = after - before
                 self.counts.add_drafted(drafted.drafted, drafted.accepted, drafted.rounds)
+
+    def _read_counters_soon(self) -> DraftCounters | None:
+        """The counters, unless the server is silent: whoever interrupts the work does not wait for it."""
+        with closing(DaemonThreadPool(1, "counters")) as pool:
+            asked = pool.submit(self.profile.read_draft_counters, self.endpoint)
+            return asked.result() if wait([asked], LAST_COUNTERS_SECONDS).done else None
 
     def fill(self, until: int, report_progress: Callable[[], None]) -> None:
         """Write answers in the order of the requests until there are enough lines."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path
 from typing import NoReturn
 
 from specviz import __version__
@@ -42,6 +45,10 @@ MOVED_OPTIONS = {  # (command, option) -> the command that took its place
     ("pairs", "--download"): "specviz pairs download TARGET DRAFT",
     ("pairs", "--no-probe"): "specviz pairs check TARGET DRAFT --no-probe",
 }
+
+
+OUTCOME_OPTION = "--junit"  # the file that tells a CI server how a run ended
+OUTCOME_MARK = b"<testsuite"
 
 
 class UsageError(SpecvizError):
@@ -81,7 +88,18 @@ class CommandParser(argparse.ArgumentParser):
         add_general_options(self)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """The options of a command line. Raises UsageError, or SettingsError for a value that an option cannot have."""
+        """The options of a command line. Raises UsageError, or SettingsError for a value that an option cannot have.
+
+        An earlier run's file of ``OUTCOME_OPTION`` is removed where the line is refused: it must not pass for this run's.
+        """
+        try:
+            return self._read_options(words)
+        except SpecvizError:
+            if OUTCOME_OPTION in self._option_string_actions:
+                _remove_outcome(words)
+            raise
+
+    def _read_options(self, words: Sequence[str]) -> argparse.Namespace:
         for word in words:
             if word == "--":
                 break
@@ -108,6 +126,16 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message.removeprefix('argument ')}; --help lists the options.")
+
+
+def _remove_outcome(words: Sequence[str]) -> None:
+    """Remove the file that a command line names as its outcome, where it holds an outcome."""
+    pairs = [*pairwise(words), *(word.split("=", 1) for word in words if "=" in word)]
+    for _, name in (pair for pair in pairs if pair[0] == OUTCOME_OPTION):
+        with suppress(OSError, ValueError):
+            path = Path(name)
+            if OUTCOME_MARK in path.read_bytes()[:1000]:
+                path.unlink()
 
 
 def add_general_options(parser: argparse.ArgumentParser) -> None:
