@@ -86,6 +86,7 @@ class Switches:
     template: str = "<user>"
     zero_logprobs: bool = False
     refuses: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
     fails: Callable[[int], int] = lambda number: 0
     html: bool = False
     garbage: bool = False
@@ -334,7 +335,7 @@ class Handler(BaseHTTPRequestHandler):
         inner = body.get("sampling_params", body)
         found["penalty"] = inner.get(s.takes_penalty, s.penalty)
         found["max_tokens"] = min(found["max_tokens"], s.most_tokens)
-        return found
+        return found | {name: body[name] for name in ("stop", "allowed_token_ids") if name in body and name not in s.ignores}
 
     def open_generator(self, seed: int | None, place: int) -> np.random.Generator:
         server, s = self.server, self.server.switches
@@ -351,6 +352,8 @@ class Handler(BaseHTTPRequestHandler):
             probs = np.array(s.probs([*ids, *found]), dtype=float)
             if asked["penalty"] != 1.0:
                 probs[[*ids, *found]] /= asked["penalty"]
+            if allowed := asked.get("allowed_token_ids"):
+                probs = np.where(np.isin(np.arange(len(probs)), allowed), probs, 0.0)
             probs[probs < s.least * probs.max()] = 0.0
             probs[_list_outside(probs, s.most_mass)] = 0.0
             if s.greedy or asked["temperature"] == 0.0:
@@ -366,7 +369,7 @@ class Handler(BaseHTTPRequestHandler):
                 token = int(np.searchsorted(np.cumsum(probs / probs.sum()), generator.random(), side="right"))
                 token = min(token, len(probs) - 1)
             found.append(token)
-            if token == s.end:
+            if token == s.end or any(text in s.piece(token) for text in asked.get("stop", ())):
                 return found, "stop"
         return found, "length"
 

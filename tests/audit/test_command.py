@@ -28,7 +28,7 @@ from specviz.models.pairs import loading
 from specviz.models.pairs.generation_rules import NO_RULES
 from specviz.statistics.finding import ALPHA
 from tests.audit.of_pair import answer_from_pair
-from tests.audit.server import run_server
+from tests.audit.server import build_chain_probs, encode_words, run_server
 
 ASKED = ("--prompt", "Once upon", "--max-new-tokens", "2", "--samples", "200", "--min-tv", "0.5")
 TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -250,6 +250,30 @@ def test_speculation_on_against_off_needs_no_weights_and_uses_other_seeds(pair, 
         for name in ("samples", "against")
     ]
     assert len(seeds[0]) == len(seeds[1]) == 200 and not seeds[0] & seeds[1]
+
+
+@pytest.mark.usefixtures("short_preflight")
+def test_stop_and_a_grammar_are_compared_between_two_servers_and_refused_against_weights(local_pair, capsys, tmp_path):
+    """A chain of 1,024 tokens of which three are allowed, one of them a stop; 200 samples of each. A server that forgets the stop differs in most."""
+    last = encode_words("Once upon")[-1]
+    allowed = np.argsort(-build_chain_probs(last))[:3].tolist()
+    body = ("--body", json.dumps({"stop": [f" {allowed[0]}"], "allowed_token_ids": allowed}))
+    with run_server(drafts=True) as on, run_server() as off:
+        assert main(["audit", on.url, *ASKED, *local_pair, *body, "--out", str(tmp_path / "weights")]) == 2
+        said = capsys.readouterr().err
+        assert (
+            "Compare the server with speculation on and off instead (--against), with the same body" in said
+            and not on.seen.bodies
+        )
+        command = [*ASKED, "--max-new-tokens", "3", *body]
+        assert main(["audit", on.url, "--against", off.url, *command, "--out", str(tmp_path / "two")]) == 0
+        rows = [json.loads(line) for line in (tmp_path / "two" / "samples.jsonl").read_text().splitlines()]
+        assert {token for row in rows for token in row["tokens"]} <= {*allowed} and {row["stop"] for row in rows} == {
+            "stop",
+            "length",
+        }
+        on.switches.ignores = ("stop",)
+        assert main(["audit", on.url, "--against", off.url, *command, "--out", str(tmp_path / "wrong")]) == 1
 
 
 def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_sample(capsys, tmp_path):
