@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -300,5 +301,6 @@ def describe_window(length: int, draft_lengths: Sequence[float | None]) -> str:
         return ""
     return (
         f"The samples are shorter than a round: the server drafts {longest:.3g} tokens a round, and {format_count(length, 'token')} of each sample are "
-        "tested. The end of a fully accepted round, its bonus token, and what comes after them are outside this test."
+        "tested. The end of a fully accepted round, its bonus token, and what comes after them are outside this test. Against local weights "
+        f"--max-tokens {ceil(2 * (longest + 2))} or more adds a test of whole texts."
     )

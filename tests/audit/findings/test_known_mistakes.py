@@ -14,12 +14,13 @@ from specviz.audit.findings.known_mistakes import (
     EdgeProbabilities,
     FurtherDistributions,
     KnownMistake,
+    build_draft_rows,
     compute_edge_probabilities,
     compute_next_token,
     list_known_mistakes,
     list_schedules,
 )
-from specviz.audit.findings.other_rows import draw_other_rows
+from specviz.audit.findings.other_rows import draw_other_rows, read_own_rows
 from specviz.audit.findings.prefix_table import (
     MIN_SAMPLES_PER_PREFIX,
     PrefixTable,
@@ -122,6 +123,32 @@ def test_a_gate_off_by_one_on_a_greedy_draft_accepts_what_it_believes_impossible
         expected = oracle.distribution_of(oracle.run(oracle.chain(2, p, sure, oracle.row_before(sure)), LENGTH))
         found = enumerate_texts(one, reading, DraftSchedule(0, 2, LENGTH))
         assert compute_text_tv(found, {text: float(mass) for text, mass in expected.items()}) < 1e-9
+
+
+def test_rows_of_another_request_are_averaged_by_where_it_stands():
+    """By hand, where one token is drafted: sum over its rows r of w (q min(1, p / r) + (1 - sum of these) norm(max(p - r, 0)))."""
+    target, draft = open_tables(*tables.pair("random", 2, 3, 12))(Settings(gamma=1, max_new_tokens=LENGTH))
+    texts = np.array(list(product(range(3), repeat=LENGTH)) * MIN_SAMPLES_PER_PREFIX, dtype=np.int32)
+    reading = build_prefix_table(
+        target, draft, PROMPT, Samples(texts, Settings(gamma=1, max_new_tokens=LENGTH).to_record(), "all")
+    )
+    for rows in (read_own_rows(reading), draw_other_rows(target, draft, "other", (2,), LENGTH, 0)):
+        assert np.allclose(np.bincount(rows.place, rows.weight), 1.0) and rows.place.max() == LENGTH - 1
+        found = {one.words.rpartition(", ")[2]: next(iter(one.model(reading))) for one in build_draft_rows(rows, LENGTH)}
+        for g, prefix in enumerate(reading.prefixes):
+            p, q = reading.p[g].numpy(), reading.q[g].numpy()
+            weights = {
+                "which has just begun": rows.weight * (rows.place == 0),
+                "as long as this one": rows.weight * (rows.place == len(prefix)),
+                "of any length": rows.weight / LENGTH,
+            }
+            for where, weight in weights.items():
+                expected = np.zeros(3)
+                for w, r in zip(weight, rows.q.numpy(), strict=True):
+                    kept = q * np.minimum(1.0, p / r)
+                    left = np.maximum(p - r, 0.0)
+                    expected += w * (kept + (1.0 - kept.sum()) * (left / left.sum() if left.any() else p))
+                assert np.allclose((found[where].accepted + found[where].last)[g].numpy(), expected, atol=1e-12)
 
 
 def test_every_mutant_is_compared_or_named_as_left_out():
