@@ -141,10 +141,10 @@ def main() -> None:
         open_scene(
             page,
             address,
-            ".front .screen { min-height: 100vh; padding: 0 26px; } .front .inside { max-width: none; }"
+            ".front .screen { min-height: 100vh; padding: 30px 26px 0; } .front .inside { max-width: none; }"
             " .lede, .race .small, .race .marks, .race h3 span { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.6em; }",
         )
-        for _ in range(74):
+        for _ in range(150):
             page.keyboard.press("ArrowRight")
         page.screenshot(path=PREVIEW, animations="disabled")
         browser.close()

@@ -306,7 +306,7 @@ def test_a_clicker_replays_whole_text_round_by_round_and_its_youngest_token_stay
 
 
 SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), box = view.getBoundingClientRect();
-  const pictures = [...view.querySelectorAll(".js-plotly-plot, [data-testid^=stBidiComponent], .setup-list, .fork")].map((one) => one.getBoundingClientRect());
+  const pictures = [...view.querySelectorAll(".js-plotly-plot, [data-testid^=stBidiComponent], .setup-list, .fork, .gaps")].map((one) => one.getBoundingClientRect());
   return {at: view.scrollTop, picture: Math.max(0, ...pictures.filter(({ top }) => top < box.bottom).map(({ top, bottom }) => (Math.min(bottom, box.bottom) - Math.max(top, box.top)) / innerHeight)), fits: box.bottom <= innerHeight + 1,
     declared: [...view.querySelectorAll("[class*=st-key-screen-]")].filter((one) => one.checkVisibility() && one.clientHeight > 1).length,
     inputs: [...view.querySelectorAll("input[type=text], textarea, [class*=st-key-terms-], [class*=st-key-onward-]")].filter((one) => one.checkVisibility()).length,
@@ -314,7 +314,7 @@ SCREEN = """() => { const view = document.querySelector(".stMain.presenting"), b
       const drawn = one.querySelector(".main-svg").getBoundingClientRect();
       return Math.abs(drawn.width - one.getBoundingClientRect().width) < 3 && drawn.right <= box.right + 3;
     })}; }"""
-PICTURES = ".js-plotly-plot .main-svg, .stage .rail"  # a chart or a histogram
+PICTURES = ".js-plotly-plot .main-svg, .stage .rail, .gaps .columns"  # a chart or a histogram
 CHARTS = [page.path for page in PAGES.values() if page.ask and not page.presented_by_component]
 
 

@@ -183,7 +183,11 @@ function drawSide(lane, data, now, texts, plain) {
     lane.text.append(node);
     if (plain) settle(lane);
   }
-  lane.text.scrollTop = lane.text.scrollHeight; // the newest line, where a phone has no room for all
+  if (lane.written !== passes + drafts / 100) { // the newest line, where there is no room for all
+    lane.written = passes + drafts / 100;
+    lane.text.scrollTop = lane.text.scrollHeight;
+    lane.text.classList.toggle("over", lane.text.scrollTop > 1);
+  }
   lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
   say(lane.count, String(passes));
   const ended = passes === data.rounds.length;

@@ -25,6 +25,7 @@ class TokenView {
     this.state = { ...data.state };
     this.end = ""; // of the sentence to complete: p, q or residual
     this.held = this.touched = null;
+    this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.mirror = makeMirror();
     this.notices = h("div", { class: "notices", role: "status" });
     this.head = makeHead(this);
@@ -108,6 +109,7 @@ class TokenView {
   endWith(end) {
     this.end = end;
     this.resize(); // what it says may take room
+    if (this.narrow && !this.room) this.outCard.node.scrollIntoView({ block: "nearest", behavior: this.calm.matches ? "auto" : "smooth" }); // what comes of the answer is seen
   }
 
   /** Other distributions; with nothing named, those that stood there before any drag. */

@@ -22,7 +22,7 @@ class Lanes {
     this.slow = h("span", { class: "slow" });
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend, this.answer.node);
+      this.tracks.node, this.transport, this.answer.node, this.legend, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
@@ -36,7 +36,7 @@ class Lanes {
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
     const dashed = payload.dashed ? [h("li", { class: "wide" }, h("span", { class: "sample dashed" }), payload.dashed)] : [];
     this.legend.replaceChildren(...payload.legend.map(({ is, said, meant, short }) =>
-      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("span", { class: "wide" }, h("b", {}, said), meant && ` ${meant}`), h("b", { class: "slim" }, short))), ...dashed, this.hint);
+      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("span", { class: "wide" }, h("b", {}, ...splitCount(said)), meant && ` ${meant}`), h("b", { class: "slim" }, short))), ...dashed, this.hint);
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     fillAnswer(this.answer, payload);
@@ -128,6 +128,7 @@ class Lanes {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
     drawNow(this.tracks, now);
+    this.node.classList.toggle("replaying", now !== null); // counts of whole texts would give away what comes
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
     say(this.answer.until, now === null && !payload.answer.factor ? "Both texts are being written." : "The answer comes when both texts are written.");
     say(this.slow, payload.pace > 1 ? `${payload.pace}× slower` : "real time");
@@ -154,6 +155,12 @@ class Lanes {
     cancelAnimationFrame(this.frame);
     this.forgetKeys();
   }
+}
+
+/** A sentence with the count that it begins with in an element of its own. */
+function splitCount(said) {
+  const [, count, words] = said.match(/^(\d+)(.*)$/) ?? [null, "", said];
+  return count ? [h("span", { class: "n" }, count), words] : [words];
 }
 
 /** How much faster it was, in large type, and why; its place is kept until both texts stand. */

@@ -13,7 +13,8 @@ const ROUND = 7; // width of a column, less where they stand close
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
   const now = s("path", { class: "now" });
-  return { node: h("figure", { class: "time" }, svg), svg, now };
+  const key = h("figcaption", {}, "A column is a pass of the target, at the moment when it ended; a box in it is a token.");
+  return { node: h("figure", { class: "time" }, key, svg), svg, now };
 }
 
 export function drawTracks(tracks, payload, width) {
@@ -38,14 +39,13 @@ export function drawTracks(tracks, payload, width) {
     const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, width: Math.max(0, x(lane.seconds) - left), height: 3 });
     const columns = lane.rounds.map(({ at, count }, i) => {
       const made = lane.tokens.filter(({ round }) => round === i);
-      return s("g", { class: "column", "data-round": i, "data-lane": lane.key }, ...made.map((one, k) =>
+      return s("g", { class: "column", "data-round": i, "data-lane": lane.key, "data-at": at }, ...made.map((one, k) =>
         s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })));
     });
-    const took = s("text", { class: "took", x: x(lane.seconds) + 10, y: base - 4 }, seconds(lane.seconds));
+    const took = s("text", { class: "took", "data-at": lane.seconds, x: x(lane.seconds) + 10, y: base - 4 }, seconds(lane.seconds));
     return [name, floor, run, ...columns, took];
   });
   parts.push(...listTicks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
-  if (!narrow) parts.push(s("text", { class: "tick last", x: right, y: foot + 14 }, "a column: a target pass; a box in it: a token"));
   tracks.x = x;
   tracks.svg.replaceChildren(...parts, tracks.now);
   setSize(tracks.svg, width, foot + 20);
@@ -63,6 +63,7 @@ export function listTicks(end) {
 
 export function drawNow(tracks, now) {
   tracks.now.style.display = now === null ? "none" : "";
+  for (const node of tracks.svg.querySelectorAll("[data-at]")) node.classList.toggle("later", now !== null && Number(node.dataset.at) > now + 1e-9);
   if (now === null) return;
   const x = tracks.x(now).toFixed(1);
   tracks.now.setAttribute("d", tracks.spans.map(([top, end]) => `M${x} ${top.toFixed(1)}V${end.toFixed(1)}`).join(""));

@@ -5,11 +5,12 @@ Each lane is a trace with a clock that counts only the seconds of that lane's ow
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.records import Schema, build, build_fields, declare_decimal_places, to_json_fields, to_json_value
+from specviz.records import Schema, build, build_fields, declare_decimal_places, load_toml, to_json_fields, to_json_value
 from specviz.settings import CUT_FIELDS, Settings
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.divergence_profile import ScoredText
@@ -23,7 +24,13 @@ DISTRIBUTIONS: dict[str, dict[str, Any]] = {  # under which a passage is recorde
     "temperature 0.8": {"temperature": 0.8, **dict.fromkeys(CUT_FIELDS)},
     "temperature 0": {"temperature": 0.0, **dict.fromkeys(CUT_FIELDS)},
 }
+UNFIT_WORDS = frozenset(load_toml("texts/unfit_words")["words"])  # in none of the recorded texts
 LENGTHS = (64, 128, 192)  # tokens that the page offers
+
+
+def find_unfit_words(text: str) -> list[str]:
+    """Words of a text that a recorded one must not have, in order."""
+    return [word for word in re.findall("[a-z]+", text.lower()) if word in UNFIT_WORDS]
 
 
 def label_origins(round_: Round) -> tuple[tuple[int, str], ...]:

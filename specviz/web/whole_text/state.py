@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, read_file_or
+from specviz.records import ASSETS, PASSAGE_SEED, RECORDED_SEED, read_file_or
 from specviz.settings import FASTEST_GAMMA, SAMPLING_FIELDS, SETTINGS, Settings
 from specviz.speed.records.divergence_profile import DivergenceProfile, ScoredText, compute_divergence_profile
 from specviz.speed.records.passage import LENGTHS, Passage, load_passages
@@ -86,8 +86,10 @@ class PassageRequest:
 
 
 def build_opening_settings(base: Settings) -> Settings:
-    """Text, pair, sampling and seed of another page's run; the chain of the draft under the token rule."""
+    """Text, pair, sampling and seed of another page's run, or of the recorded text; the chain of the draft under the token rule."""
     same = {key: getattr(base, key) for key in (*READ, "device", "dtype") if key not in ("gamma", "max_new_tokens")}
+    if base.seed == RECORDED_SEED:
+        same["seed"] = PASSAGE_SEED
     return Settings(gamma=FASTEST_GAMMA, max_new_tokens=LENGTH, **same)
 
 

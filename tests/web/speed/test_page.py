@@ -296,7 +296,7 @@ def test_every_speed_of_the_pair_is_listed_from_its_record_once(recorded_plan):
     batches = load_batches()
     found = other_speeds.list_other_speeds(build_bench_model(batches), recorded_plan, batches)
     assert (
-        found[0].place == "At the top of this page, README" and len({(one.place, one.why) for one in found}) == len(found) == 13
+        found[0].place == "At the top of this page, README" and len({(one.place, one.why) for one in found}) == len(found) == 12
     )
     said = {one.place: one.speed for one in found}
     assert said["README, temperature 0"] == headline.format_headline("0")

@@ -7,14 +7,15 @@ import io
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from specviz.errors import CancelledError, SettingsError
 from specviz.jobs.queue import Ticket
-from specviz.records import RECORDED_SEED
+from specviz.records import PASSAGE_SEED, RECORDED_SEED
 from specviz.settings import Settings
-from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
+from specviz.speed.records.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage, find_unfit_words
 from specviz.web.common import html, session
 from specviz.web.jobs import cache
 from specviz.web.one_round.state import LINK_ROUNDS
@@ -116,6 +117,14 @@ def test_the_page_opens_with_the_text_of_one_round_and_the_seed_that_pages_share
     opening = Settings.from_record(cache.load_recording().settings)
     assert build_opening_settings(replace(opening, seed=RECORDED_SEED)) == recorded_passage.settings
     assert session.find_base_settings() == replace(opening, seed=RECORDED_SEED), "before anybody chose a run"
+    assert build_opening_settings(replace(opening, seed=7)).seed == 7 and recorded_passage.settings.seed == PASSAGE_SEED
+
+
+def test_no_recorded_text_has_a_word_that_would_distract_a_class():
+    assert find_unfit_words("Quite DEAF, and dumb; a deafening nothing") == ["deaf", "dumb"]
+    for passage in load_recorded_passages().values():
+        for lane in (passage.target, passage.speculative):
+            assert find_unfit_words(lane.trace.text) == []
 
 
 def test_a_page_waits_for_the_first_tokens_and_for_nothing_after_them(ready_page):
@@ -245,6 +254,26 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
     found = load_passages(out.read_text(encoding="utf-8"))
     assert {(one.settings.gamma, one.settings.max_new_tokens) for one in found.values()} == {(3, 8)}
     assert main([*words_[:-1], "-1"]) == 2
+
+
+def test_the_recorded_seed_is_the_first_under_which_neither_text_has_an_unfit_word(monkeypatch):
+    from specviz.cli import record
+    from specviz.speed.benchmarks import passage
+
+    words = {5: ("a wicked king", "a king"), 6: ("a king", "a dead king"), 7: ("a king", "a deadly king"), 8: ("a", "b")}
+    told = []
+
+    def stream_rounds(pair, settings):
+        told.append((settings.seed, settings.temperature))
+        for lane, text in zip(LANES, words[settings.seed], strict=True):
+            yield SimpleNamespace(lane=lane, round=SimpleNamespace(committed=[text]))
+
+    monkeypatch.setattr(passage, "stream_rounds", stream_rounds)
+    pair, base = SimpleNamespace(decode=" ".join), Settings(seed=5)
+    assert record.choose_fit_seed(pair, base, 4, lambda *said: None).seed == 7
+    assert told[-1] == (7, 0.0), "under every distribution"
+    with pytest.raises(SettingsError, match="unfit_words"):
+        record.choose_fit_seed(pair, base, 2, lambda *said: None)
 
 
 @pytest.mark.slow
