@@ -36,6 +36,7 @@ from specviz.statistics.quadratic_form import compute_quadratic_form_tail
 
 MIN_TOKENS = 50.0  # effective number of tokens below which a place is not tested
 MIN_EXPECTED = 1.0  # tokens that a class must expect
+CLASS_ROWS = 8192  # tokens whose masses are summed at a time
 TILT = 0.2  # change of a class's mass, as a share of it, for which the test of classes has the most power
 TRANSFORM, LOG_PROBABILITY, LIKELIEST = "transform", "log probability", "likeliest token"
 FAVORED, CLASSES = "tokens with q > p", "token classes"
@@ -205,29 +206,38 @@ def compute_class_test(
     size = float((weights**2).sum())
     if size < MIN_TOKENS:
         return _skip(name, size, alpha, power)
-    chosen = weights > 0.0
-    masses, w = class_masses[chosen].astype(np.float64), weights[chosen]
-    square = w**2
-    spread = square @ masses
+    expected, spread, fourth, inner = _sum_masses(class_masses, weights)
     kept = spread >= MIN_EXPECTED
-    masses, spread = masses[:, kept], spread[kept]
-    covariance = np.diag(spread) - masses.T @ (square[:, None] * masses)
+    covariance = (np.diag(spread) - inner)[np.ix_(kept, kept)]
     values, vectors = np.linalg.eigh(covariance) if kept.any() else (np.zeros(0), np.zeros((0, 0)))
     varies = values > max(1e-9 * float(values[-1]), 1e-9) if len(values) else np.zeros(0, dtype=bool)
     if not varies.any():
         note = "All tokens lie in one class, or each class expects too few, so there is nothing to compare."
         return Finding(name, round(size), 0.0, None, 1.0, None, alpha, power, note)
     values, vectors = values[varies], vectors[:, varies]
-    difference = np.bincount(member[chosen], w, minlength=len(kept) + 1)[:-1][kept] - w @ masses
+    difference = (np.bincount(member, weights, minlength=len(kept) + 1)[:-1] - expected)[kept]
     shrink = 1.0 / (values + 1.0 / TILT**2)
     statistic = float((vectors.T @ difference) ** 2 @ shrink)
     shares = values * shrink
-    excess = float(((vectors**2 @ shrink) ** 2) @ (square**2 @ masses))  # fourth cumulants of the counts
+    excess = float(((vectors**2 @ shrink) ** 2) @ fourth[kept])  # fourth cumulants of the counts
     mean, variance = float(shares.sum()), 2.0 * float((shares**2).sum())
     beyond = max(0.0, statistic - mean) / sqrt(1.0 + excess / variance)
-    note = f"{len(spread)} classes; the statistic has the expectation {mean:.4g}."
+    note = f"{int(kept.sum())} classes; the statistic has the expectation {mean:.4g}."
     p_value = compute_quadratic_form_tail(mean + beyond if beyond else statistic, shares)
     return Finding(name, round(size), statistic, None, p_value, None, alpha, power, note)
+
+
+def _sum_masses(class_masses: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of w pi, w^2 pi, w^4 pi, (C,) each, and of w^2 pi pi', (C, C). A part of the tokens at a time, which bounds the memory."""
+    classes = class_masses.shape[1]
+    sums, inner = np.zeros((3, classes)), np.zeros((classes, classes))
+    rows = np.flatnonzero(weights)
+    for begin in range(0, len(rows), CLASS_ROWS):
+        part = rows[begin : begin + CLASS_ROWS]
+        masses, w = class_masses[part].astype(np.float64), weights[part]
+        sums += np.stack((w, w**2, w**4)) @ masses
+        inner += masses.T @ ((w**2)[:, None] * masses)
+    return sums[0], sums[1], sums[2], inner
 
 
 def count_tokens_needed(gap: float, alpha: float = ALPHA, power: float = POWER) -> int:
