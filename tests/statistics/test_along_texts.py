@@ -22,6 +22,7 @@ from specviz.statistics.along_texts import (
     run_tests_along_texts,
 )
 from specviz.statistics.power import find_detectable_distance
+from specviz.statistics.quadratic_form import compute_quadratic_form_tail
 from tests.chance import SEED
 
 VOCABULARY, CLASSES = 40, 5
@@ -122,6 +123,22 @@ def test_the_classes_see_what_the_transform_does_not():
     transform = compute_weighted_transform_test(above, np.ones(n))
     classes = compute_class_test(member[token], pi, np.ones(n))
     assert classes.p_value < 1e-6 < 1e-3 < transform.p_value
+
+
+def test_the_statistic_of_the_classes_is_that_of_the_definition():
+    """r' (C + I / 0.2^2)^-1 r token by token, with weights, tokens in no class, and a class that expects too few tokens."""
+    dice, n = np.random.default_rng([SEED, 13]), 400
+    p = dice.dirichlet((3.0, 2.0, 1.0, 1e-3, 2.0), n)  # the fourth class expects less than one token, the fifth column is in none
+    member = (p.cumsum(1) < dice.random((n, 1))).sum(1)
+    weights = dice.random(n)
+    left, covariance = np.zeros(3), np.zeros((3, 3))
+    for one, row, w in zip(member, p[:, :3], weights, strict=True):
+        left += w * ((np.arange(3) == one) - row)
+        covariance += w**2 * (np.diag(row) - np.outer(row, row))
+    found = compute_class_test(np.minimum(member, 4), p[:, :4], weights)
+    assert found.statistic == pytest.approx(left @ np.linalg.solve(covariance + 25.0 * np.eye(3), left))
+    shares = np.linalg.eigvals(covariance @ np.linalg.inv(covariance + 25.0 * np.eye(3))).real
+    assert found.p_value == pytest.approx(compute_quadratic_form_tail(found.statistic, shares), rel=0.05)
 
 
 def test_a_move_in_a_random_direction_is_seen_with_the_power_of_a_known_size():
