@@ -12,7 +12,7 @@ TEXTS = load_toml("texts/front")
 def describe_origin(passage: Passage, recorded: bool) -> str:
     """Where the race was run, as a sentence."""
     machine = passage.machine
-    cores = f", {machine['threads']} cores" if "threads" in machine else ""
+    cores = f", {machine['threads']} core{'s' * (machine['threads'] != 1)}" if "threads" in machine else ""
     where = f"{machine.get('processor', 'this server')}{cores}"
     settings = passage.settings
     run = f"temperature {settings.temperature:g}"
