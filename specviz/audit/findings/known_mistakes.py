@@ -554,28 +554,23 @@ def compute_edge_probabilities(
     A state is the number of draft tokens just accepted, and L for a fresh round after one that ended with a judged token; how likely, given
     the prefix. A prefix that the decoder cannot write keeps the state of a fresh round.
     """
-    length, place = table.length, table.prefix_lengths
+    length = table.length
     drafting = build_state_mask(schedule, length)
     numbers = len(edges.accepted)
     states = np.zeros((numbers, len(table.prefixes), length + 1))
     states[:, :, 0] = 1.0 / numbers
     found = np.zeros(len(table.edge))
-    for here in range(length):
-        mine = np.flatnonzero(place[table.edge] == here)
+    for here, (mine, child, at) in enumerate(table.levels):
         before = states[:, table.edge[mine]]
         judging = before * drafting[here]
-        accepted, last, bonus = (part[:, edges.variants][:, :, mine] for part in (edges.accepted, edges.last, edges.bonus))
-        goes_on = judging * accepted.transpose(0, 2, 1)
-        judged_last = (judging * last.transpose(0, 2, 1)).sum(-1)
-        idle = ((before - judging) * bonus.transpose(0, 2, 1)).sum(-1)
+        accepted, last, bonus = (part[:, edges.variants, mine[:, None]] for part in (edges.accepted, edges.last, edges.bonus))
+        goes_on = judging * accepted
+        judged_last = (judging * last).sum(-1)
+        idle = ((before - judging) * bonus).sum(-1)
         if edges.renews_number:
             judged_last, idle = (np.broadcast_to(one.mean(0), one.shape) for one in (judged_last, idle))
         total = (judged_last + idle + goes_on.sum(-1)).sum(0)
         found[mine] = total
-        where = np.full(len(table.edge), -1)
-        where[mine] = np.arange(len(mine))
-        child = np.flatnonzero(place == here + 1)
-        at = where[table.after[child]]
         child, at = child[total[at] > 0.0], at[total[at] > 0.0]
         after = np.zeros((numbers, len(child), length + 1))
         after[..., 0], after[..., length] = idle[:, at], judged_last[:, at]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ MAX_REJECTED = 1024  # most pairs of a prefix and a rejected token that are read
 MAX_ENTRIES = 2**24  # most entries of the target's distributions: 128 MB, so a large vocabulary gets fewer prefixes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PrefixTable:
     """G prefixes, sorted by length, and the E different tokens that the samples have after them.
 
@@ -62,6 +63,15 @@ class PrefixTable:
     def length(self) -> int:
         """Tokens of a sample that can be looked at."""
         return len(self.prefixes[-1]) + 1
+
+    @cached_property
+    def levels(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+        """For each length of a prefix: the edges after such prefixes, the prefixes one longer, and the place of their edges among these."""
+        place, found = self.prefix_lengths, []
+        for here in range(self.length):
+            edges, child = np.flatnonzero(place[self.edge] == here), np.flatnonzero(place == here + 1)
+            found.append((edges, child, np.searchsorted(edges, self.after[child])))
+        return tuple(found)
 
     def shift_rows(self, of_draft: bool) -> Tensor:
         """(G, V): after each prefix what belongs one token earlier."""
