@@ -89,7 +89,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
     assert query(page)["max_new_tokens"] == "192"
-    write = page.get_by_role("button", name="Write it both ways")
+    write = page.get_by_role("button", name="Write it live")
     stop = page.locator(".st-key-whole_text-stop button")
     stop_in_time(write, stop)
     began = time.monotonic()
@@ -114,7 +114,7 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     page.set_viewport_size({"width": 1366, "height": 768})
     open_whole(page, server)
     field, race, answer = page.get_by_label("Text to continue", exact=True), page.locator(".tracks"), page.locator(".answer")
-    seen = (field, page.get_by_role("button", name="Write it both ways"), race, page.locator("ul.legend"), answer)
+    seen = (field, page.get_by_role("button", name="Write it live"), race, page.locator("ul.legend"), answer)
     for what in seen:
         expect(what).to_be_in_viewport(ratio=1.0)
     tops = [what.bounding_box()["y"] for what in (field, race, answer)]

@@ -37,7 +37,7 @@ def show_page() -> None:
         request, problems, place = show_fields(state)
     state.choose(request)
     button: dict[str, Any] = {"type": "primary", "width": "stretch", "disabled": bool(problems)}
-    session.show_work_button(place, state, "Write it both ways", "whole_text-write", work.write_passage, request, **button)
+    session.show_work_button(place, state, "Write it live", "whole_text-write", work.write_passage, request, **button)
     with fields:
         show_notes(problems, "whole_text-notes-fields")
     session.sync_address(state)
