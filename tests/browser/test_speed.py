@@ -17,7 +17,7 @@ PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook.
 def open_plans(page: Page, server: str) -> Page:
     """Open the page and wait until its pictures stand."""
     page.goto(f"{server}/speed")
-    expect(page.get_by_role("heading", name="Speed by number of texts")).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_role("heading", name="What a longer pass costs")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
     page.get_by_text("Predict it for a text of your own").click()
     return page
@@ -37,7 +37,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     assert query(page)["text"] == SHORT
     page.get_by_role("tab", name="How is it predicted?").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_contain_text("without running speculative decoding", timeout=PATIENT)
-    page.get_by_role("tab", name="Many texts at once?").click()
+    page.get_by_role("tab", name="Why less with many texts?").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-failed")).to_contain_text("tokens long", timeout=PATIENT)
@@ -49,8 +49,8 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     assert len(boxes) > 4 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), "no tab, no name is cut"
     resize(page, 1366, 768)
     page.get_by_role("tab", name="When does drafting pay?").click()
-    expect(page.get_by_role("slider", name="Draft tokens (gamma)")).to_be_visible(timeout=PATIENT)
-    for name, key in (("Acceptance rate (alpha)", "Home"), ("Draft tokens (gamma)", "End")):
+    expect(page.get_by_role("slider", name="Draft tokens a round")).to_be_visible(timeout=PATIENT)
+    for name, key in (("Draft tokens accepted", "Home"), ("Draft tokens a round", "End")):
         page.get_by_role("slider", name=name).focus()
         page.keyboard.press(key)
     said = page.locator(".st-key-speed-said-surface")
@@ -62,8 +62,8 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     expect(field).to_have_value(SHORT, timeout=PATIENT)
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     expect(said).to_contain_text("with gamma 16")
-    page.get_by_role("tab", name="Many texts at once?").click()
-    expect(page.locator(".st-key-speed-said-batch")).to_be_visible(timeout=PATIENT)
+    page.get_by_role("tab", name="Why less with many texts?").click()
+    expect(page.locator(".st-key-speed-said-passes")).to_be_visible(timeout=PATIENT)
     expect(said).to_have_count(0)
     page.wait_for_url(re.compile("gamma=16(?!.*tab=)"))
     page.go_back()

@@ -15,6 +15,7 @@ FACTORS: dict[str, tuple[float, float, float]] = {
 }
 GAMMA: int = _TABLE["gamma"]
 RUNS: int = _TABLE["runs"]
+MACHINE: str = _TABLE["machine"]
 OLDER_MACHINE: str = _TABLE["older"]["machine"]
 OLDER_FACTORS: dict[str, tuple[float, float, float]] = {heat: tuple(found) for heat, found in _TABLE["older"]["factor"].items()}
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specviz.figures.charts import frame_chart
 from specviz.figures.lazy_plotly import go
-from specviz.figures.theme import GRAY
+from specviz.figures.theme import GRAY, INK, MEANINGS
 from specviz.speed.records.batches import BatchSpeeds
 from specviz.web.speed.plan_figures import PLAIN, add_band, add_line_names
+from specviz.web.speed.round_model import RoundModel
+
+LETTERS = 14  # px
 
 
 def plot_factors(batches: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
@@ -22,6 +27,26 @@ def plot_factors(batches: BatchSpeeds, key: str, kind: str = "light") -> go.Figu
                        hoverinfo="skip")  # fmt: skip
     frame_chart(figure, 300, "texts at once", "times as fast as target only")
     figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in batches.rows], range=ends)
+    return figure
+
+
+def plot_model_speeds(model: RoundModel, sizes: Sequence[int], kind: str = "light") -> go.Figure:
+    """The speed where the sliders begin, for every number of texts, each with its best number of draft tokens. Every point has its number."""
+    places, blue = list(range(len(sizes))), getattr(MEANINGS["target"], kind)
+    speeds = [model.find_best_gamma(model.alpha, model.c, texts)[1] for texts in sizes]
+    figure, ends = go.Figure(), [-0.4, places[-1] + 0.4]
+    figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target only", line={"width": 1.4, "color": GRAY[kind]}, hoverinfo="skip", showlegend=False)  # fmt: skip
+    figure.add_scatter(
+        x=places, y=speeds, mode="lines+markers+text", name="with a draft", text=[f"<b>{speed:.2f}</b>" for speed in speeds],
+        textposition=["top center" if speed >= 1.0 else "bottom center" for speed in speeds], textfont={"size": LETTERS, "color": INK[kind]}, line={"width": 2.6, "color": blue},
+        marker={"size": 9, "color": blue}, hoverinfo="skip", showlegend=False, cliponaxis=False,
+    )  # fmt: skip
+    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="target only", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
+    frame_chart(figure, 320, "texts at once", "times as fast as target only")
+    figure.update_xaxes(tickvals=places, ticktext=[str(texts) for texts in sizes], range=ends, tickfont={"size": LETTERS}, title_font={"size": LETTERS})  # fmt: skip
+    figure.update_yaxes(
+        range=[min(0.8, *speeds) - 0.05, max(speeds) + 0.12], tickfont={"size": LETTERS}, title_font={"size": LETTERS}
+    )
     return figure
 
 

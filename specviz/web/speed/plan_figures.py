@@ -11,7 +11,7 @@ from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import PlanRow, SpeedPlan
 from specviz.speed.records.published_speeds import ROWS
 
-LETTERS = 11  # px: names beside the ends of lines
+LETTERS = 13  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them
 PLAIN = "#8a94a0"  # simpler formulas
 PER_POSITION = "one alpha per position"
@@ -28,7 +28,7 @@ def plot_factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     figure = _plot_over_gamma(plan, "factor", {}, "times as fast as target only", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-10, showarrow=False,
-                          text="target-only sampling", font={"size": 14, "color": GRAY[kind]})  # fmt: skip
+                          text="target only", font={"size": 14, "color": GRAY[kind]})  # fmt: skip
     figure.update_layout(height=330, legend={"font": {"size": 14}})
     figure.update_xaxes(tickfont={"size": 14}, title_font={"size": 14})
     figure.update_yaxes(tickfont={"size": 14}, title_font={"size": 14})
@@ -46,7 +46,7 @@ def _plot_over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], tit
         figure.add_scatter(x=list(measured), y=[one.value for one in measured.values()], mode="markers", name="measured",
                            error_y=build_error_bars(measured.values(), thickness=1.4, width=4),
                            marker={"size": 8, "symbol": "diamond", "color": GRAY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
-    frame_chart(figure, 300, "gamma, draft tokens per round", title)
+    frame_chart(figure, 300, "draft tokens a round", title)
     figure.update_xaxes(tickvals=gammas)
     return figure
 
@@ -66,40 +66,40 @@ def describe_tokens(plan: SpeedPlan) -> str:
     )
 
 
-def describe_gap(plan: SpeedPlan) -> tuple[str, str]:
-    """The largest difference of prediction and measurement of the speed, and what it is; both empty where no speed was measured."""
+def describe_best(plan: SpeedPlan) -> tuple[str, str]:
+    """The draft length to take as a large number, or that none pays, and its speeds in words. plan: with costs."""
+    row = choose_row(plan)
+    assert row is not None, "a plan with costs has a row"
+    speeds = f"predicted {row.speedup.value:.2f}× ({row.speedup.low:.2f} to {row.speedup.high:.2f})"
+    if measured := next((one for best, one in _pair_speeds(plan) if best is row), None):
+        speeds += f", measured {measured.value:.2f}× ({measured.low:.2f} to {measured.high:.2f})"
+    if plan.verdict == "speculate":
+        return (
+            f"{row.gamma}",
+            f"draft token{'s' * (row.gamma > 1)} a round {'is' if row.gamma == 1 else 'are'} best here: {speeds}.",
+        )
+    if plan.verdict == "do not speculate":
+        return (
+            "Do not draft",
+            f"here. Even the best length, {row.gamma} draft token{'s' * (row.gamma > 1)} a round, is no clear gain: {speeds}.",
+        )
+    return "", plan.in_words
+
+
+def describe_gap(plan: SpeedPlan) -> str:
+    """How many predicted speeds the measurement agrees with, and the largest difference; empty where no speed was measured."""
     pairs = _pair_speeds(plan)
     if not pairs:
-        return "", ""
+        return ""
     most = max(pairs, key=lambda pair: abs(pair[0].speedup.value / pair[1].value - 1.0))
     off = most[0].speedup.value / most[1].value - 1.0
-    way, other = ("high", "low") if off > 0.0 else ("low", "high")
-    never = (
-        f", and nowhere too {other}"
-        if all((row.speedup.value > measured.value) == (off > 0.0) for row, measured in pairs)
-        else ""
-    )
-    numbers = f"gamma {most[0].gamma} is predicted at {most[0].speedup.value:.2f} and measured at {most[1].value:.2f}"
-    predicted, fastest = (
-        max(pairs, key=lambda pair: pair[0].speedup.value)[0].gamma, max(pairs, key=lambda pair: pair[1].value)[0].gamma,
-    )  # fmt: skip
-    same = (
-        f"Gamma {predicted} is the fastest in both"
-        if predicted == fastest
-        else f"Gamma {fastest} was measured as the fastest, {predicted} predicted"
-    )
-    return f"{abs(off):.0%} too {way}", f"is the prediction at most{never}: {numbers}. {same}."
-
-
-def describe_coverage(plan: SpeedPlan) -> str:
-    """How many predicted speeds lie within the interval of their measurement, and which do not; empty where no speed was measured."""
-    pairs = _pair_speeds(plan)
-    apart = [row.gamma for row, measured in pairs if not measured.low <= row.speedup.value <= measured.high]
-    missed = f"; at gamma {', '.join(map(str, apart))} {'it does' if len(apart) == 1 else 'they do'} not" if apart else ""
+    inside = sum(measured.low <= row.speedup.value <= measured.high for row, measured in pairs)
+    one_sided = all((row.speedup.value > measured.value) == (off > 0.0) for row, measured in pairs)
+    way = "high" if off > 0.0 else "low"
+    side = f" All are too {way}" if one_sided else " The worst is too " + way
     return (
-        f"{len(pairs) - len(apart)} of {len(pairs)} predictions lie within the 95% interval of the measurement{missed}."
-        if pairs
-        else ""
+        f"{inside} of {len(pairs)} predictions lie within the 95% interval of the measurement.{side}, "
+        f"by {abs(off):.0%}{' at most' if one_sided else ''} ({most[0].gamma} draft token{'s' * (most[0].gamma > 1)} a round)."
     )
 
 

@@ -20,7 +20,6 @@ from specviz.web.common import links
 from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.hosting.limits import check_text
-from specviz.web.hosting.server_options import load_options
 from specviz.web.speed.round_model import (
     RoundModel,
     build_bench_model,
@@ -35,22 +34,16 @@ SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
 FIRST = PlanChoice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
-    "many": "Many texts at once?",
-    "server": "On my server?",
+    "many": "Why less with many texts?",
     "drafts": "Another draft?",
     "acceptance": "Does temperature matter?",
     "foretold": "How is it predicted?",
     "what-if": "When does drafting pay?",
 }
-LOCAL_TABS = {"server"}  # those of one's own machine: what a visitor uploads is nobody else's business, and a host needs none
+FORMER_TABS = {"server"}  # what they showed is in sight: a link to one opens the page
 NUMBERS = {"alpha": float, "c": float, "gamma": int, "texts": int}  # of the sliders
 TEXTS = load_toml("texts/speed")
 SHARED_COSTS = ("alpha",)  # sliders that stay when another machine is chosen: they are the pair's
-
-
-def list_tabs() -> dict[str, str]:
-    """The tabs of this server's mode."""
-    return {name: title for name, title in TABS.items() if name not in LOCAL_TABS or load_options().mode == "local"}
 
 
 @lru_cache(maxsize=1)
@@ -119,8 +112,8 @@ class SpeedQuestion:
         check_costs(self.costs)
         if len(self.text) > PROMPT_MAX:
             raise TooLongError("text", len(self.text), PROMPT_MAX)
-        if self.tab not in (tabs := list_tabs()):
-            raise SettingsError("tab", self.tab[:60], f"one of {', '.join(tabs)}")
+        if self.tab not in TABS:
+            raise SettingsError("tab", self.tab[:60], f"one of {', '.join(TABS)}")
         for name, value in (("alpha", self.alpha), ("c", self.c)):
             if value is not None and not 0.0 <= value <= 1.0:
                 raise SettingsError(name, value, "a number from 0 to 1")
@@ -185,7 +178,7 @@ LINK_SETTERS: dict[
     "temperature": lambda one, text: replace(one, choice=replace(one.choice, temperature=text)),
     "lines": lambda one, text: replace(one, lines=text == "1"),
     "costs": lambda one, text: replace(one, costs=text),
-    "tab": lambda one, text: replace(one, tab=text),
+    "tab": lambda one, text: one if text in FORMER_TABS else replace(one, tab=text),
     **{name: partial(_set_number, name) for name in NUMBERS},
 }
 

@@ -17,7 +17,7 @@ REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
 LETTERS = 14  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
-PARTS = ("draft step", "target pass, with its tokens", "rule and work between passes")
+PARTS = ("draft step", "target pass: tokens it writes on average", "rule and work between")
 
 
 def compute_end(alpha: float, parts: RoundParts) -> float:
@@ -89,7 +89,7 @@ def describe_round(alpha: float, parts: RoundParts) -> str:
     written, cost, speed = (format_number(one) for one in (tokens, parts.cost, tokens / parts.cost))
     return (
         f"A round of {_count_drafts(parts.gamma)} writes {written} token{'s' * (written != '1')} on average and takes {_count_passes(cost)}: "
-        f"{written} / {cost} = {speed} times as fast as target-only sampling."
+        f"{written}\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}{cost}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{speed}."
     )
 
 
@@ -107,8 +107,12 @@ def recommend_gamma(model: RoundModel, alpha: float, c: float, gamma: int, texts
     """The gamma to take: this one, another one, or none. The only place that names a best gamma."""
     best, speed = model.find_best_gamma(alpha, c, texts)
     if speed <= 1.0:
-        return "Do not draft: no gamma pays here."
-    return "No other gamma is faster." if best == gamma else f"The best gamma is {best}: {speed:.2f} times."
+        return "Do not draft: no number of draft tokens pays here."
+    return (
+        "No other number of draft tokens is faster."
+        if best == gamma
+        else f"Best here: {_count_drafts(best)} a round, {speed:.2f}×."
+    )
 
 
 def _write_powers(gamma: int) -> str:

@@ -1,4 +1,4 @@
-"""The page How fast?: four sliders over two lanes and the speed; why other speeds differ; predicted and measured; questions in tabs."""
+"""The page How fast?: four sliders over two lanes and the speed; many texts and one's own server; a text predicted; questions in tabs."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ from specviz.web.speed import (
     words,
     work,
 )
-from specviz.web.speed.round_model import COMPUTED, MEASURED, RoundModel
+from specviz.web.speed.round_model import COMPUTED, MEASURED, RoundModel, build_bench_model
 from specviz.web.speed.state import (
     FIRST,
+    TABS,
     TEXTS,
     Sliders,
     SpeedQuestion,
@@ -59,7 +60,6 @@ from specviz.web.speed.state import (
     choose_rounds,
     follow_widgets,
     list_batch_sizes,
-    list_tabs,
     load_batches,
     load_example_text,
     load_recorded_plans,
@@ -71,8 +71,8 @@ from specviz.web.speed.surface_figures import Spot
 
 HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
-SLIDERS = {"alpha": "Acceptance rate (alpha)", "c": "Cost of a draft step (c)", "gamma": "Draft tokens (gamma)"}
-TEXTS_AT_ONCE = "Texts at once (batch)"
+SLIDERS = {"alpha": "Draft tokens accepted", "c": "Time of a draft step", "gamma": "Draft tokens a round"}
+TEXTS_AT_ONCE = "Texts at once"
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied text"}
 
 
@@ -86,9 +86,9 @@ def show_page() -> None:
             st.container(key="speed-machine"), "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )  # fmt: skip
         top = st.container(key="speed-sandbox")
-    gain = st.container(key="speed-second")
+    server, gain, more = (st.container(key=f"speed-{name}") for name in ("server", "second", "more"))
     with gain, open_screen("speed", "factors"):
-        st.markdown(HEADINGS["gain"])
+        heading = st.container(key="speed-heading")
         left, right = st.columns([7, 5], gap="large")
         choices = left.container(key="speed-choices", horizontal=True, gap="medium")
         chart, answer, lines = (
@@ -107,22 +107,28 @@ def show_page() -> None:
     plan, kind = state.shown_result, session.get_theme()
     with top:
         show_sandbox(state, model, kind)
+    with server:
+        show_server(state.turn, kind)
+    heading.markdown(f"{HEADINGS['gain']}\n{escape_markdown(words.introduce_plan(state, plan))}")
     if plan is None:
         chart.caption("The prediction appears here once it is made.")
     else:
         with chart:
             show_gains(state, plan, kind)
-            show_sentence(words.describe_verdict(state, plan), "speed-said")
-        number, gap = plan_figures.describe_gap(plan)
-        if number:
+            if said := words.describe_verdict(state, plan):
+                show_sentence(said, "speed-said")
+        if plan.costs:
             with answer:
-                show_answer(number, gap)
+                show_answer(*plan_figures.describe_best(plan))
+                st.markdown(plan_figures.describe_gap(plan))
         with lines:
             show_server_lines(state, plan)
         with origin:
-            notes = [plan_figures.describe_coverage(plan), describe_measurement(state, plan), *list_model_notes(plan.models)]
+            notes = [describe_measurement(state, plan), *list_model_notes(plan.models)]
             show_notes([one for one in notes if one], "speed-notes-from")
-    show_tabs(state, plan, kind)
+    with more:
+        st.markdown(HEADINGS["more"])
+        show_tabs(state, plan, kind)
 
 
 def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str], *records: Any, kind: str) -> None:
@@ -144,8 +150,8 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
         has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
         show_answer(f"{speed:.2f}×", words.describe_answer(state.pair, model, has_moved))
         st.markdown(f"{said} {timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)}")
-    if model.origin:
-        st.container(key="speed-from").caption(escape_markdown(model.origin))
+        if model.origin:
+            st.container(key="speed-from").caption(escape_markdown(model.origin))
     with st.expander(TEXTS["details"]):
         st.markdown(escape_markdown(timeline_figures.explain_terms(values.alpha, values.c, parts)))
         if longer := timeline_figures.explain_pass_cost(model, values.gamma, values.texts):
@@ -272,7 +278,7 @@ def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
     if not plan.costs:
         _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
         return
-    said = " ".join((*plan_figures.describe_gap(plan), words.describe_verdict(state, plan))).strip()
+    said = " ".join((*plan_figures.describe_best(plan), plan_figures.describe_gap(plan))).strip()
     show_figure(draw_cached(plan_figures.plot_factors, plan, kind), "speed", "factors", said, sentence=False)
 
 
@@ -287,7 +293,7 @@ def show_other_drafts(question: SpeedQuestion) -> None:
 def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
     """All tabs, and in the open one its section."""
     question, choice, study = state.question, state.question.choice, load_study()
-    titles = list_tabs()
+    titles = TABS
     tabs = st.tabs([*titles.values()], default=titles[question.tab], key=build_tabs_key(state.turn), on_change="rerun")
     for name, tab in zip(titles, tabs, strict=True):
         if not tab.open:
@@ -299,8 +305,6 @@ def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
                 show_surface(question, plan, kind, sliders.gamma, sliders.spot)
             elif name == "many":
                 show_batches(load_batches(), choice, kind)
-            elif name == "server":
-                show_server_record(state.turn, kind)
             elif name == "drafts":
                 show_other_drafts(question)
             elif name == "foretold":
@@ -361,13 +365,35 @@ def show_predictions(study: Study | None, plan: SpeedPlan | None, draft: str, ki
     show_tables("The numbers behind the pictures", *tables)
 
 
-def show_server_record(turn: int, kind: str) -> None:
+def show_server(turn: int, kind: str) -> None:
+    """The shipped pair over the number of texts at once, and how one's own server is measured; below, the record of one that was uploaded."""
+    batches = load_batches()
+    with open_screen("speed", "batch"):
+        st.markdown(HEADINGS["batch"])
+        left, right = st.columns([7, 5], gap="large")
+        with left:
+            if batches is None:
+                st.caption("There is no recorded measurement of several texts at once.")
+            else:
+                model = build_bench_model(batches)
+                number, said = words.describe_batches(model, batches.rows)
+                figure = batch_figures.plot_model_speeds(model, batches.rows, kind)
+                show_figure(figure, "speed", "batch", f"{number} {said}", sentence=False)
+    with right:
+        if batches is not None:
+            with st.container(key="speed-batch"):
+                show_answer(number, said)
+        st.markdown(TEXTS["server"])
+        st.code(TEXTS["server_command"], language=None, wrap_lines=True)
+        sent = None
+        if load_options().mode == "local":  # what a visitor uploads is nobody else's business, and a host needs none
+            sent = st.file_uploader("Its record: report.json", type=["json"], key=f"speed-server-{turn}", max_upload_size=1)
+    if isinstance(sent, UploadedFile):
+        show_server_record(sent, kind)
+
+
+def show_server_record(sent: UploadedFile, kind: str) -> None:
     """What speculation gains on a server of the visitor's own: the record that ``specviz pays`` has written."""
-    st.markdown(TEXTS["server"])
-    st.code(TEXTS["server_command"], language="bash", wrap_lines=True)
-    sent = st.file_uploader("The record: report.json", type=["json"], key=f"speed-server-{turn}", max_upload_size=1)
-    if not isinstance(sent, UploadedFile):
-        return
     from specviz.audit.pays.record import parse_pays_record
 
     try:
@@ -396,19 +422,19 @@ def show_server_record(turn: int, kind: str) -> None:
 
 
 def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, kind: str) -> None:
-    """Speed over the number of texts."""
+    """What a pass costs with many texts: why drafting gains less there."""
     if batches is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
     key, origin = choose_rounds(batches, choice)
-    left, right = st.columns(2, gap="large")
-    with left, open_screen("speed", "batch"):
-        st.markdown(HEADINGS["batch"])
-        show_figure(draw_cached(batch_figures.plot_factors, batches, key, kind), "speed", "batch", batches.describe(key))
-    with right, open_screen("speed", "passes"):
+    left, right = st.columns([7, 5], gap="large", vertical_alignment="center")
+    plot, said = batch_figures.plot_pass_costs, batch_figures.describe_pass_costs(batches)
+    with left, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
-        _show_chart("passes", batch_figures.plot_pass_costs, batch_figures.describe_pass_costs, batches, kind=kind)
-    st.caption(origin)
+        show_figure(draw_cached(plot, batches, kind), "speed", "passes", said, sentence=False)
+    with right:
+        show_sentence(said, "speed-said-passes")
+        st.caption(f"{origin} {TEXTS['batch_table']}")
     show_tables("The numbers behind the pictures", draw_cached(batch_figures.build_rows, batches, key))
 
 

@@ -75,7 +75,7 @@ def test_a_plans_words_and_pictures_are_those_of_the_chosen_costs(costs):
     state, measured = open_plan(costs), load_recorded_plans()["storybook 1"]
     plan, model = state.shown_plan, load_cost_models()[costs]
     assert plan == measured.with_cost_model(model) and state.shown_plan is plan, "the same object, so that pictures are kept"
-    assert plan_figures.describe_gap(plan) == ("", ""), "what was measured here is no speed there"
+    assert plan_figures.describe_gap(plan) == "", "what was measured here is no speed there"
     predicted = next(trace for trace in plan_figures.plot_factors(plan).data if trace.name == "predicted")
     assert list(predicted.y) == [row.speedup.value for row in plan.rows]
     round_model = build_round_model(state.question, measured, None)

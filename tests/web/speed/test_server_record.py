@@ -1,4 +1,4 @@
-"""On my server: a record of ``pays`` is read field by field, its pictures show its numbers, and only a local page has the tab."""
+"""On your server: a record of ``pays`` is read field by field, its pictures show its numbers, and links to its former tab open the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from specviz.audit.pays.report import build_report
 from specviz.errors import SettingsError, TraceError
 from specviz.export.server_speed import build_server_speed_package
 from specviz.figures import server_speed as figures
-from specviz.web.speed.state import SpeedQuestion, list_tabs
+from specviz.settings import Settings
+from specviz.web.speed.state import SpeedQuestion
 from tests.audit.pays.simulation import SimulatedServer
 from tests.pages import draw_first_paint
 
@@ -74,10 +75,9 @@ def test_the_pictures_show_the_numbers_of_the_record(report):
     assert set(package.pictures) == {"speedup", "rates", "gammas"} and report["sentence"] in package.captions
 
 
-def test_only_a_local_page_has_the_tab(serve):
+def test_one_s_own_server_is_in_sight_and_a_link_to_its_former_tab_opens_the_page():
     seen = draw_first_paint("speed", {"tab": "server"})
-    assert seen["errors"] == 0 and any("Does speculation pay on a server of your own?" in one for one in seen["said"])
-    serve(mode="hosted")
-    assert "server" not in list_tabs()
+    assert seen["errors"] == 0 and any("On your server" in one for one in seen["said"])
+    assert SpeedQuestion.from_link({"tab": "server"}, Settings()) == (SpeedQuestion.from_link({}, Settings())[0], [])
     with pytest.raises(SettingsError, match="one of many, drafts"):
         SpeedQuestion("text", tab="server")
