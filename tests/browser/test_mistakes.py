@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from specviz.evidence.mistakes.published import REPORTED
 from specviz.web.common.side_by_side.state import load_recorded_samples
+from specviz.web.mistakes.words import list_wrong
 from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
@@ -66,12 +67,15 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
     expect(answer).to_contain_text("Not exact", timeout=PATIENT)
     at_rest(page)
     places = [page.locator(".filling .cells").bounding_box(), answer.bounding_box(), button.bounding_box()]
-    assert [box["y"] for box in places] == sorted(box["y"] for box in places), "the answer comes after its picture"
-    assert places[-1]["y"] + places[-1]["height"] <= height
+    assert places[0]["y"] < places[1]["y"], "the answer comes after its picture"
+    assert (places[2]["y"] < places[0]["y"]) == (width < 640), "on a phone the button stands above the bars, as on Is it exact?"
+    assert max(box["y"] + box["height"] for box in places) <= height
     row = page.locator(".mistakesMenu" if width < 640 else ".mistakes li").first.bounding_box()
     assert row["y"] + row["height"] <= places[0]["y"] if width < 640 else row["x"] + row["width"] <= places[0]["x"]
     assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
     if width < 640:
+        expect(page.locator(".mistakesPick")).to_contain_text(f"{len(list_wrong())} bugs")
+        expect(page.locator(".mistakesPick button")).to_be_visible()  # the way to the game
         page.locator(".mistakesMenu").select_option("R18")
         page.wait_for_url(re.compile("mistake=R18"))
     page.close()

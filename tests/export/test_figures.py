@@ -145,16 +145,11 @@ def expect_confidence() -> Series:
 
 
 def expect_batches() -> tuple[Series, Series]:
+    """The speeds of the model have their test in tests/web/speed/test_page.py."""
     found = read_raw("batches")
-    passes, drafting, rule = (np.array(found[key]) for key in ("passes", "drafting", "rule"))
+    passes = np.array(found["passes"])
     alone = np.median(passes[:, 0], -1)
-    tokens = [found["length"] * len(rounds) / sum(rounds) for rounds in found["rounds"][e.BATCH]]
-    whole = np.median(passes[:, 1:] + drafting + rule, -1)
-    factors = np.array(tokens) * alone[:, None] / whole
-    places = range(len(found["rows"]))
-    many = {f"gamma {found['gammas'][-1]}": list_points(places, factors[:, -1])}
-    many |= {"middle 95%": None, "the fastest gamma of each": list_points(places, factors.max(1)),
-             "target-only sampling": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
+    many: Series = {"target only": [(-0.4, 1.0), (len(found["rows"]) - 0.6, 1.0)], "with a draft": None}
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
     return many, {"as slow as one by one": list_points(sizes, sizes)} | {
@@ -183,8 +178,8 @@ def expect_timeline() -> Series:
     return {
         "draft step": [(step + chosen.c, 0.0) for step in steps],
         "draft step, start": [(step, 0.0) for step in steps],
-        "target pass, with its tokens": [(min(start + 1.0, 10.0 if lane else end), lane) for start, lane in passes],
-        "target pass, with its tokens, start": passes,
+        "target pass: tokens it writes on average": [(min(start + 1.0, 10.0 if lane else end), lane) for start, lane in passes],
+        "target pass: tokens it writes on average, start": passes,
     }  # nothing of the rule and the work between passes: the paper's formula has none
 
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 globalThis.document ??= { createElement: () => ({}), addEventListener() {} };
-const { findStart, isOutside, sampleText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
+const { boxEnds, findStart, isOutside, placeInBox, sampleText, shareText, startEmpty } = await import("../../assets/components/lib/histogram.js");
 
 const frame = (n, ...shares) => ({ n, shares, low: shares.map(() => 0.2), high: shares.map(() => 0.6) });
 
@@ -20,6 +20,16 @@ test("a bar is outside only beyond its band, and not before there are samples", 
   assert.equal(isOutside(frame(100, 0.61), 0), true);
   assert.equal(isOutside(frame(100, 0.19), 0), true);
   assert.equal(isOutside(frame(0, 0), 0), false);
+});
+
+test("a bar on the edge of its box is drawn inside, as it is counted, and one sample beyond it outside", () => {
+  const at = (share) => placeInBox(share, 0.2, 0.6), box = [0.22, 0.78];
+  for (const share of [0.2, 0.201, 0.4, 0.6]) assert.ok(at(share) > box[0] + 0.03 && at(share) < box[1] - 0.03, `${share}`);
+  for (const share of [0, 0.19, 0.1999]) assert.ok(at(share) < box[0] - 0.03, `${share}`);
+  for (const share of [0.6001, 0.61, 1]) assert.ok(at(share) > box[1] + 0.03, `${share}`);
+  assert.ok(at(0) >= 0.015 && at(1) <= 0.985 && at(0.4) === 0.5);
+  const [low, high] = boxEnds(frame(100, 0.2), 0);
+  assert.ok(Math.abs(low - 0.195) < 1e-12 && Math.abs(high - 0.605) < 1e-12, "half a sample beyond the outermost numbers");
 });
 
 test("shares have three digits at most, as in the charts", () => {

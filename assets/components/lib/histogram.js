@@ -6,6 +6,8 @@ import { h, say, show } from "./dom.js";
 const STEP = 260; // ms between two numbers of samples; the bars take as long to get there (histogram.css)
 const LIVE_STEP = 40; // the same where a visitor has waited for the samples
 const REST = 1e-12;
+const BOX = 0.56; // of the strip that shows the end of a bar enlarged
+const CLEAR = 0.04; // of the strip, beside an edge of the box
 const WIDE = 940; // px from which the answer stands beside the bars
 const SIGNS = { consistent: "✓", rejected: "✕", exact: "✓", untold: "?", unshown: "–", waiting: "" };
 
@@ -31,6 +33,20 @@ export function isOutside({ n, shares, low, high }, row) {
   return n > 0 && !(shares[row] >= low[row] - REST && shares[row] <= high[row] + REST);
 }
 
+/** Ends of a box as it is drawn: half a sample beyond its outermost numbers, so that a bar that ends on one of them ends inside. */
+export function boxEnds({ n, low, high }, row) {
+  const half = n ? 0.5 / n : 0;
+  return [Math.max(0, low[row] - half), Math.min(1, high[row] + half)];
+}
+
+/** Where a share stands in a strip whose middle ``BOX`` is its box, from 0 to 1. It keeps clear of the box's edges, on its own side of them. */
+export function placeInBox(x, low, high) {
+  const at = (x - low) / Math.max(high - low, REST), edge = (1 - BOX) / 2;
+  if (x < low - REST) return Math.max(0.015, edge - CLEAR + at * BOX);
+  if (x > high + REST) return Math.min(0.985, 1 - edge + CLEAR + (at - 1) * BOX);
+  return edge + CLEAR + Math.min(1, Math.max(0, at)) * (BOX - 2 * CLEAR);
+}
+
 /** The frames, after one without samples. */
 export function startEmpty(frames) {
   const none = frames[0].shares.map(() => 0);
@@ -51,11 +67,31 @@ export class Track {
   }
 
   show(frame, row) {
-    const [low, high] = [frame.low[row], frame.high[row]].map((x) => this.place(x));
+    const [low, high] = boxEnds(frame, row).map((x) => this.place(x));
     this.bar.style.setProperty("--bar", frame.n ? this.place(frame.shares[row]) : "0%");
     this.band.style.setProperty("--at", low);
     this.band.style.setProperty("--bar", frame.n ? `${(parseFloat(high) - parseFloat(low)).toFixed(2)}%` : "0%");
     show(this.band, frame.n > 0);
+    this.bar.classList.toggle("outside", isOutside(frame, row));
+  }
+}
+
+/** The end of a bar enlarged, so that its box is as wide in every row and after any number of samples. */
+export class Strip {
+  constructor(exact) {
+    this.exact = exact;
+    const [band, bar, mark] = ["band", "share", "exact"].map((name) => h("i", { class: name }));
+    Object.assign(this, { band, bar, mark, node: h("span", { class: "rail strip" }, band, bar, mark) });
+    band.style.setProperty("--at", `${50 * (1 - BOX)}%`);
+    band.style.setProperty("--bar", `${100 * BOX}%`);
+  }
+
+  show(frame, row) {
+    const place = (x) => `${(100 * placeInBox(x, frame.low[row], frame.high[row])).toFixed(2)}%`;
+    show(this.node, frame.n > 0);
+    if (!frame.n) return;
+    this.bar.style.setProperty("--bar", place(frame.shares[row]));
+    this.mark.style.setProperty("--at", place(this.exact));
     this.bar.classList.toggle("outside", isOutside(frame, row));
   }
 }
@@ -108,13 +144,16 @@ export class Histogram {
     say(this.again, texts.again);
     this.rows.setAttribute("aria-label", conclusion);
     this.parts = labels.map((label, row) => {
-      const track = new Track(exact[row], end), value = h("span", { class: "value" });
-      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, value, h("span", { class: "value exactly" }, shareText(exact[row])));
-      return { node, track, value };
+      const track = new Track(exact[row], end), strip = texts.strip ? new Strip(exact[row]) : null, value = h("span", { class: "value" });
+      const node = h("div", { class: "cell" }, h("span", { class: "cellName" }, label), track.node, ...(strip ? [strip.node] : []), value, h("span", { class: "value exactly" }, shareText(exact[row])));
+      return { node, tracks: strip ? [track, strip] : [track], value };
     });
-    this.rows.replaceChildren(h("div", { class: "cell names" }, h("span", {}), h("span", {}), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly)),
+    this.node.classList.toggle("enlarged", Boolean(texts.strip));
+    const names = h("div", { class: "cell names" }, h("span", {}), h("span", {}), ...(texts.strip ? [h("span", { class: "stripName" }, texts.strip)] : []), h("span", { class: "value" }, texts.samples), h("span", { class: "value exactly" }, texts.exactly));
+    this.rows.replaceChildren(names,
       ...this.parts.map((one) => one.node));
     const key = makeKey(texts);
+    key.classList.toggle("unneeded", !texts.share);
     this.key.replaceWith(key);
     this.key = key;
     show(this.answer, Boolean(answer));
@@ -148,8 +187,8 @@ export class Histogram {
     say(this.count, number(n));
     say(this.of, fill(n < all ? texts.of : texts.all, { n: number(all) }));
     this.again.classList.toggle("off", !there || this.frames.length < 3);
-    this.parts.forEach(({ track, value }, row) => {
-      track.show(frame, row);
+    this.parts.forEach(({ tracks, value }, row) => {
+      for (const track of tracks) track.show(frame, row);
       say(value, n ? sampleText(frame.shares[row], n) : "");
     });
     show(this.key.querySelector(".of-outside"), this.parts.some((_, row) => isOutside(frame, row)));

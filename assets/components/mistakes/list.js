@@ -1,24 +1,31 @@
 // Mistakes as rows, in groups. A row says what goes wrong, where it was found, and after how many samples; a click chooses it.
-// A phone has a menu of them instead, so that the picture stays in sight.
+// A phone has a menu of them instead, with how many there are and the way to the game above it, so that the picture stays in sight.
 
-import { h } from "../lib/dom.js";
+import { h, say } from "../lib/dom.js";
 
 export class List {
   constructor() {
     this.list = h("nav", { class: "mistakes" });
     this.menu = h("select", { class: "mistakesMenu" });
     this.menu.addEventListener("change", () => this.choose(this.menu.value));
-    this.node = h("div", { class: "stage" }, this.menu, this.list);
+    this.pick = h("span", {});
+    this.guess = h("button", { type: "button", class: "button plain" });
+    this.guess.addEventListener("click", () => this.choose(this.game));
+    this.node = h("div", { class: "stage" }, h("p", { class: "mistakesPick" }, this.pick, this.guess), this.menu, this.list);
     this.rows = new Map();
   }
 
   update(component) {
     this.choose = (id) => component.setTriggerValue("chosen", id);
-    const { groups, chosen, label } = component.data;
+    const { groups, chosen, label, pick } = component.data;
     const said = JSON.stringify(groups);
     if (said !== this.said) {
       this.said = said;
       this.rows.clear();
+      const [{ id, title }] = groups[0].rows;
+      this.game = id;
+      say(this.pick, pick);
+      say(this.guess, title);
       for (const node of [this.menu, this.list]) node.setAttribute("aria-label", label);
       const makeOptions = ({ rows }) => rows.map(({ id, title }) => h("option", { value: id }, title));
       this.menu.replaceChildren(...groups.flatMap((group) => (group.title ? [h("optgroup", { label: group.title }, ...makeOptions(group))] : makeOptions(group))));

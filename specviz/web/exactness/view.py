@@ -16,6 +16,7 @@ from specviz.web.common.controls import WIDE, Form, fill_fields, read_fields
 from specviz.web.common.elements import open_screen, show_notes
 from specviz.web.common.figure_cache import draw_cached
 from specviz.web.common.page_head import end_with_row, show_page_head
+from specviz.web.common.pairs import name_pair
 from specviz.web.common.side_by_side.payload import TEXTS, build_frames, build_histogram, build_result_frames
 from specviz.web.common.side_by_side.view import histogram
 from specviz.web.common.side_by_side.words import RULE, build_heading, describe_conditions, describe_origin
@@ -38,6 +39,9 @@ from specviz.web.jobs import warmup
 
 STEPS = {100: "100", 10_000: "10,000"}  # samples of a click; more and fewer are in the fold
 MILLION = 1_000_000
+WITHOUT_KEY = TEXTS | dict.fromkeys(
+    ("share", "exact", "band", "outside", "signs", "strip"), ""
+)  # of a second picture: the key stands beside the first
 EXAMPLE_URL = "http://localhost:8000/v1"
 RUNS = TEXTS | load_toml("texts/exactness")["runs"]  # sentences of the histogram of p-values
 
@@ -189,7 +193,12 @@ def _show_samples(state: ExactnessState) -> None:
 
 def show_details(state: ExactnessState) -> None:
     """One quiet line: the settings, what is not drawn, and where the samples come from."""
-    said = [describe_conditions(state.question.settings), *describe_origin(state), words.describe_undrawn(state.shown_result)]
+    said = [
+        name_pair(state.question.settings.pair),
+        describe_conditions(state.question.settings),
+        *describe_origin(state),
+        words.describe_undrawn(state.shown_result),
+    ]
     st.container(key="exactness-conditions").caption(" · ".join(filter(None, (one.rstrip(".") for one in said))) + ".")
 
 
@@ -199,7 +208,7 @@ def show_control(state: ExactnessState) -> None:
     with open_screen("exactness", "control"):
         st.markdown(f"## The control: no draft\n{words.TEXTS['control']}")
         frames = draw_cached(_build_control, control)
-        histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name), "within": True})
+        histogram.draw("exactness-1", {"payload": build_histogram(frames, control.name, texts=WITHOUT_KEY), "within": True})
         if said := words.describe_control(state.shown_result):
             st.container(key="exactness-said-control").markdown(said)
 

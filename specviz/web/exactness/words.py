@@ -106,7 +106,8 @@ def describe_control(result: ExactnessResult) -> str:
         100.0 * max(abs(share - prob) for share, prob in zip(one.rows.shares, one.rows.probs, strict=True))
         for one in result.arms[:2]
     )
-    return f"The bar farthest from its mark is {control:.2f} points off here, and {tested:.2f} in the test above."
+    conclusion = ": drafting moves no bar farther than chance does" if tested <= control else ""
+    return f"At most {tested:.2f} points from its mark with drafting, {control:.2f} here without{conclusion}."
 
 
 def describe_undrawn(result: ExactnessResult) -> str:

@@ -51,11 +51,11 @@ def show_page() -> None:
         show_samples(state)
     if state.shown_result.arms is None:
         return
-    _show_distance_fold(state)
     if state.shown_result.pairs:
         with open_screen("mistakes", "texts"):
             st.markdown(words.build_texts_title(state))
             st.html(words.build_texts_html(state.question, state.shown_result.pairs))
+    _show_distance_fold(state)
     _show_numbers_fold(state)
 
 
@@ -81,6 +81,7 @@ def show_list(state: MistakeState) -> None:
     """The mistakes as rows; a click on one chooses it."""
     data = {"view": "list", "within": True, "groups": words.build_groups(), "chosen": state.question.mistake_id}
     data["label"] = words.TEXTS["groups"]["label"]
+    data["pick"] = words.TEXTS["groups"]["pick"].format(n=len(words.list_wrong()))
     _component.draw(LIST, data, chosen=_choose_mistake)
 
 

@@ -54,8 +54,13 @@ def build_groups() -> list[dict[str, Any]]:
              "found": _describe_found(one, needed.get(one.id), results[one.id].n if one.id in results else 0)}
             for one in mistakes
         ]  # fmt: skip
-        rows.append({"title": f"{TEXTS['groups'][group]} ({len(shown)})", "rows": shown})
+        rows.append({"title": f"{TEXTS['groups'][group]}: {len(shown)}", "rows": shown})
     return rows
+
+
+def list_wrong() -> list[PublishedMistake]:
+    """The bugs: all but those that were reported and are exact."""
+    return [one for one in REPORTED.values() if _find_group(one) != "exact"]
 
 
 def _find_group(mistake: PublishedMistake) -> str:
@@ -140,7 +145,7 @@ def build_verdict(state: MistakeState) -> PageVerdict:
     if early := build_early_verdict(state, "Draw samples, and watch the bars leave their boxes."):
         return early
     if result.n == result.same:
-        words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
+        words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the bug changes nothing here."
         return PageVerdict("untold", words, f"Try another text, in Settings. {reported}")
     found = result.looks[-1][1]
     if found.verdict == NOTHING_TESTED:
@@ -242,10 +247,10 @@ def build_texts_title(state: MistakeState) -> str:
     """What stands over the texts side by side."""
     alike, of = state.shown_result.alike
     if alike == of:
-        return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
+        return f"## Same random numbers, same texts\nIn all {of} texts of 16 tokens the two rules wrote the same."
     return (
-        f"**Same beginning, same random numbers, two rules.** {of - alike} of {of} longer texts differ. In the first ones, below, ≠ marks the first "
-        "word that differs. Clumsy wording comes from the small target model, not from the mistake."
+        f"## Same beginning, same random numbers, two rules\n{of - alike} of {of} longer texts differ. ≠ marks the first word that differs. "
+        "Clumsy wording comes from the small target model, not from the bug."
     )
 
 

@@ -1,4 +1,4 @@
-"""Batching: speed-up over the number of texts, and what longer passes cost there. Record -> Plotly figures."""
+"""Batching: speed over the number of texts, and what longer passes cost there. Plotly figures."""
 
 from __future__ import annotations
 
@@ -8,26 +8,10 @@ from specviz.figures.charts import frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, INK, MEANINGS
 from specviz.speed.records.batches import BatchSpeeds
-from specviz.web.speed.plan_figures import PLAIN, add_band, add_line_names
+from specviz.web.speed.plan_figures import PLAIN, add_line_names
 from specviz.web.speed.round_model import RoundModel
 
 LETTERS = 14  # px
-
-
-def plot_factors(batches: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
-    """Speed-up over target-only sampling, over the number of texts: the fastest gamma of each with its band, and the longest drafts."""
-    figure, places, longest = go.Figure(), list(range(len(batches.rows))), batches.gammas[-1]
-    values = [batches.estimate_factor(key, rows, longest).value for rows in batches.rows]
-    figure.add_scatter(x=places, y=values, mode="lines", name=f"gamma {longest}", line={"width": 1.6, "dash": "dash", "color": PLAIN},
-                       hovertemplate=f"gamma {longest}: %{{y:.2f}}<extra></extra>")  # fmt: skip
-    best = [batches.find_best(key, rows)[1] for rows in batches.rows]
-    add_band(figure, places, best, "the fastest gamma of each", kind)
-    ends = [-0.15, places[-1] + 0.15]
-    figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GRAY[kind]},
-                       hoverinfo="skip")  # fmt: skip
-    frame_chart(figure, 300, "texts at once", "times as fast as target only")
-    figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in batches.rows], range=ends)
-    return figure
 
 
 def plot_model_speeds(model: RoundModel, sizes: Sequence[int], kind: str = "light") -> go.Figure:
@@ -39,7 +23,7 @@ def plot_model_speeds(model: RoundModel, sizes: Sequence[int], kind: str = "ligh
     figure.add_scatter(
         x=places, y=speeds, mode="lines+markers+text", name="with a draft", text=[f"<b>{speed:.2f}</b>" for speed in speeds],
         textposition=["top center" if speed >= 1.0 else "bottom center" for speed in speeds], textfont={"size": LETTERS, "color": INK[kind]}, line={"width": 2.6, "color": blue},
-        marker={"size": 9, "color": blue}, hoverinfo="skip", showlegend=False, cliponaxis=False,
+        marker={"size": 9, "color": blue}, hoverinfo="skip", showlegend=False,
     )  # fmt: skip
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="target only", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "texts at once", "times as fast as target only")

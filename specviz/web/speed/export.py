@@ -16,7 +16,7 @@ from specviz.speed.records.plan import SpeedPlan
 from specviz.speed.records.study import STATISTICS, Study
 from specviz.web.common.cost_choice import describe_costs, name_cost_model
 from specviz.web.speed import batch_figures, plan_figures, study_figures, surface_figures, timeline_figures
-from specviz.web.speed.round_model import RoundParts
+from specviz.web.speed.round_model import RoundParts, build_bench_model
 from specviz.web.speed.state import (
     TEXTS,
     SpeedState,
@@ -28,6 +28,7 @@ from specviz.web.speed.state import (
     place_sliders,
 )
 from specviz.web.speed.surface_figures import Spot
+from specviz.web.speed.words import describe_batches
 
 
 def build_offer(state: SpeedState) -> ExportOffer:
@@ -125,7 +126,9 @@ def build_speed_package(
         tables["study.csv"] = lambda: (STUDY_COLUMNS, _iterate_study_rows(found))
     if batches is not None:
         speeds, key = batches
-        add("many-texts", "Many texts at once", batch_figures.plot_factors, speeds.describe(key), speeds, key)
+        model = build_bench_model(speeds)
+        caption = " ".join(describe_batches(model, speeds.rows))
+        add("many-texts", "Many texts at once", batch_figures.plot_model_speeds, caption, model, speeds.rows)
         caption = batch_figures.describe_pass_costs(speeds)
         add("passes", "What verification costs", batch_figures.plot_pass_costs, caption, speeds)
         tables["many-texts.csv"] = lambda: (BATCH_COLUMNS, _iterate_batch_rows(speeds, key))

@@ -99,9 +99,6 @@ def test_the_record_comes_back_and_damage_is_refused():
 
 def test_the_pictures_show_the_records_numbers():
     found = by_hand()
-    named = {trace.name: trace for trace in figures.plot_factors(found, KEY).data}
-    assert list(named["gamma 2"].y) == [found.estimate_factor(KEY, rows, 2).value for rows in (1, 4)]
-    assert list(named["the fastest gamma of each"].y) == [found.find_best(KEY, rows)[1].value for rows in (1, 4)]
     named = {trace.name: trace for trace in figures.plot_pass_costs(found).data}
     assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.plot_pass_costs(
         found

@@ -53,7 +53,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         assert (said.mark, one.result.n) == ("consistent", 10_000)
         noticed = f"{100 * one.result.looks[-1][0].detectable_tv:.2g}%"
         assert (
-            f"A decoder that is wrong in {noticed} of its texts would be noticed in 99 of 100 such tests of 10,000 samples."
+            f"A decoder that changes {noticed} of the texts would be noticed in 10,000 samples with 99% probability."
             in said.details
         )
         assert "several texts" in words.describe_limits(one) and "next test comes at 100,000" in words.describe_limits(one)

@@ -160,7 +160,7 @@ def test_the_answer_is_said_in_percent_and_the_distance_stands_in_the_fold():
     one = ExactnessState(ExactnessQuestion(load_recorded_samples().exactness.settings))
     found = one.shown_result.looks[-1][0]
     assert words.build_verdict(one).details.endswith(
-        f"wrong in {format_percent(found.detectable_tv)} of its texts would be noticed in 99 of 100 such tests of {found.n:,} samples."
+        f"A decoder that changes {format_percent(found.detectable_tv)} of the texts would be noticed in {found.n:,} samples with 99% probability."
     )
     more = words.describe_limits(one)
     assert f"a total variation distance of {found.detectable_tv:.2g}, on the {found.cells} cells" in more

@@ -87,9 +87,7 @@ def describe_detectable(found: InterimTest) -> str:
     test, share = found.tests[0], format_percent(found.detectable_tv)
     if not test.df:
         return f"{test.note} If {share} of the texts differed, this would have been detected 99 times in 100."
-    return (
-        f"A decoder that is wrong in {share} of its texts would be noticed in 99 of 100 such tests of {count_samples(found.n)}."
-    )
+    return f"A decoder that changes {share} of the texts would be noticed in {count_samples(found.n)} with 99% probability."
 
 
 def write_plain_labels(labels: Sequence[str]) -> list[str]:
@@ -99,7 +97,7 @@ def write_plain_labels(labels: Sequence[str]) -> list[str]:
 
 
 def describe_excess(shares: CellShares) -> tuple[str, str]:
-    """Where the samples are farthest from the exact distribution: how many there are, and a clause that says how many are expected.
+    """Where the samples are farthest from the exact distribution: how many there are and are expected, and a clause that says it.
 
     Empty texts where all bars end in their boxes: the test then found a difference that no single bar shows.
     """
@@ -115,7 +113,7 @@ def describe_excess(shares: CellShares) -> tuple[str, str]:
     name = "other texts" if label == REST else f"“{plain[label]}”"
     usual = f"about {expected:,.0f}" if expected >= 0.5 else "less than one"
     return (
-        f"{count:,}",
+        f"{count:,}, not {expected:,.0f}" if expected >= 0.5 else f"{count:,}",
         f"{name} came {times} in {count_samples(one.n)}, where {usual} {'are' if expected >= 1.5 else 'is'} expected",
     )
 
