@@ -50,6 +50,14 @@ def is_computed(row: MethodRow, comparison: MethodComparison) -> bool:
     return isinstance(comparison, ComputedComparison) and row.ms is not None and row.ms.low == row.ms.high
 
 
+def loses_with_many_tokens(comparison: MethodComparison) -> bool:
+    """Whether a method that drafts trees writes more tokens a round than the fastest and was timed as slower than target-only sampling."""
+    best, wide = find_fastest(comparison), [row for key in WIDE if (row := comparison.row(key)) is not None]
+    if best is None or best.per_pass is None or isinstance(comparison, ComputedComparison):
+        return False
+    return any(compare_with_target(row, comparison) == SLOWER and (row.per_pass or 0.0) > best.per_pass for row in wide)
+
+
 def find_fastest(comparison: MethodComparison) -> MethodRow | None:
     """The exact method with the highest speed, target-only sampling aside."""
     timed = [row for row in comparison.rows if row.exact and row.key != "target" and compute_speed(row, comparison) is not None]

@@ -20,11 +20,11 @@ def plot_model_speeds(model: RoundModel, sizes: Sequence[int], kind: str = "ligh
     speeds = [model.find_best_gamma(model.alpha, model.c, texts)[1] for texts in sizes]
     figure, ends = go.Figure(), [-0.4, places[-1] + 0.4]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target only", line={"width": 1.4, "color": GRAY[kind]}, hoverinfo="skip", showlegend=False)  # fmt: skip
-    figure.add_scatter(
-        x=places, y=speeds, mode="lines+markers+text", name="with a draft", text=[f"<b>{speed:.2f}</b>" for speed in speeds],
-        textposition=["top center" if speed >= 1.0 else "bottom center" for speed in speeds], textfont={"size": LETTERS, "color": INK[kind]}, line={"width": 2.6, "color": blue},
-        marker={"size": 9, "color": blue}, hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
+    figure.add_scatter(x=places, y=speeds, mode="lines+markers", name="with a draft", line={"width": 2.6, "color": blue},
+                       marker={"size": 9, "color": blue}, hoverinfo="skip", showlegend=False)  # fmt: skip
+    for place, speed in zip(places, speeds, strict=True):
+        figure.add_annotation(x=place, y=speed, text=f"<b>{speed:.2f}</b>", showarrow=False, yshift=14 if speed >= 1.0 else -14,
+                              font={"size": LETTERS, "color": INK[kind]})  # fmt: skip
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="target only", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "texts at once", "times as fast as target only")
     figure.update_xaxes(tickvals=places, ticktext=[str(texts) for texts in sizes], range=ends, tickfont={"size": LETTERS}, title_font={"size": LETTERS})  # fmt: skip
