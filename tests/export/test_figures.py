@@ -264,7 +264,8 @@ def expect_spread() -> Series:
     edges = np.linspace(-4.0, np.log10(max(10.0, *everywhere)), 21)
     middles = (edges[1:] + edges[:-1]) / 2
     shares = [np.histogram(np.log10(np.maximum(1e-4, one)), edges)[0] / len(one) for one in (everywhere, there)]
-    return {"all positions": list_points(middles, shares[0]), "where texts first differ": list_points(middles, shares[1])}
+    dots = [(middle, n + 0.5) for middle, share in zip(middles, shares[1], strict=True) for n in range(round(share * len(there)))]
+    return {"all positions": list_points(middles, shares[0]), "a text, where it first differs": dots}
 
 
 def expect_curve() -> Series:

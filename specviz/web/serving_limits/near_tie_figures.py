@@ -117,7 +117,9 @@ def plot_gap_histogram(seen: NearTieSummary, kind: str = "light") -> go.Figure:
             yaxis2={
                 "domain": [0.6, 1.0],
                 "range": [0.0, max(5.0, *(n for _, n in dots)) + 0.5],
-                "visible": False,
+                "tickvals": [],
+                "showgrid": False,
+                "zeroline": False,
                 "fixedrange": True,
             }
         )
