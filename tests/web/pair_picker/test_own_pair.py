@@ -89,9 +89,14 @@ def prompts_page(foreign):
     return settle(app.run(), "speed")
 
 
+def send_prompts(app: AppTest, content: bytes) -> AppTest:
+    (field,) = [one for one in app.file_uploader if one.label == "or a file of them"]
+    return field.set_value(("mine.txt", content, "text/plain")).run()
+
+
 def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(prompts_page):
     prompts = "the river\nthe children ran\na summer day"
-    app = prompts_page.file_uploader[0].set_value(("mine.txt", prompts.encode(), "text/plain")).run()
+    app = send_prompts(prompts_page, prompts.encode())
     state = app.session_state["speed"]
     assert state.question.text == prompts and state.question.lines
     app.button(key="speed-run").click().run()
@@ -109,5 +114,5 @@ def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(promp
     ),
 )
 def test_a_file_of_prompts_that_cannot_be_used_is_a_sentence_and_the_field_stays(content, sentence, prompts_page):
-    app = prompts_page.file_uploader[0].set_value(("mine.txt", content, "text/plain")).run()
+    app = send_prompts(prompts_page, content)
     assert sentence in read_sentences(app) and app.session_state["speed"].question.text == "the river\nthe boat"
