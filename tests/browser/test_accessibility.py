@@ -122,7 +122,7 @@ def test_the_tour_a_bet_and_the_presenter_view_have_no_serious_finding(eyes, ser
 def test_the_door_of_a_room_has_no_serious_finding(eyes, server):
     page = eyes.new_page()
     page.goto(f"{server}/room/")
-    page.get_by_role("button", name="Come in").wait_for()
+    page.get_by_role("button", name="Join").wait_for()
     assert found_in_both_schemes(page) == []
 
 

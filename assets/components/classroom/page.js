@@ -101,9 +101,9 @@ function makeRoom(code) {
 
 /** A field for the short code that the teacher shows. */
 function makeDoor() {
-  say(title, "Come in");
+  say(title, "Join");
   const field = h("input", { id: "code", autocomplete: "off", autocapitalize: "characters", spellcheck: "false", maxlength: 12, "aria-describedby": "notice" });
-  const open = button("Come in", "Open the room of this code", () => {}, "main");
+  const open = button("Join", "Open the room of this code", () => {}, "main");
   open.type = "submit";
   const form = h("form", { class: "form" }, h("label", { for: "code" }, "The code on the projector"), field, open);
   form.addEventListener("submit", async (event) => {

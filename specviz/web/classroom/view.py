@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from html import escape
 from typing import Any
@@ -41,7 +41,7 @@ from specviz.web.common.page_head import end_with_row, show_page_head
 from specviz.web.common.side_by_side.payload import build_frames, build_histogram
 from specviz.web.common.side_by_side.state import load_recorded_samples
 from specviz.web.common.side_by_side.view import histogram
-from specviz.web.common.side_by_side.words import build_heading, describe_conditions
+from specviz.web.common.side_by_side.words import PageVerdict, build_heading, describe_conditions
 from specviz.web.jobs import cache
 
 WALL_INTERVAL, DESK_INTERVAL = 1.0, 2.0  # seconds between two updates
@@ -108,10 +108,8 @@ def show_new_room(desk: DeskState) -> None:
             desk.notes = [explain_error(error)]
         st.rerun()
     show_notes(desk.notices, "classroom-notes-live")
-    left, right = st.columns([5, 7], gap="large")
-    left.html(words.build_steps())
-    with right:
-        show_example_samples()
+    show_example_samples()
+    st.html(words.build_steps())
     st.markdown(f"## {TEXTS['kinds']}")
     st.html(words.build_task_cards())
     show_lesson_plans()
@@ -137,40 +135,53 @@ def show_lesson_plans() -> None:
 
 
 def show_example_samples() -> None:
-    """A class's histogram, by the example of recorded samples of an exact decoder."""
-    shares, heading, origin = load_example()
-    if shares is not None:
-        st.markdown(f"## {TEXTS['sees'].format(students=shares.n // EXAMPLE_SAMPLES)}")
-        frames = draw_cached(_build_example_frames, shares)
-        histogram.draw(
-            "classroom-example",
-            {"payload": build_histogram(frames, heading), "within": True},
-        )
-        st.container(key="classroom-notes-from").text(origin)
+    """A class's histogram and the verdict of its test, by the example of recorded samples of an exact decoder."""
+    example = load_example()
+    if example is not None:
+        frames = draw_cached(_build_example_frames, example.shares)
+        payload = build_histogram(frames, example.heading, example.verdict)
+        histogram.draw("classroom-example", {"payload": payload, "within": True})
+        st.container(key="classroom-notes-from").text(example.origin)
 
 
 def _build_example_frames(shares: CellShares) -> dict[str, Any]:
     return build_frames((shares,))
 
 
+@dataclass(frozen=True, slots=True)
+class ClassExample:
+    """Recorded samples in place of a class's.
+
+    Attributes:
+        shares: The samples beside the exact distribution.
+        heading: What stands over them.
+        verdict: What their test says.
+        origin: Where they are from.
+    """
+
+    shares: CellShares
+    heading: str
+    verdict: PageVerdict
+    origin: str
+
+
 @lru_cache(maxsize=1)
-def load_example() -> tuple[CellShares | None, str, str]:
-    """The recorded shares, the same object each time, what stands over them, and where they are from; None without the file."""
+def load_example() -> ClassExample | None:
+    """The example, the same object each time; None without the file."""
     known = load_recorded_samples()
     record = known and known.find_mistake("R5")
     if not record:
-        return None, "", ""
+        return None
     assert record.result.arms is not None
-    shares = record.result.arms[0]  # of the right rule
-    pair, prompt = pairs.name_pair(record.settings.pair), record.settings.prompt
-    return (
+    shares, test = record.result.arms[0], record.result.looks[-1][0]  # of the right rule
+    pair, prompt, students = pairs.name_pair(record.settings.pair), record.settings.prompt, shares.n // EXAMPLE_SAMPLES
+    tokens = build_heading(record.settings)
+    return ClassExample(
         shares,
-        build_heading(record.settings),
-        (
-            f"{shares.n:,} samples of {pair} after “{prompt}” ({describe_conditions(record.settings)}), as many as "
-            f"{shares.n // EXAMPLE_SAMPLES} students draw with {EXAMPLE_SAMPLES} each. Recorded on {record.date}, not by a class; your room uses your "
-            "own settings."
-        ),
+        TEXTS["sees"].format(students=students, tokens=tokens[0].lower() + tokens[1:]),
+        words.build_example_verdict(test),
+        f"An example: {shares.n:,} samples of {pair} after “{prompt}” ({describe_conditions(record.settings)}), as many as {students} students draw "
+        f"with {EXAMPLE_SAMPLES} each. Recorded on {record.date}, not by a class; your room uses your own settings.",
     )
 
 
@@ -178,7 +189,7 @@ def show_fields(desk: DeskState) -> tuple[Lesson, list[str]]:
     """Two fields in sight, the others folded: what a room decodes, and sentences where a field cannot be used."""
     chosen = desk.question.settings
     form = Form("classroom", desk.turn, fill_fields(chosen))
-    with st.expander("Change the text"):
+    with st.expander(TEXTS["fields"]):
         form.show_prompt(st.container(), hint="empty: a text begins with a start token")
         tokens = st.selectbox(
             "Tokens per sample", LENGTHS, index=LENGTHS.index(chosen.max_new_tokens), **form.build_key("max_new_tokens")
@@ -404,7 +415,7 @@ def show_wall_now(code: str, root: str) -> None:
     room_session = open_host().find_session(room)
     task = room_session.store.find_current_task(room.code)
     result = None if task is None else room_session.find_result(task)
-    title = "Come in" if task is None else f"{task.number}. {TASKS[task.kind]['title']}"
+    title = "Join" if task is None else f"{task.number}. {TASKS[task.kind]['title']}"
     status = escape(words.describe_status(room, None if result is None else result.answered))
     st.html(f'<div class="wall-top"><h1>{escape(title)}</h1><p role="status">{status}</p></div>')
     picture, entrance = draw_qr_code(root, room), draw_entrance(root, room)

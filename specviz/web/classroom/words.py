@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from html import escape
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from specviz.classroom.records import KINDS, Room
 from specviz.records import HERE, load_toml
 from specviz.settings import Settings
+from specviz.web.common.side_by_side.words import PageVerdict, count_samples, describe_detectable, describe_rejection
+
+if TYPE_CHECKING:
+    from specviz.evidence.results import InterimTest
 
 TEXTS = load_toml("texts/classroom")
 TASKS = TEXTS["tasks"]
@@ -41,8 +46,18 @@ def build_code_form(root: str) -> str:
     return (
         f"<form class='room-form' action='{escape(root, quote=True)}room/' method='get'><h2>{escape(TEXTS['student'])}</h2>"
         "<p><input name='code' aria-label='Code of the room' placeholder='Code' maxlength='12' autocomplete='off' autocapitalize='characters' "
-        f"spellcheck='false'><button type='submit'>Come in</button></p><p class='hint'>{escape(TEXTS['student_hint'])}</p></form>"
+        f"spellcheck='false'><button type='submit'>Join</button></p><p class='hint'>{escape(TEXTS['student_hint'])}</p></form>"
     )
+
+
+def build_example_verdict(found: InterimTest) -> PageVerdict:
+    """What the test of the example says."""
+    samples = count_samples(found.n)
+    if found.verdict == "rejected":
+        return PageVerdict("rejected", f"Not exact: {samples} do not follow the exact distribution.", describe_rejection(found))
+    if found.verdict != "consistent" or not found.can_show_difference:
+        return PageVerdict("untold", f"{samples} cannot decide.", "")
+    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", describe_detectable(found))
 
 
 def describe_local_address(root: str, found: str) -> str:

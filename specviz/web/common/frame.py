@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +10,9 @@ import pandas  # noqa: F401  # Plotly looks for it in any thread, and must not m
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from specviz import __version__
 from specviz.figures.pages_and_glossary import ALL, PAGES, find_next_page
 from specviz.figures.preview import FRONT, NAME, build_tab_title
-from specviz.records import ASSETS, load_toml
+from specviz.records import ASSETS
 from specviz.web.common import widget_guard
 from specviz.web.common.component import Component
 from specviz.web.hosting import metrics
@@ -29,7 +27,6 @@ It comes with documentation in its folder `docs`; `make docs` makes a site of it
 - every term: `glossary.md`
 - papers, what each found, and how to cite: `reading.md`
 """  # in Streamlit's menu
-ENDING = load_toml("texts/ending")
 SESSION_GONE = "The server has let go of what this page had. Please compute or upload it again."
 _SEEN = "reconnect-seen"  # key of the session
 _component = Component("frame")
@@ -56,8 +53,6 @@ def run_page() -> None:
     show_presenter(path)
     warmup.start()
     page.run()
-    if path == ALL[-1].path:
-        show_ending()
     show_next_page(path, pages)
     for sentence in widget_guard.take_refusals():
         top.text(sentence)
@@ -107,24 +102,6 @@ def show_next_page(path: str, pages: dict[str, Any]) -> None:
     with st.container(key=f"onward-{path}", horizontal=True, vertical_alignment="center", gap="small"):
         st.page_link(pages[after.path], label=f"Next: {after.title}", width="content")
         st.markdown(after.reason)
-
-
-def show_ending() -> None:
-    """Show what was learned, what to read, how to cite, and how to go on with one's own models."""
-    with st.container(key="onward-ending"):
-        st.markdown(f"## {ENDING['title']}")
-        summary, reading, citation, usage = ENDING["part"]
-        show_part(st, summary)
-        for column, part in zip(st.columns(2, gap="large"), (reading, citation), strict=True):
-            show_part(column, part)
-        show_part(st, usage)  # as wide as the page: no command breaks inside an option
-
-
-def show_part(place: Any, part: Mapping[str, str]) -> None:
-    """Show a part of the ending: a title, a text, and lines to copy if it has some."""
-    place.markdown(f"### {part['title']}\n{part['text']}")
-    if "code" in part:
-        place.code(part["code"].strip().replace("VERSION", __version__), language=None, wrap_lines=True)
 
 
 def show_presenter(path: str) -> None:

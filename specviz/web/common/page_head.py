@@ -9,7 +9,8 @@ from typing import Any, ParamSpec
 
 import streamlit as st
 
-from specviz.figures.pages_and_glossary import PAGES, define_term
+from specviz.figures.pages_and_glossary import ALL, PAGES, define_term
+from specviz.web.common.ending import show_ending
 from specviz.web.pair_picker import panel
 
 P = ParamSpec("P")
@@ -28,13 +29,15 @@ def show_page_head(page: str, lede: str) -> None:
 
 
 def end_with_row(page: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Decorator of the function that draws a page: the row of ``show_head_row`` stands at its end."""
+    """Decorator of the function that draws a page: the row of ``show_head_row`` stands at its end, on the last page after the ending of the tour."""
 
     def decorate(show: Callable[P, None]) -> Callable[P, None]:
         @wraps(show)
         def show_with_row(*arguments: P.args, **named: P.kwargs) -> None:
             panel.open_state()  # it reads the pair of the address, which the page may write anew
             show(*arguments, **named)
+            if page == ALL[-1].path:
+                show_ending()
             show_head_row(page)
 
         return show_with_row

@@ -91,7 +91,8 @@ def test_a_room_is_opened_steered_and_ended_from_the_page(rooms):
 def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
     app = open_page()
     known = load_recorded_samples().find_mistake("R5")
-    shares, heading, told = load_example()
+    example = load_example()
+    shares, heading, told = example.shares, example.heading, example.origin
     assert (
         known.date in told
         and "not by a class" in told
@@ -105,13 +106,15 @@ def test_the_page_opens_with_what_a_class_makes_told_as_recorded(rooms):
         if "payload" in (given := json.loads(one.proto.mixed.json or one.proto.json))
     ]
     assert drawn["frames"][-1]["n"] == shares.n and drawn["heading"] == heading
-    assert f"temperature {known.settings.temperature:g}" in heading and f"{shares.n // EXAMPLE_SAMPLES} students" in read_page(
-        app
-    )
+    assert f"temperature {known.settings.temperature:g}" in heading and f"class of {shares.n // EXAMPLE_SAMPLES} " in heading
+    test = known.result.looks[-1][0]
+    assert test.n == shares.n and test.verdict == "consistent" == drawn["answer"]["mark"]
+    assert drawn["answer"]["words"] == f"Exact, as far as {test.n:,} samples can tell."
+    assert words.build_example_verdict(replace(test, verdict="rejected")).mark == "rejected"
     assert shares == known.result.arms[0] and told in read_page(app)
     assert f"temperature {known.settings.temperature:g}" in told, "it need not be that of the fields beside it"
     assert sum(shares.rows.counts) == shares.n, "every sample is in a bar"
-    assert [fold.label for fold in app.expander] == ["Change the text"]
+    assert [fold.label for fold in app.expander] == ["Change the text that the class continues"]
     page = read_page(app)
     assert all(TASKS[kind]["title"] in page and TASKS[kind]["sees"] in page for kind in KINDS)
     assert "/room/' method='get'" in page and all(step["title"] in page for step in TEXTS["steps"])
@@ -186,7 +189,7 @@ def test_a_wall_of_no_room_says_so(rooms, code):
 
 
 def test_the_wall_shows_what_the_class_has_and_no_private_link(rooms, room, phone, teacher):
-    assert "Come in" in read_page(open_page(wall=room.code))
+    assert "Join" in read_page(open_page(wall=room.code))
     student = phone()
     for number, kind in enumerate(KINDS, start=1):
         teacher(do="begin", kind=kind, task=number)
@@ -322,7 +325,7 @@ def test_with_a_cluster_the_heavy_work_of_a_class_goes_there_and_a_student_s_rou
 def test_a_link_of_another_replica_s_room_leads_there(serve, rooms):
     serve(replica="A")
     room = rooms.open_room(SETTINGS, "somebody")
-    assert room.code.startswith("a") and "Come in" in read_page(open_page(wall=room.code))
+    assert room.code.startswith("a") and "Join" in read_page(open_page(wall=room.code))
     for query, way in (({"wall": "b<x>"}, "wall"), ({"steer": "b<x>"}, "teach")):
         app = open_page(**query)
         (link,) = app.get("link_button")
