@@ -8,7 +8,7 @@ from specviz.records import load_toml
 from specviz.settings import Settings
 
 _TABLE = load_toml("bench")
-WHY_OTHERS = "How fast? lists every speed of this pair and why they differ."
+WHY_OTHERS = "The page *How fast?* lists every speed of this pair and why they differ."
 PAIR: str = _TABLE["pair"]
 FACTORS: dict[str, tuple[float, float, float]] = {
     heat: (value, low, high) for heat, (value, low, high) in _TABLE["factor"].items()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from specviz.proposers.trees import node_count
+from specviz.speed.records import headline
 from specviz.speed.records.methods import DRAFTING_METHODS, ComputedComparison, MethodComparison, MethodRow
 from specviz.web.common import cost_choice, measurement_page, session
 from specviz.web.common.component import Component, read_reported
@@ -85,7 +86,7 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
     if isinstance(comparison, ComputedComparison):
         more = words.explain_large_trees(comparison, measured)
     else:
-        more = words.describe_sample_size(comparison)
+        more = words.describe_few_runs(comparison)
     st.caption(escape_markdown(f"{TEXTS['ranks']} {more}"))
     show_notes(
         [
@@ -195,6 +196,8 @@ def show_numbers(comparison: MethodComparison) -> None:
     show_sentence(words.describe_comparison(comparison), "drafting_methods-said")
     show_dataframe(words.build_detail_rows(comparison), placeholder="")
     st.caption(escape_markdown(words.describe_positions(comparison)))
+    if more := headline.add_headline(comparison.settings):
+        st.caption(more)
     for key, first in figures.list_first_tokens(comparison).items():
         st.caption(f"First tokens: {DRAFTING_METHODS[key].name}")
         show_dataframe(words.build_first_token_rows(first))

@@ -185,11 +185,16 @@ def _describe_speeds(comparison: MethodComparison) -> str:
 
 def describe_sample_size(comparison: MethodComparison) -> str:
     """How little was timed here, and what ``bench`` measured for the same pair and temperature; empty before anything was timed."""
+    said = describe_few_runs(comparison)
+    return f"{said} {headline.add_headline(comparison.settings)}".rstrip() if said else ""
+
+
+def describe_few_runs(comparison: MethodComparison) -> str:
+    """How little was timed here; empty before anything was timed."""
     if not comparison.runs:
         return ""
-    settings, gamma = comparison.settings, comparison.settings.gamma
-    said = f"{comparison.runs} run{'s' * (comparison.runs != 1)} of {settings.max_new_tokens} tokens at gamma {gamma} are few, so the ranges are wide."
-    return f"{said} {headline.add_headline(settings)}".rstrip()
+    settings, runs = comparison.settings, f"{comparison.runs} run{'s' * (comparison.runs != 1)}"
+    return f"{runs} of {settings.max_new_tokens} tokens at gamma {settings.gamma} are few, so the ranges are wide."
 
 
 def is_certain(first_token: FirstToken) -> bool:

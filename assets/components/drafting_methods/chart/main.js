@@ -100,7 +100,7 @@ function makeRow(row, { unit, size }, choose) {
     range.style.width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
     if (told) plot.append(range);
     plot.append(placeAt(h("i", { class: `dot ${told === UNSURE ? "hollow" : ""}` }), at));
-    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", ...(told === UNSURE ? [h("span", { class: "told unsure" }, told), h("span", { class: "told brief" }, "unclear")] : [h("span", { class: "told" }, told)]));
+    reads.append(h("span", { class: "value" }, said, ...(span ? [" ", h("span", { class: "span" }, `(${span})`)] : [])), " ", h("span", { class: "told" }, told));
   }
   const face = h("button", { type: "button", class: "method", "aria-label": describeRow(row) }, svg, h("span", { class: "titles" }, name, line), per, h("span", { class: "cost value" }, row.cost ?? "–"), plot, reads);
   face.addEventListener("click", choose);
