@@ -34,7 +34,6 @@ export class Game {
     this.digits = SIDES.map((_, side) => (side === wrong ? this.game.wrong : this.game.right));
     this.n = this.asked = SIZES[0]; // samples that are shown, and asked for: a picture from the start
     this.cells = this.game.labels.length;
-    this.top = Math.min(1, 1.35 * Math.max(...this.game.probs));
     this.rows = this.game.labels.map((label, i) => this.makeRow(label, i));
     this.chart.replaceChildren(...this.rows.map(({ node }) => node));
     say(this.date, fill(this.texts.date, { date: nameDay(day) }));
@@ -57,8 +56,7 @@ export class Game {
     const numbers = SIDES.map((name) => h("span", { class: `times side${name}` }));
     const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side]));
     const node = h("div", { class: "row" }, numbers[0], tracks[0], h("span", { class: "label" }, label || this.texts.others), tracks[1], numbers[1]);
-    for (const mark of exact) mark.style.setProperty("--at", this.game.probs[i] / this.top);
-    return { node, bars, numbers };
+    return { node, bars, exact, numbers };
   }
 
   update() {}
@@ -138,9 +136,11 @@ export class Game {
 
   paint() {
     this.counts = this.digits.map((digits) => countCells(digits, this.first, this.n, this.cells));
-    const n = this.n || 1;
+    const n = this.n || 1, longest = Math.max(...this.counts.flat()) / n;
+    const top = Math.min(1, Math.max(1.35 * Math.max(...this.game.probs), longest)); // few samples may be far above their probability
     this.rows.forEach((row, i) => SIDES.forEach((_, side) => {
-      const share = Math.min(1, this.counts[side][i] / n / this.top);
+      const share = this.counts[side][i] / n / top;
+      row.exact[side].style.setProperty("--at", this.game.probs[i] / top);
       row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
       row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
       say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");

@@ -90,7 +90,7 @@ export class Strip {
     const place = (x) => `${(100 * placeInBox(x, frame.low[row], frame.high[row])).toFixed(2)}%`;
     show(this.node, frame.n > 0);
     if (!frame.n) return;
-    this.bar.style.setProperty("--bar", place(frame.shares[row]));
+    this.bar.style.setProperty("--bar", frame.shares[row] ? place(frame.shares[row]) : "0%");
     this.mark.style.setProperty("--at", place(this.exact));
     this.bar.classList.toggle("outside", isOutside(frame, row));
   }

@@ -47,7 +47,7 @@ export function settled(x) {
 
 /** A moment of a clock. */
 export function seconds(at) {
-  return `${at < 10 ? at.toFixed(2) : at.toFixed(1)} s`;
+  return `${at < 10 ? at.toFixed(3) : at.toFixed(1)} s`; // so many digits that two of them give the ratio that is written beside them
 }
 
 /** The random number u, with as many digits as it takes to tell it from its threshold. */

@@ -102,7 +102,7 @@ def build_bench_model(batches: BatchSpeeds | None) -> RoundModel:
     drafting = {} if batches is None else compare_drafting(batches.list_part("drafting"), gamma)
     return RoundModel(
         find_acceptance_rate(found.tokens, gamma), found.drafting / gamma, gamma, passes, found.rest, drafting, MEASURED, "two CPU cores",
-        f"{headline.describe_interval('1')} {headline.RUNS} runs of specviz bench, {headline.MACHINE}.", batches,
+        f"{headline.describe_interval('1').rstrip('.')}; {headline.RUNS} runs of specviz bench, {headline.MACHINE}.", batches,
     )  # fmt: skip
 
 
