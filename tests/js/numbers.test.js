@@ -48,6 +48,6 @@ test("u stands in its field so that it reads back as a u", () => {
   assert.equal(typedUniform(0.25, 1), "0.25");
 });
 
-test("clocks have hundredths below ten seconds and tenths from there", () => {
-  assert.deepEqual([0.123, 9.999, 10, 61.26].map(seconds), ["0.12 s", "10.00 s", "10.0 s", "61.3 s"]);
+test("clocks have thousandths below ten seconds and tenths from there", () => {
+  assert.deepEqual([0.123, 9.999, 10, 61.26].map(seconds), ["0.123 s", "9.999 s", "10.0 s", "61.3 s"]);
 });
