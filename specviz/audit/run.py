@@ -60,7 +60,8 @@ class AuditRequest:
         prompt: Text to continue; with ``chat`` the message of the user.
         model: Its name on the server; empty: not named.
         max_new_tokens: Tokens of a sample that are tested.
-        max_tokens: Tokens to ask for, where a server drafts only in longer requests; None: ``max_new_tokens``.
+        max_tokens: Tokens to ask for, where a server drafts only in longer requests; None: ``max_new_tokens``, or two rounds where ``gamma``
+            says that a round is longer than that.
         gamma: Draft tokens of a round, for the tests of whole texts, where the server does not tell.
         beside: Other requests that are sent to the server while samples are collected, as fields on top of the tested one's.
         beside_concurrency: How many of them at a time.
@@ -138,7 +139,15 @@ class AuditRequest:
     @property
     def tests_whole_texts(self) -> bool:
         """Whether requests are longer than the tested tokens, so that whole texts are tested against weights as well."""
-        return self.has_weights and self.max_tokens is not None and self.max_tokens > self.max_new_tokens
+        return self.has_weights and self.asked_tokens > self.max_new_tokens
+
+    @property
+    def asked_tokens(self) -> int:
+        """Tokens that each request asks for."""
+        if self.max_tokens is not None:
+            return self.max_tokens
+        is_longer = self.has_weights and self.gamma is not None and self.gamma + 2 > self.max_new_tokens
+        return 2 * ((self.gamma or 0) + 2) if is_longer else self.max_new_tokens
 
     @property
     def pair_name(self) -> str:
@@ -368,9 +377,7 @@ class _Audit:
             from specviz.evidence.whole_texts import MAX_TEXTS, describe_text_power
 
             for share in (1.0, 0.05):
-                self.show_line(
-                    describe_text_power(min(MAX_TEXTS, self.samples), request.max_tokens or request.max_new_tokens, share, alpha)
-                )
+                self.show_line(describe_text_power(min(MAX_TEXTS, self.samples), request.asked_tokens, share, alpha))
         for target in self.targets:
             on_progress = self.make_progress(urlsplit(target.endpoint.url).netloc)
             ready.append(
@@ -382,7 +389,7 @@ class _Audit:
                 self.show_line(ready[-1].summary)
             if self.pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != request.max_new_tokens:
                 allowed = f"{request.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
-                raise SettingsError("max-tokens", request.max_tokens, allowed)
+                raise SettingsError("max-tokens", request.asked_tokens, allowed)
         if len({one.has_ids for one in ready}) > 1:
             first, second = ("token ids" if one.has_ids else "text" for one in ready)
             raise EvidenceError(
@@ -478,7 +485,7 @@ class _Audit:
             on_progress=self.make_progress("testing"),
             requests=[target.request for target in self.targets],
             alpha=self.alpha,
-            max_tokens=request.max_tokens,
+            max_tokens=request.asked_tokens,
             gamma=request.gamma or (round(length) if (length := records[0].counts.draft_length) else None),
             accepted_share=records[0].counts.accepted_share,
             other_prompts=self._list_other_prompts(),
@@ -519,7 +526,7 @@ def build_targets(request: AuditRequest, samples: int, pair: LoadedPair | None) 
 
     written = write_prompt(pair, request.prompt, chat=True) if request.chat and pair is not None else ""
     same = {name: getattr(request, name) for name in ("prompt", "chat", "temperature", "top_k", "top_p", "min_p")}
-    same |= {"written": written, "max_tokens": request.max_tokens or request.max_new_tokens}
+    same |= {"written": written, "max_tokens": request.asked_tokens}
     url, body = normalize_url(request.url), dict(request.body)
     servers = [("samples", url, request.model, body)]
     if pair is None:

@@ -15,7 +15,7 @@ from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, b
 
 KEPT = 1024  # most distributions that ``MemoizedPaths`` keeps: 32 MB at a vocabulary of 4096
 NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
-LARGEST = 2**24  # numbers in the distributions of a pass, 128 MB: 256 nodes up to a vocabulary of 65,536, 64 at one of 262,144
+LARGEST = 2**23  # numbers in the distributions of a pass, 64 MB: 256 nodes up to a vocabulary of 32,768, 32 at one of 262,144
 GPU_NODES = 8  # times as many nodes in one pass on a GPU, where the number of passes decides
 
 

@@ -22,6 +22,7 @@ from specviz.audit.collection.size import compute_first_seed
 from specviz.audit.findings import confirmation
 from specviz.audit.protocol.body_fields import find_distribution_fields
 from specviz.audit.protocol.body_rules import read_body_rules
+from specviz.audit.run import AuditRequest
 from specviz.evidence.certificate import ALTERED, check_certificate
 from specviz.evidence.report import find_changes
 from specviz.models.pairs import loading
@@ -518,3 +519,19 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_asked(name, mo
     (tmp_path / name).write_text("mine")
     assert main(["audit", "http://HOST", "--prompt", "a", "--against", "http://b", "--out", str(tmp_path), *more]) == 2
     assert name.rpartition("/")[2] in capsys.readouterr().err and (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    (
+        ({"gamma": 5}, 14),
+        ({"gamma": 2}, 4),
+        ({"gamma": 5, "max_new_tokens": 8}, 8),
+        ({"gamma": 5, "max_tokens": 9}, 9),
+        ({}, 4),
+        ({"gamma": 5, "pair": None, "against": "http://b"}, 4),
+    ),
+)
+def test_requests_have_two_rounds_where_a_round_is_longer_than_the_tested_tokens(options, tokens):
+    request = AuditRequest(**{"url": "http://a", "pair": "storybook"} | options)
+    assert request.asked_tokens == tokens and request.tests_whole_texts == (tokens > request.max_new_tokens)

@@ -19,7 +19,7 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     expect(page.locator(".answer-line").first).to_contain_text("Neither, in fact")
     page.locator(".setup-list summary", has_text="int8, one scale for a pass").click()
     expect(page.locator("details[open]", has_text="quantize_dynamic")).to_be_visible()
-    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("Recorded on passages of")
+    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("recorded on passages of")
     page.get_by_role("radio", name="float32 without and with draft").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
     expect(page.locator(".answer-line").last).to_contain_text("write the same tokens in", timeout=PATIENT)
@@ -32,5 +32,5 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     expect(page.locator(".st-key-serving_limits-progress")).to_contain_text("…")
     page.locator(".st-key-serving_limits-stop button").click()  # the frame has a Stop of its own where a run takes long
     expect(page.get_by_role("button", name="Measure every setup")).to_be_enabled(timeout=PATIENT)
-    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text(re.compile("Recorded on passages of|Your run"))
+    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text(re.compile("recorded on passages of|Your run"))
     assert_harmless(page)

@@ -26,7 +26,7 @@ from specviz.speed.benchmarks.target_only import find_baseline
 from specviz.speed.measurement.acceptance import cut_openings
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.timed_decoding import decode_target_only, measure_pace
-from specviz.speed.prediction.plan import make_plan, thin_out
+from specviz.speed.prediction.plan import LEAST_TOKENS, make_plan, thin_out
 from specviz.speed.prediction.plan_effort import PlanEffort
 from specviz.speed.prediction.preflight import Preflight
 from specviz.speed.records.assessment import DEFAULT_ASSESSMENT, Assessment, AssessmentEffort, MethodSpeed
@@ -91,7 +91,9 @@ def assess_pair(
     plan = make_plan(pair, speed, text, gammas, quick, name, tell[PAYS])
     found = replace(found, plan=plan)
     show(found)
-    row, speed = found.best_row, replace(speed, max_new_tokens=plan.length)
+    row, least = found.best_row, (len(WITHOUT_DRAFT) + 2) * (LEAST_RUNS + 1)  # texts of the clock of methods, at least
+    tokens = max(LEAST_TOKENS, min(plan.length, int((until - time.monotonic()) / (least * pace.each))))
+    speed = replace(speed, max_new_tokens=tokens)
     gamma = UNPLANNED_GAMMA if row is None else row.gamma
     prompts = [prompt for prompt, _ in cut_openings(pair, text, OPENING_TOKENS, CONTINUATION_TOKENS, MOST_RUNS)]
     return replace(found, methods=time_methods(pair, speed, gamma, prompts, until - time.monotonic(), tell[METHODS]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from specviz.settings import check_declared, declare_count
 
 LEAST_SECONDS = 10
-QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 45  # of a first answer, which is to be there within a minute
+QUICK_CONTINUATIONS, QUICK_PROBES, QUICK_SECONDS = 12, 9, 36  # of a first answer, which is to be there within a minute
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
         return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
     other = describe_recorded_pair(one.models.get("pair", pairs.DEFAULT), state.pair)
     slow += f" {other}" if other else ""
-    return f"Recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
+    return f"The list above was recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
 
 
 def split_number(sentence: str) -> tuple[str, str]:

@@ -61,7 +61,7 @@ def open_page(query: dict[str, str]) -> dict:
 def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
     seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 0) and "Measure every setup" in seen["buttons"]
-    assert any(one.startswith("Recorded on passages of dorothy") and "cores" in one for one in seen["text"])
+    assert any(one.startswith("The list above was recorded on passages of dorothy") and "cores" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
