@@ -526,7 +526,6 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_asked(name, mo
     (
         ({"gamma": 5}, 14),
         ({"gamma": 2}, 4),
-        ({"gamma": 5, "max_new_tokens": 8}, 8),
         ({"gamma": 5, "max_tokens": 9}, 9),
         ({}, 4),
         ({"gamma": 5, "pair": None, "against": "http://b"}, 4),
