@@ -81,9 +81,7 @@ def show_list(state: MistakeState) -> None:
     """The mistakes as rows; a click on one chooses it."""
     data = {"view": "list", "within": True, "groups": words.build_groups(), "chosen": state.question.mistake_id}
     data["label"] = words.TEXTS["groups"]["label"]
-    data["pick"] = words.TEXTS["groups"]["pick"].format(
-        n=len(words.list_wrong()), reported=sum(one.is_reported for one in words.list_wrong())
-    )
+    data["pick"] = words.TEXTS["groups"]["pick"].format(n=len(words.list_wrong()))
     _component.draw(LIST, data, chosen=_choose_mistake)
 
 
