@@ -389,7 +389,13 @@ class _Audit:
                 self.show_line(ready[-1].summary)
             if self.pair is not None and not ready[-1].has_ids and target.sampling.max_tokens != request.max_new_tokens:
                 allowed = f"{request.max_new_tokens}, the --max-new-tokens: this server gives text without token ids, and texts are compared whole"
-                raise SettingsError("max-tokens", request.asked_tokens, allowed)
+                if request.max_tokens is None:  # their length follows from gamma
+                    raise SettingsError(
+                        "gamma",
+                        request.gamma,
+                        "left out: this server gives text without token ids, and only its first tokens are tested",
+                    )
+                raise SettingsError("max-tokens", request.max_tokens, allowed)
         if len({one.has_ids for one in ready}) > 1:
             first, second = ("token ids" if one.has_ids else "text" for one in ready)
             raise EvidenceError(

@@ -74,12 +74,19 @@ def test_an_exact_server_is_consistent_and_everything_is_kept(dialect, pair, loc
     assert "samples per second" in said.err and "detect a total variation of" in said.err
 
 
-def test_texts_are_compared_whole_so_a_longer_request_is_refused_before_the_first_sample(pair, local_pair, capsys, tmp_path):
+@pytest.mark.parametrize(
+    ("longer", "sentence"),
+    (
+        (("--max-tokens", "3"), "max-tokens must be 2, the --max-new-tokens"),
+        (("--gamma", "1"), "gamma must be left out: this server"),
+    ),
+)
+def test_texts_are_compared_whole_so_a_longer_request_is_refused_before_the_first_sample(
+    longer, sentence, pair, local_pair, capsys, tmp_path
+):
     with run_server(dialect="transformers", **answer_from_pair(pair)) as server:
-        code = main(
-            ["audit", server.url, *ASKED, *local_pair, "--max-new-tokens", "2", "--max-tokens", "3", "--out", str(tmp_path / "a")]
-        )
-    assert code == 2 and "max-tokens must be 2, the --max-new-tokens" in capsys.readouterr().err
+        code = main(["audit", server.url, *ASKED, *local_pair, "--max-new-tokens", "2", *longer, "--out", str(tmp_path / "a")])
+    assert code == 2 and sentence in capsys.readouterr().err
     assert not (tmp_path / "a").exists()
 
 

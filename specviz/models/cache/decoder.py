@@ -136,16 +136,15 @@ class CachedModel:
         """
         if not self.plain or self._known <= LARGE_VOCABULARY or len(rows) == 1 or not getattr(self._pass, "picks", False):
             return self.warp_logits(self.processed_logits(rows, tree))
-        width, alike = tree.widest + 1, find_equal_rows(rows, tree)
-        distinct, thinned = thin_out_rows(rows, tree, alike)
+        width, (first, number) = tree.widest + 1, find_equal_rows(rows, tree)
+        distinct, thinned = select_rows(rows, tree, first)
         picked, places = _find_distinct_texts(distinct, thinned)
         found = self.warp_logits(self._read(distinct, thinned, torch.tensor(picked))[0])
-        for held, group in zip(self._rows, alike, strict=True):
-            held.draws = tuple(rows[index].draw for index in group)
-        if len(alike) == 1:
+        for line, held in enumerate(self._rows):
+            held.draws = tuple(row.draw for row, its_line in zip(rows, number, strict=True) if its_line == line)
+        if len(first) == 1:
             return found.index_select(0, torch.tensor(places))[None].expand(len(rows), -1, -1)
-        number = {index: line for line, group in enumerate(alike) for index in group}
-        lines = torch.tensor(places).view(len(alike), width)[[number[index] for index in range(len(rows))]]
+        lines = torch.tensor(places).view(len(first), width)[number]
         return found.index_select(0, lines.flatten()).view(len(rows), width, -1)
 
     def processed_logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
@@ -344,19 +343,23 @@ class CachedModel:
         self._width += lead + tree.widest
 
 
-def find_equal_rows(rows: Sequence[Prefix], tree: DraftTree) -> list[list[int]]:
-    """Indices of the rows that have the same text and the same draft tokens, a group each, in the order of its first row."""
-    groups: dict[object, list[int]] = {}
-    for index, (row, *drafted) in enumerate(zip(rows, tree.tokens, tree.parents, strict=True)):
-        groups.setdefault((row.ids, *drafted), []).append(index)
-    return [*groups.values()]
+def find_equal_rows(rows: Sequence[Prefix], tree: DraftTree) -> tuple[list[int], list[int]]:
+    """Where each text with its draft tokens stands first, (U,), and for each row the number of its text, (B,)."""
+    numbers: dict[object, int] = {}
+    first: list[int] = []
+    number: list[int] = []
+    for index, asked in enumerate(zip((row.ids for row in rows), tree.tokens, tree.parents, strict=True)):
+        if asked not in numbers:
+            numbers[asked] = len(first)
+            first.append(index)
+        number.append(numbers[asked])
+    return first, number
 
 
-def thin_out_rows(rows: Sequence[Prefix], tree: DraftTree, groups: Sequence[Sequence[int]]) -> tuple[list[Prefix], DraftTree]:
-    """The first row of each group, and their tree."""
-    first = [group[0] for group in groups]
-    kept = build_token_tree([tree.tokens[index] for index in first], [tree.parents[index] for index in first], tree.source)
-    return [rows[index] for index in first], kept
+def select_rows(rows: Sequence[Prefix], tree: DraftTree, chosen: Sequence[int]) -> tuple[list[Prefix], DraftTree]:
+    """These rows, and their tree."""
+    kept = build_token_tree([tree.tokens[index] for index in chosen], [tree.parents[index] for index in chosen], tree.source)
+    return [rows[index] for index in chosen], kept
 
 
 def _find_distinct_texts(rows: Sequence[Prefix], tree: DraftTree) -> tuple[list[int], list[int]]:

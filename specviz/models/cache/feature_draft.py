@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from specviz.models.attachments.eagle import DraftHead
-from specviz.models.cache.decoder import CachedModel, find_equal_rows, thin_out_rows
+from specviz.models.cache.decoder import CachedModel, find_equal_rows, select_rows
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -43,10 +43,9 @@ class FeatureDraft(CachedModel):
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """As CachedModel's. Rows with the same text and the same draft tokens are read once."""
-        alike = find_equal_rows(rows, tree)
-        found = self._read_distinct(*thin_out_rows(rows, tree, alike))
-        number = {index: line for line, group in enumerate(alike) for index in group}
-        return found if len(alike) == len(rows) else found[[number[index] for index in range(len(rows))]]
+        first, number = find_equal_rows(rows, tree)
+        found = self._read_distinct(*select_rows(rows, tree, first))
+        return found if len(first) == len(rows) else found[number]
 
     def _read_distinct(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         upper = _keep_inner_nodes(tree)
