@@ -81,7 +81,7 @@ def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(sampled_pag
     assert "too few to tell" in sampled_page.verdicts["1 samples"]
     assert "100 samples can show only a large one" in sampled_page.verdicts["101 samples"]
     assert re.search(r"changes \d+% of the texts would be noticed", sampled_page.verdicts["101 samples"])
-    assert "✓ Yes, as far as 10,000 samples can tell." in sampled_page.verdicts["10,101 samples"]
+    assert "✓ Exact, as far as 10,000 samples can tell." in sampled_page.verdicts["10,101 samples"]
     assert sampled_page.mistakes == []
 
 
@@ -148,7 +148,7 @@ def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last
     expect(page.locator(".filling.underway").first).to_contain_text("so far", timeout=PATIENT)
     expect(answer.locator(".told")).to_be_hidden()
     expect(answer.locator(".told")).to_be_visible(timeout=PATIENT)  # it has filled
-    expect(answer).to_contain_text("Yes, as far as 100,000 samples can tell")
+    expect(answer).to_contain_text("Exact, as far as 100,000 samples can tell")
     expect(count).to_contain_text("100,000 samples")
     expect(page.locator(".st-key-exactness-conditions")).to_contain_text("Recorded on")
     expect(page.locator(".filling")).to_have_count(3)  # the control, and p-values
@@ -159,7 +159,7 @@ def test_the_page_opens_with_recorded_samples_waits_for_nothing_and_answers_last
     draw(page, "100", "100 samples")
     expect(answer).to_contain_text("100 samples can show only a large one", timeout=PATIENT)
     page.get_by_role("button", name="Back to the 100,000 recorded").click()
-    expect(answer).to_contain_text("Yes, as far as 100,000 samples can tell", timeout=PATIENT)
+    expect(answer).to_contain_text("Exact, as far as 100,000 samples can tell", timeout=PATIENT)
     page.get_by_role("button", name="Back to your 100").click()
     draw(page, "100", "200 samples")  # they add up
     assert page.mistakes == []

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from specviz.classroom.records import KINDS, Room
 from specviz.records import HERE, load_toml
 from specviz.settings import Settings
-from specviz.web.common.side_by_side.words import PageVerdict, count_samples, describe_detectable, describe_rejection
+from specviz.web.common.side_by_side.words import PageVerdict, count_samples, describe_agreement, describe_rejection
 
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
@@ -52,12 +52,10 @@ def build_code_form(root: str) -> str:
 
 def build_example_verdict(found: InterimTest) -> PageVerdict:
     """What the test of the example says."""
-    samples = count_samples(found.n)
     if found.verdict == "rejected":
+        samples = count_samples(found.n)
         return PageVerdict("rejected", f"Not exact: {samples} do not follow the exact distribution.", describe_rejection(found))
-    if found.verdict != "consistent" or not found.can_show_difference:
-        return PageVerdict("untold", f"{samples} cannot decide.", "")
-    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", describe_detectable(found))
+    return describe_agreement(found)
 
 
 def describe_local_address(root: str, found: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.evidence.results import NO_DRAFT, NOTHING_TESTED, SEEDS, ExactnessResult, SeedPValues, describe_unreached
@@ -17,7 +18,7 @@ from specviz.web.common.side_by_side.words import (
     build_early_verdict,
     build_verify_command,
     count_samples,
-    describe_detectable,
+    describe_agreement,
     describe_excess,
     describe_rejection,
     explain_distance,
@@ -27,7 +28,6 @@ from specviz.web.exactness.state import AT_ONCE, SERVER_SAMPLES, SOURCES, Exactn
 if TYPE_CHECKING:
     from specviz.evidence.results import InterimTest
 
-LARGE = 0.1  # a test that detects only distances above this answers nothing
 EACH = 0.1  # seconds of an answer, for an example
 FOUND = {"consistent": "no difference", "rejected": "a difference"}  # by a test
 TEXTS = load_toml("texts/exactness")
@@ -48,17 +48,9 @@ def build_verdict(state: ExactnessState) -> PageVerdict:
         return PageVerdict("rejected", f"No, not exact: {samples} do not follow the target’s distribution.", details, number)
     if found.verdict == NOTHING_TESTED:
         return PageVerdict("untold", "Nothing was tested.", f"{who}: {samples}, and {NO_DRAFT}")
-    if not found.can_show_difference:
-        return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", announce_next_test(state))
-    if found.detectable_tv > LARGE:
-        return PageVerdict(
-            "untold",
-            f"No difference seen, but {samples} can show only a large one.",
-            f"{describe_detectable(found)} {announce_next_test(state)}",
-        )
-    unreached = describe_unreached(found.exercised, state.question.source == "target")
-    seen = " ".join([describe_detectable(found), *unreached])
-    return PageVerdict("consistent", f"Yes, as far as {samples} can tell.", seen)
+    verdict, unreached = describe_agreement(found), describe_unreached(found.exercised, state.question.source == "target")
+    more = unreached if verdict.mark == "consistent" else [announce_next_test(state)]
+    return replace(verdict, details=" ".join(filter(None, (verdict.details, *more))))
 
 
 def describe_limits(state: ExactnessState) -> str:

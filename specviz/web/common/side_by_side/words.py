@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SPACE = "·"  # how names of cells show one
 TAIL = 34  # characters of the prompt before a text
 RULE = load_toml("texts/side_by_side")["rule"]
+LARGE = 0.1  # a test that detects only distances above this answers nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,16 @@ def describe_detectable(found: InterimTest) -> str:
     if not test.df:
         return f"{test.note} If {share} of the texts differed, this would have been detected 99 times in 100."
     return f"A decoder that changes {share} of the texts would be noticed in {count_samples(found.n)} with 99% probability."
+
+
+def describe_agreement(found: InterimTest) -> PageVerdict:
+    """What a test says that found no difference: by how small a difference it would have shown."""
+    samples = count_samples(found.n)
+    if not found.can_show_difference:
+        return PageVerdict("untold", f"{samples} cannot decide: all texts share one cell.", "")
+    if found.detectable_tv > LARGE:
+        return PageVerdict("untold", f"No difference seen, but {samples} can show only a large one.", describe_detectable(found))
+    return PageVerdict("consistent", f"Exact, as far as {samples} can tell.", describe_detectable(found))
 
 
 def write_plain_labels(labels: Sequence[str]) -> list[str]:

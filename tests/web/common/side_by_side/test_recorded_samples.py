@@ -43,7 +43,7 @@ def test_the_page_opens_with_recorded_samples_and_their_verdict_and_without_torc
     assert (seen["errors"], seen["heavy"], seen["waits"]) == (0, [], False), "a record needs no work"
     assert any("Recorded on " in line for line in seen["captions"]), seen["captions"]
     verdict = {
-        "exactness": "Yes, as far as 100,000 samples can tell.",
+        "exactness": "Exact, as far as 100,000 samples can tell.",
         "mistakes": "came 23 times in 100 samples, where about 62 are expected.",
     }[page]
     answers = [one["payload"]["answer"]["words"] for one in seen["given"] if one.get("payload", {}).get("answer")]
