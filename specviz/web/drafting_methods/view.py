@@ -80,7 +80,9 @@ def show_overview(state: MethodsState, comparison: MethodComparison, measured: M
     number, answer = words.answer_which_pay(comparison, name_machine(state, comparison))
     with st.container(key="drafting_methods-ranks"):
         if number:
-            show_answer(number, f"{answer} {TEXTS['why']}" if words.loses_with_many_tokens(comparison) else answer)
+            show_answer(number, answer)
+            if words.loses_with_many_tokens(comparison):
+                st.container(key="drafting_methods-why").markdown(TEXTS["why"])
     data = {"payload": draw_cached(build_overview, comparison), "chosen": state.question.row, "within": True}
     _overview.draw(OVERVIEW, data, row=None)
     if isinstance(comparison, ComputedComparison):

@@ -149,7 +149,8 @@ def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
     with answer.container(key="speed-answer"):
         has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
         show_answer(f"{speed:.2f}×", words.describe_answer(state.pair, model, has_moved))
-        st.markdown(f"{said} {timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)}")
+        best = timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)
+        st.container(key="speed-counted").markdown(f"{said} {best}")
         if model.origin:
             st.container(key="speed-from").caption(escape_markdown(model.origin))
     with st.expander(TEXTS["details"]):
@@ -383,8 +384,9 @@ def show_server(turn: int, kind: str) -> None:
         if batches is not None:
             with st.container(key="speed-batch"):
                 show_answer(number, said)
-        st.markdown(TEXTS["server"])
-        st.code(TEXTS["server_command"], language=None, wrap_lines=True)
+        with st.container(key="speed-pays"):
+            st.markdown(TEXTS["server"])
+            st.code(TEXTS["server_command"], language=None, wrap_lines=True)
         sent = None
         if load_options().mode == "local":  # what a visitor uploads is nobody else's business, and a host needs none
             sent = st.file_uploader("Its record: report.json", type=["json"], key=f"speed-server-{turn}", max_upload_size=1)
