@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from specviz import __version__
 from specviz.errors import SettingsError, SpecvizError, TraceError
@@ -89,6 +89,22 @@ class Schema:
             path.parent.mkdir(parents=True, exist_ok=True)
         write(path, text + "\n", over=True, name=name)
         return path
+
+
+class Record:
+    """A dataclass whose JSON is a file."""
+
+    __slots__ = ()
+    schema: ClassVar[Schema]
+    indent: ClassVar[int | None] = 1
+
+    def to_json(self) -> str:
+        return self.schema.format_record(to_json_value(self), self.indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What ``to_json`` wrote. Raises TraceError for anything else."""
+        return cls.schema.read(text, lambda record: build(cls, record))
 
 
 def parse_record(text: str, what: str) -> Any:

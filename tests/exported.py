@@ -131,7 +131,7 @@ def build_packages() -> dict[str, Package]:
             read_raw("matrix"),
         ),
         "whole_text": build_passage_package(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "serving_limits": build_serving_limits_package(records.load_setups(read_text("setups")), ARM, SAID),
+        "serving_limits": build_serving_limits_package(records.SetupComparison.from_json(read_text("setups")), ARM, SAID),
     }
 
 

@@ -186,7 +186,6 @@ def record_batches(settings: Settings, options: argparse.Namespace, progress: Pr
 def record_setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
     from specviz.evidence.serving_setups.comparison import SetupEffort, compare_setups
-    from specviz.evidence.serving_setups.records import dump_setups
     from specviz.models.pairs.fingerprint import hash_pair
     from specviz.speed.measurement.acceptance import cut_openings
 
@@ -197,7 +196,7 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
     found = compare_setups(pair, asked, places, effort, SETUPS_BOOK.name, progress)
     if not found.is_steady:
         log_line(f"The speeds are no verdict: {found.noise_note}")
-    text = dump_setups(replace(found, models={**found.models, **hash_pair(pair)}))
+    text = replace(found, models={**found.models, **hash_pair(pair)}).to_json()
     return RecordedText(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
 
 

@@ -187,7 +187,7 @@ def _build_method(row: MethodRow) -> dict[str, Any]:
 def build_evidence() -> PageContent:
     """Tables of the recorded evidence."""
     matrix = read_file(TRACES / "matrix.json", rule_matrix.read_matrix)
-    setups = read_file(TRACES / "setups.json", records.load_setups)
+    setups = read_file(TRACES / "setups.json", records.SetupComparison.from_json)
     study = read_file(TRACES / "study.json", Study.from_json)
     predicted = next(iter(read_file(TRACES / "plans.json", plan.load_plans).values()))
     columns = (*setups_words.COLUMNS, "what it is")

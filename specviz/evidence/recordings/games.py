@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from specviz.records import ASSETS, Schema, build, read_file_or, to_json_value
+from specviz.records import ASSETS, Record, Schema, read_file_or
 
 GAMES = ASSETS / "traces" / "games.json"
 SCHEMA = Schema("games", 2, "The record of games")
@@ -37,22 +37,15 @@ class SampleGame:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedGames:
+class RecordedGames(Record):
     """All games, after one prompt. date: when they were recorded; seed: of the right decoder, the next one is the wrong one's."""
 
+    schema = SCHEMA
     prompt: str
     pair: str
     seed: int
     date: str
     games: tuple[SampleGame, ...]
-
-    def to_json(self) -> str:
-        return SCHEMA.format_record(to_json_value(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> RecordedGames:
-        """Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from specviz.evidence.mistakes.comparison import MistakeResult
 from specviz.evidence.results import ExactnessResult
-from specviz.records import Schema, build, to_json_value
+from specviz.records import Record, Schema
 from specviz.settings import Settings
 
 SCHEMA = Schema("samples", 3, "The record of samples")
@@ -37,23 +37,17 @@ class MistakeSamplesRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedSamples:
+class RecordedSamples(Record):
     """Samples of a decoder, and of each mistake."""
+
+    schema, indent = SCHEMA, None
 
     exactness: DecoderSamplesRecord
     mistakes: tuple[MistakeSamplesRecord, ...]
 
-    def to_json(self) -> str:
-        return SCHEMA.format_record(to_json_value(self))
-
     def find_mistake(self, mistake: str) -> MistakeSamplesRecord | None:
         """Samples of a mistake by its id; None where it has none."""
         return next((one for one in self.mistakes if one.mistake == mistake), None)
-
-    @classmethod
-    def from_json(cls, text: str) -> RecordedSamples:
-        """Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
 def has_same_samples(settings: Settings, recorded_settings: Settings) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from specviz.records import Schema, build, load_toml, record_key, to_json_value
+from specviz.records import Record, Schema, load_toml, record_key
 from specviz.settings import Settings
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.spread import explain_spread
@@ -232,9 +232,10 @@ class SetupRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SetupComparison:
+class SetupComparison(Record):
     """All setups in one run, and the near ties of greedy texts after the same prompts."""
 
+    schema, indent = SCHEMA, None
     settings: Settings
     rows: tuple[SetupRow, ...]
     near_ties: NearTies
@@ -260,13 +261,3 @@ class SetupComparison:
     def noise_note(self) -> str:
         """Why there is no verdict on speed, as a sentence; empty if there is one."""
         return explain_spread(self.spread, "the reference’s own runs")
-
-
-def dump_setups(one: SetupComparison) -> str:
-    """The JSON of a record."""
-    return SCHEMA.format_record(to_json_value(one))
-
-
-def load_setups(text: str) -> SetupComparison:
-    """Read the JSON of a record. Raises TraceError for anything else."""
-    return SCHEMA.read(text, lambda record: build(SetupComparison, record))

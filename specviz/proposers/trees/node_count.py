@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from specviz.records import ASSETS, Schema, build, read_file_or, to_json_value
+from specviz.records import ASSETS, Record, Schema, read_file_or
 from specviz.settings import NODES_MAX, Settings, check_number, check_whole
 
 SCHEMA = Schema("trees", 2, "The curve of trees")
@@ -32,8 +32,10 @@ class NodeCountPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeCountCurve:
+class NodeCountCurve(Record):
     """Points by proposer and temperature ("tree 0"), by ascending number of nodes; pair, machine and date of the measurement."""
+
+    schema = SCHEMA
 
     points: Mapping[str, tuple[NodeCountPoint, ...]]
     pair: str
@@ -47,14 +49,6 @@ class NodeCountCurve:
     def list_points(self, proposer: str, temperature: float) -> tuple[NodeCountPoint, ...]:
         """The points that ``best`` chooses from."""
         return self.points.get(format_curve_key(proposer, float(temperature > 0.0)), ())
-
-    def to_json(self) -> str:
-        return SCHEMA.format_record(to_json_value(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> NodeCountCurve:
-        """Back from to_json. Raises TraceError for anything that is no such record."""
-        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
 def format_curve_key(proposer: str, temperature: float) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, declare_decimal_places, record_key, to_json_value
+from specviz.records import Record, Schema, declare_decimal_places, record_key
 from specviz.settings import Settings
 from specviz.speed.records.estimate import MIN_RUNS, Estimate
 from specviz.speed.records.spread import compute_relative_iqr, explain_spread
@@ -27,7 +27,7 @@ Runs = tuple[tuple[tuple[float, ...], ...], ...]
 
 
 @dataclass(frozen=True)
-class BatchSpeeds:
+class BatchSpeeds(Record):
     """Seconds in one process, by one interleaved clock, and rounds of texts that were decoded speculatively.
 
     Attributes:
@@ -40,6 +40,7 @@ class BatchSpeeds:
         cached_tokens: Tokens in the caches where passes were timed.
     """
 
+    schema, indent = SCHEMA, None
     settings: Settings
     rows: tuple[int, ...]
     gammas: tuple[int, ...]
@@ -106,11 +107,6 @@ class BatchSpeeds:
         ]
         few, many = (np.interp(gamma, self.gammas, found[-len(self.gammas) :]) for found in costs)
         return float(many / few)
-
-    def round_cost(self, rows: int, gamma: int) -> float:
-        """A whole round of every text, in passes over one token of each: medians."""
-        own = self.seconds[self.rows.index(rows)]
-        return float(np.median(own[1 + self.gammas.index(gamma)]) / np.median(own[0]))
 
     def estimate_tokens(self, key: str, gamma: int) -> Estimate:
         """Tokens per target pass of each text; the interval by resampling texts."""
@@ -199,14 +195,6 @@ class BatchSpeeds:
     def _draw_texts(self, texts: int) -> np.ndarray:
         """How often each text is drawn in each resample, (RESAMPLES, texts)."""
         return np.random.default_rng(1).multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
-
-    def to_json(self) -> str:
-        return SCHEMA.format_record(to_json_value(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> BatchSpeeds:
-        """Read the JSON of a record. Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build(cls, record))
 
     def __post_init__(self) -> None:
         """Raises ValueError where the measured tables do not have the shape that rows, gammas and runs give."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, Schema, build, read_file_or, read_text, record_key, to_json_value
+from specviz.records import ASSETS, Record, Schema, read_file_or, read_text, record_key
 from specviz.settings import check_number, check_whole
 
 SCHEMA = Schema("costs", 1, "The cost model")
@@ -48,7 +48,7 @@ class DraftCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class CostModel:
+class CostModel(Record):
     """What decoding costs on one machine with a target of one size, in milliseconds.
 
     Attributes:
@@ -62,6 +62,7 @@ class CostModel:
         drafts: By depth, the shallowest first; at least one with a model.
     """
 
+    schema = SCHEMA
     title: str
     machine: str
     date: str
@@ -115,15 +116,6 @@ class CostModel:
     def compute_round(self, tokens: float, steps: float, draft: DraftCosts) -> float:
         """A round whose pass reads ``tokens`` draft tokens, which took ``steps`` steps of a draft."""
         return steps * draft.step + self.compute_pass(1 + tokens) + draft.rest
-
-    def to_json(self) -> str:
-        """The file."""
-        return SCHEMA.format_record(to_json_value(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> CostModel:
-        """What ``to_json`` wrote. Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import ASSETS, Schema, build, read_file, to_json_value
+from specviz.records import ASSETS, Record, Schema, read_file
 from specviz.speed.records.cost_model import CostModel, DraftCosts
 
 SCHEMA = Schema("gpu-costs", 2, "The record of costs")
@@ -42,7 +42,7 @@ class PairSpeed:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuCosts:
+class GpuCosts(Record):
     """Costs on one machine, in milliseconds, as recorded CUDA graphs in bfloat16.
 
     Attributes:
@@ -57,6 +57,7 @@ class GpuCosts:
         pair: The shipped pair, by dtype and temperature.
     """
 
+    schema = SCHEMA
     machine: str
     date: str
     versions: dict[str, str]
@@ -115,15 +116,6 @@ class GpuCosts:
             passes=passes,
             drafts=tuple(sorted(costs, key=lambda draft: draft.layers)),
         )
-
-    @classmethod
-    def from_json(cls, text: str) -> GpuCosts:
-        """The costs that ``to_json`` wrote. Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build(cls, record))
-
-    def to_json(self) -> str:
-        """The costs as a record."""
-        return SCHEMA.format_record(to_json_value(self), indent=1)
 
 
 def list_gpu_costs() -> dict[str, GpuCosts]:

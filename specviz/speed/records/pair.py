@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from specviz.errors import SettingsError
-from specviz.records import ASSETS, Schema, build_fields, read_text, to_json_fields
+from specviz.records import ASSETS, Record, Schema, read_text
 from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import SpeedPlan
 
@@ -27,7 +27,7 @@ COLUMNS_GAMMA = 4  # draft tokens at which tokens per target pass are listed
 
 
 @dataclass(frozen=True, slots=True)
-class PairRecord:
+class PairRecord(Record):
     """What was measured of a pair on one machine.
 
     Attributes:
@@ -40,6 +40,7 @@ class PairRecord:
         sample: A text that the target wrote, with its opening.
     """
 
+    schema = SCHEMA
     title: str
     license: str
     plan: SpeedPlan
@@ -51,14 +52,6 @@ class PairRecord:
             text = getattr(self, name)
             if not 0 < len(text) <= most or not all(letter.isprintable() or letter in "\n\t" for letter in text):
                 raise SettingsError(name, text[:60], f"1 to {most:,} printable characters")
-
-    def to_json(self) -> str:
-        return SCHEMA.format_record(to_json_fields(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> PairRecord:
-        """What ``to_json`` wrote. Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build_fields(cls, record))
 
     def list_cells(self) -> dict[str, str]:
         """A row of the gallery, by column."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from specviz.errors import Described, SettingsError
 from specviz.models.pairs.catalog import PAIRS
-from specviz.records import ASSETS, Schema, build, build_fields, read_text, record_key, to_json_fields, to_json_value
+from specviz.records import ASSETS, Record, Schema, build, build_fields, read_text, record_key, to_json_fields, to_json_value
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
@@ -91,12 +91,8 @@ class RoundCostCurve:
         """Draft step over target pass: drafting in the median round at the largest gamma, for each draft token, over one token alone."""
         return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.target_only)
 
-    def compute_cost(self, gamma: int) -> float | None:
-        """A round with so many draft tokens over one token of the target alone, medians; None where none was timed."""
-        return median(run[gamma] for run in self.rounds) / median(self.target_only) if gamma < len(self.rounds[0]) else None
-
     def compute_part(self, name: str, gamma: int) -> float:
-        """The same of one of ``parts``; they add up to the round."""
+        """One of ``parts`` of a round with so many draft tokens over one token of the target alone."""
         return self.parts[name][gamma] / median(self.target_only)
 
     @property
@@ -177,7 +173,7 @@ OPTIONAL = ("cost_model", "baseline")  # fields that a record has only where the
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedPlan:
+class SpeedPlan(Record):
     """One plan.
 
     Attributes:
@@ -193,6 +189,7 @@ class SpeedPlan:
         baseline: What ``costs.target_only`` and ``target_only_rates`` are times of; None: of this project's target-only loop, the fastest one measured.
     """
 
+    schema = SCHEMA
     settings: Settings
     text: Mapping[str, Any]
     openings: int
@@ -361,18 +358,10 @@ class SpeedPlan:
             ratios.append(rates[chosen][run] / rates[fastest][run])
         return 1.0 - median(ratios)
 
-    def to_json(self) -> str:
-        return SCHEMA.format_record(self.to_record(), indent=1)
-
     def to_record(self) -> dict[str, Any]:
         """JSON-ready, with DERIVED, without a cost model and a baseline where there are none."""
         record = {name: value for name, value in to_json_fields(self).items() if value is not None or name not in OPTIONAL}
         return record | {key: to_json_value(getattr(self, name)) for key, name in DERIVED.items()}
-
-    @classmethod
-    def from_json(cls, text: str) -> SpeedPlan:
-        """Read the JSON of a record. Raises TraceError for anything else."""
-        return SCHEMA.read(text, cls.from_record)
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> SpeedPlan:

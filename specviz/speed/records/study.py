@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.records import Schema, build, declare_decimal_places, load_toml, to_json_value
+from specviz.records import Record, Schema, declare_decimal_places, load_toml
 from specviz.speed.records.estimate import Estimate
 
 SCHEMA = Schema("study", 2, "The study")
@@ -88,9 +88,10 @@ class PredictorScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class Study(Record):
     """All cells of one run. gamma: draft tokens of a round; openings, opening, length: continuations of each text, as in a plan."""
 
+    schema, indent = SCHEMA, None
     cells: tuple[StudyCell, ...]
     gamma: int
     openings: int
@@ -124,14 +125,6 @@ class Study:
         predicted["mean of the others"] = predict_left_out(np.zeros(len(cells)), truth, kinds)
         found = [_score_predictor(name, values, truth, kinds, seed) for name, values in predicted.items()]
         return tuple(sorted(found, key=lambda score: score.error.value))
-
-    def to_json(self) -> str:
-        return SCHEMA.format_record(to_json_value(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Study:
-        """Read the JSON of a record. Raises TraceError for anything else."""
-        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
 def predict_left_out(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> np.ndarray:

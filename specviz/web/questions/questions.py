@@ -114,7 +114,7 @@ def load_recorded_runs() -> RecordedRuns:
         read_file(traces / "opening.json", Trace.from_json),
         read_file(traces / "methods.json", methods.load_comparisons)["1"],
         read_file(traces / "batches.json", BatchSpeeds.from_json),
-        read_file(traces / "setups.json", records.load_setups),
+        read_file(traces / "setups.json", records.SetupComparison.from_json),
         *(read_file(FOLDER / f"{name}.json", CostModel.from_json) for name in ("two-cpu-cores", GPU)),
     )
 

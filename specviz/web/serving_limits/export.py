@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, dump_setups
+from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
 from specviz.export.manifest import build_facts, describe_conditions
 from specviz.export.package import ExportOffer, Package, Picture, list_interval, name_interval_columns, quote_text
 from specviz.models.pairs.names import format_options
@@ -65,7 +65,7 @@ def build_serving_limits_package(one: SetupComparison, arm: str, manifest: Mappi
         )
         captions.append(f"{ties.describe_near_ties(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _iterate_setup_rows(one)), "greedy.csv": lambda: (GREEDY, _iterate_greedy_rows(one))}
-    data = {"setups.json": json.loads(dump_setups(one))}
+    data = {"setups.json": json.loads(one.to_json())}
     return Package("serving-limits", "Exact to what?", data, tables, pictures, tuple(captions), manifest)
 
 

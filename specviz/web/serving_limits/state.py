@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
-from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison, load_setups
+from specviz.evidence.serving_setups.records import COMPARISONS, SetupComparison
 from specviz.records import ASSETS, read_file_or
 from specviz.settings import FASTEST_GAMMA, Settings
 from specviz.web.common import links
@@ -19,7 +19,7 @@ RECORDED = ASSETS / "traces" / "setups.json"
 @lru_cache(maxsize=1)
 def load_recorded_setups() -> SetupComparison | None:
     """The measurement that the page opens with; None where the file is missing or damaged."""
-    return read_file_or(RECORDED, load_setups, None)
+    return read_file_or(RECORDED, SetupComparison.from_json, None)
 
 
 @dataclass(frozen=True, slots=True)

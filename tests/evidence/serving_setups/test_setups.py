@@ -30,9 +30,7 @@ from specviz.evidence.serving_setups.records import (
     NearTies,
     NearTieSummary,
     SetupComparison,
-    dump_setups,
     find_first_difference,
-    load_setups,
 )
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs import loading
@@ -113,14 +111,14 @@ def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(measured_setups):
 
 
 def test_a_file_gives_the_comparison_back_and_damage_is_one_sentence(measured_setups):
-    text = dump_setups(measured_setups)
-    assert load_setups(text) == measured_setups
+    text = measured_setups.to_json()
+    assert SetupComparison.from_json(text) == measured_setups
     damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("setups-2", "setups-9"),
                text.replace('"fp32-blocks"', '"other"'), text.replace('"margins": [', '"margins": [-1.0, '))  # fmt: skip
     for broken in damaged:
         assert broken != text
         with pytest.raises(TraceError):
-            load_setups(broken)
+            SetupComparison.from_json(broken)
 
 
 def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair_folders):
@@ -273,7 +271,7 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
     out = tmp_path / "setups.json"
     asked = ["setups", "--runs", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
-    found = load_setups(out.read_text())
+    found = SetupComparison.from_json(out.read_text())
     assert [row.key for row in found.rows] == list(SETUPS) and found.settings.gamma == record.RECORDINGS["setups"].gamma
     for wrong in (["--runs", "0"], ["--texts", "1"], ["--positions", "0"]):
         with pytest.raises(SettingsError, match="or more"):

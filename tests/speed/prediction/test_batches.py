@@ -70,7 +70,6 @@ def test_a_speed_up_that_rises_with_more_texts_is_explained_by_the_cost_of_the_p
     dear, cheap = (back.estimate_cost(rows, 2).value for rows in (2, 4))
     assert f"rises from 2 to 4 texts: on this machine, a pass over 3 tokens of each costs {cheap:.2f}" in back.describe(KEY)
     assert f"one-token passes with 4 texts, and {dear:.2f} with 2." in back.describe(KEY)
-    assert back.round_cost(2, 2) == pytest.approx(dear + 0.3)
 
 
 def test_runs_far_apart_give_no_verdict():
