@@ -75,6 +75,6 @@ def count_draws(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.
     samples = draw(Shard(made.target, made.proposer, made.rule, randomness, mutant.settings, PROMPT, first=first, count=n))
     cells, where, _ = build_pooled_cells(probs, {}, n)
     counts = np.zeros(len(cells.probs), dtype=np.int64)
-    for row, times in zip(*samples.count_distinct(), strict=True):
+    for row, times in zip(*np.unique(samples.tokens, axis=0, return_counts=True), strict=True):
         counts[where.get(tuple(token for token in row.tolist() if token != NONE), cells.unlisted)] += times
     return counts, cells

@@ -48,11 +48,6 @@ class Coverage:
         }
         return Coverage(**sums)
 
-    @property
-    def unreached(self) -> tuple[str, ...]:
-        """Names of the parts that were never exercised."""
-        return tuple(name for name in PARTS if getattr(self, name) == 0)
-
     def to_record(self) -> dict[str, int | None]:
         return asdict(self)
 
@@ -69,7 +64,6 @@ class Coverage:
 
 
 COLUMNS = {one.name: column for column, one in enumerate(fields(Coverage))}  # of Samples.events
-PARTS = ("proposed", "accepted", "rejected", "residual", "bonus", "rollbacks")  # that a test of an exact decoder should reach
 
 
 def count_events(round_: Round, goes_on: bool) -> tuple[int, ...]:
@@ -107,11 +101,6 @@ class Samples:
     def lengths(self) -> np.ndarray:
         """Length of each sample in tokens, (N,) int64; an end-of-sequence token counts."""
         return (self.tokens != NONE).sum(1)
-
-    def count_distinct(self, length: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct samples, cut to ``length`` tokens and sorted by ids, (M, length) int32, and how often each occurs."""
-        texts, group = find_distinct_rows(self.tokens[:, :length] if length else self.tokens)
-        return texts, np.bincount(group, minlength=len(texts))
 
     @property
     def coverage(self) -> Coverage | None:

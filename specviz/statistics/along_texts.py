@@ -23,13 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from specviz.errors import EvidenceError
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_count
 from specviz.statistics.power import find_detectable_distance
 from specviz.statistics.quadratic_form import compute_quadratic_form_tail
@@ -238,23 +237,6 @@ def _sum_masses(class_masses: np.ndarray, weights: np.ndarray) -> tuple[np.ndarr
         sums += np.stack((w, w**2, w**4)) @ masses
         inner += masses.T @ ((w**2)[:, None] * masses)
     return sums[0], sums[1], sums[2], inner
-
-
-def count_tokens_needed(gap: float, alpha: float = ALPHA, power: float = POWER) -> int:
-    """Fewest tokens at a place with which the transform test detects a gap between distribution functions.
-
-    The inverse of ``power.find_detectable_distance``: (sqrt(ln(2 / alpha) / 2) + z / 2)^2 / gap^2 at large numbers, found by bisection.
-
-    Raises EvidenceError for a gap outside (0, 1].
-    """
-    if not 0.0 < gap <= 1.0:
-        raise EvidenceError(f"A gap to detect must be above 0 and at most 1, got {gap:g}.")
-    high = ceil(((sqrt(np.log(2.0 / alpha) / 2.0) + stats.norm.isf(1.0 - power) / 2.0) / gap) ** 2) + 1
-    low = 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if find_detectable_distance(middle, alpha, power) <= gap else (middle + 1, high)
-    return low
 
 
 def compute_round_weights(acceptance: Sequence[np.ndarray], gamma: int) -> np.ndarray:

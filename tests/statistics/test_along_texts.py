@@ -18,10 +18,8 @@ from specviz.statistics.along_texts import (
     compute_score_test,
     compute_weighted_transform_test,
     count_tests,
-    count_tokens_needed,
     run_tests_along_texts,
 )
-from specviz.statistics.power import find_detectable_distance
 from specviz.statistics.quadratic_form import compute_quadratic_form_tail
 from tests.chance import SEED
 
@@ -201,12 +199,6 @@ def test_a_skewed_score_is_not_called_wrong_too_often():
     p_value = compute_score_test(events, np.ones(100)).p_value
     exact = float(stats.binom.sf(8, 100, 0.02))
     assert exact < p_value < 12.0 * exact
-
-
-def test_tokens_needed_are_the_inverse_of_the_detectable_gap():
-    for gap in (0.3, 0.1, 0.02):
-        n = count_tokens_needed(gap, 1e-4)
-        assert find_detectable_distance(n, 1e-4) <= gap < find_detectable_distance(n - 1, 1e-4)
 
 
 def test_weights_of_a_round_are_those_of_every_path_added_up():
