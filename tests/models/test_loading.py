@@ -13,11 +13,13 @@ from transformers import ByT5Tokenizer, MambaConfig, MambaForCausalLM
 
 from specviz.decoding.run import record_run
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError
+from specviz.models.hub.files import list_model
 from specviz.models.pairs import loading
 from specviz.models.pairs.catalog import HASHES, PAIRS, PairEntry
-from specviz.models.pairs.loading import check_hashes, load_model, load_pair, load_tokenizer, pick_device
+from specviz.models.pairs.loading import check_hashes, load_config, load_model, load_pair, load_tokenizer, pick_device
 from specviz.models.pairs.mapped import MappedPair
 from specviz.settings import Settings
+from specviz.speed.prediction import preflight
 from specviz.training.card import write_hashes
 from tests.pairs import build_tiny_model, write_pair
 
@@ -50,6 +52,32 @@ def test_tokenizers_of_one_size_with_other_merges_share_every_token(pair_folders
     (folder / "tokenizer.json").write_text(json.dumps(record))
     pair = load_pair(f"{pair_folders[0]}|{folder}")
     assert isinstance(pair, MappedPair) and pair.tokens.share == 1.0
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "shared"),
+    [
+        ("generation_config.json", lambda record: record | {"min_p": 0.5}, True),
+        ("tokenizer_config.json", lambda record: record | {"model_max_length": 77}, False),
+        ("tokenizer.json", lambda record: record | {"version": "1.0 "}, False),
+        ("config.json", lambda record: record | {"tokenizer_class": "BloomTokenizer"}, False),
+    ],
+)
+def test_equal_tokenizer_files_are_read_once_and_other_ones_for_each_model(pair_folders, folder, file, change, shared):
+    """262,144 tokens take seconds to read. Files of the model's own settings change nothing of a tokenizer."""
+    path = folder / file
+    path.write_text(json.dumps(change(json.loads(path.read_text()) if path.exists() else {})))
+    listed = [list_model(str(place)) for place in (pair_folders[0], folder)]
+    assert loading.share_tokenizer_files(listed, [load_config(one) for one in listed]) == shared
+
+
+def test_a_pair_of_equal_tokenizers_and_its_check_read_one(pair_folders, monkeypatch):
+    read = []
+    for module in (loading, preflight):
+        monkeypatch.setattr(module, "load_tokenizer", lambda one: read.append(one.place) or load_tokenizer(one))
+    load_pair("|".join(map(str, pair_folders)))
+    assert preflight.check_pair(*map(str, pair_folders), probe=False).differ is None
+    assert read == [str(pair_folders[0])] * 2
 
 
 def test_a_folder_without_weights_is_refused(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import importlib.util
 import json
@@ -17,7 +18,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from specviz.errors import DamagedModelError, ModelError, SettingsError, UnsupportedModelError, suggest
 from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.hub.download import download_models
-from specviz.models.hub.files import CONFIG, VOCABULARIES, ModelListing, check_lengths, fetch_config_files, list_model
+from specviz.models.hub.files import CONFIG, INDEX, VOCABULARIES, ModelListing, check_lengths, fetch_config_files, list_model
 from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import FAMILIES, find_library_class, refuse_mixed, refuse_too_large, refuse_unsupported
 from specviz.models.pairs.generation_rules import read_eos_ids, read_generation_rules
@@ -33,6 +34,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 DEVICES = ("auto", "cuda", "mps", "cpu")
 GGUF_PACKAGES = ("gguf", "accelerate")  # with which transformers reads GGUF files
 SENTENCE_PIECES = frozenset({"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+NO_TOKENIZER = frozenset({CONFIG, INDEX, "generation_config.json"})  # small files that no tokenizer is read from
 WRAPPED = {  # names of the text model's weights in a wrapper -> their own names
     r"^(model\.)?language_model\.model\.": "model.",
     r"^model\.language_model\.": "model.",
@@ -59,7 +61,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     listed = [list_model(place) for place in places]
     configs = [load_config(one) for one in listed]
     refuse_mixed(places, configs)
-    tokenizers = [load_tokenizer(one) for one in listed]
+    tokenizers = load_tokenizers(listed, configs)
     if why := describe_difference(*tokenizers):  # asked before weights are read
         map_shared_tokens(places, configs, tokenizers, why)
     notes: list[str] = []
@@ -237,6 +239,28 @@ def load_tokenizer(place: str | ModelListing) -> PreTrainedTokenizerBase:
         raise ModelError(
             f"'{listed.place}' does not hold a tokenizer: tokenizer.json is missing. Save the model's tokenizer beside its weights."
         ) from error
+
+
+def load_tokenizers(listed: Sequence[ModelListing], configs: Sequence[PretrainedConfig]) -> list[PreTrainedTokenizerBase]:
+    """The tokenizers of target and draft: one object where ``share_tokenizer_files`` says so."""
+    first = load_tokenizer(listed[0])
+    return [first, first if share_tokenizer_files(listed, configs) else load_tokenizer(listed[1])]
+
+
+def share_tokenizer_files(listed: Sequence[ModelListing], configs: Sequence[PretrainedConfig]) -> bool:
+    """Whether two models have the same tokenizer because all files that it is read from are the same, byte for byte.
+
+    A tokenizer of 262,144 tokens takes seconds to read, and so does the comparison of two.
+    """
+    one, other = listed
+    if one.folder == other.folder and one.gguf == other.gguf:
+        return True
+    kinds = {(config.model_type, getattr(config, "tokenizer_class", None)) for config in configs}
+    if one.gguf or other.gguf or len(kinds) > 1:
+        return False
+    folders = [fetch_config_files(each) for each in listed]
+    names = [{file.name for file in each.small} - NO_TOKENIZER for each in listed]
+    return names[0] == names[1] and all(filecmp.cmp(folders[0] / name, folders[1] / name, shallow=False) for name in names[0])
 
 
 def find_listing(place: str | ModelListing) -> ModelListing:

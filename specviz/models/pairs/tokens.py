@@ -74,6 +74,8 @@ def describe_difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizer
 
     Compared: vocabulary, merges and other parts of the tokenizer proper, special tokens.
     """
+    if one is other:
+        return None
     if one.get_vocab() != other.get_vocab():
         mine, others = one.get_vocab(), other.get_vocab()
         if len(mine) != len(others):

@@ -24,7 +24,14 @@ from specviz.models.hub.files import ModelListing, check_lengths, fetch_config_f
 from specviz.models.pairs import families
 from specviz.models.pairs.families import EXPERTS, count_parameters, find_context, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.generation_rules import read_eos_ids, sort_fields
-from specviz.models.pairs.loading import load_config, load_tokenizer, map_shared_tokens, pick_device, refuse_narrow
+from specviz.models.pairs.loading import (
+    load_config,
+    load_tokenizer,
+    map_shared_tokens,
+    pick_device,
+    refuse_narrow,
+    share_tokenizer_files,
+)
 from specviz.models.pairs.names import describe_draftable, describe_short_draft
 from specviz.models.pairs.shallow import build_shallow_model, count_layers, cut_config
 from specviz.models.pairs.shared_weights import silence_transformers
@@ -313,10 +320,10 @@ def check_pair(
     Raises SettingsError for an unknown device or dtype, CancelledError if it was cancelled, and nothing else of its own.
     """
     where, kind = pick_device(device, dtype)
-    read = []
+    read: list[_ModelFiles] = []
     for number, (place, role) in enumerate(((target, "target"), (draft, "draft"))):
         on_progress(0.25 * number, f"the {role}'s files")
-        read.append(_read_model(place.strip(), role, kind, where, cancelled))
+        read.append(_read_model(place.strip(), role, kind, where, cancelled, *read))
     one, other = read
     listings = tuple(each.listed for each in read if each.listed is not None)
     free, host, disk = families.find_free_memory(where), families.find_free_memory(torch.device("cpu")), find_free_disk()
@@ -338,7 +345,15 @@ def check_pair(
     return replace(made, expected=expected, notes=(*notes, *said))
 
 
-def _read_model(place: str, role: str, dtype: torch.dtype, device: torch.device, cancelled: Callable[[], bool]) -> _ModelFiles:
+def _read_model(
+    place: str,
+    role: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    cancelled: Callable[[], bool],
+    other: _ModelFiles | None = None,
+) -> _ModelFiles:
+    """What is known of a model before its weights are read. other: the model read before it, whose tokenizer may be the same."""
     known: dict[str, Any] = {"place": place, "role": role}
     problems: list[str] = []
     made = _ModelFiles(ModelCheck(**known))
@@ -356,7 +371,7 @@ def _read_model(place: str, role: str, dtype: torch.dtype, device: torch.device,
         except UnsupportedModelError as error:
             known["supported"] = False
             problems.append(str(error))
-        made.tokenizer = load_tokenizer(listed)
+        made.tokenizer = _reuse_tokenizer(other, listed, made.config) or load_tokenizer(listed)
         known |= {"tokens": len(made.tokenizer), "chat_template": bool(made.tokenizer.chat_template)}
         made.generation = _load_generation_config(listed)
         known["end_tokens"] = tuple(sorted(read_eos_ids(place, made.generation, made.config)))
@@ -371,6 +386,12 @@ def _read_model(place: str, role: str, dtype: torch.dtype, device: torch.device,
             known["here_bytes"] = made.listed.here_bytes
     made.found = ModelCheck(**known, problems=tuple(problems))
     return made
+
+
+def _reuse_tokenizer(read: _ModelFiles | None, listed: ModelListing, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
+    if read is None or read.listed is None or read.config is None:
+        return None
+    return read.tokenizer if share_tokenizer_files((read.listed, listed), (read.config, config)) else None
 
 
 def _describe_config(config: PretrainedConfig, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
