@@ -25,7 +25,9 @@ class SamplingEffort:
         200_000, 1, 20_000_000, "number of samples on shared distributions, and most samples from the engine"
     )
     min_tv: float = declare_number(0.01, 1.0, "total variation that the tests must detect", "TV")
-    seconds: float = declare_number(60.0, inf, "time for samples from the engine, in seconds", "S")
+    seconds: float = declare_number(
+        60.0, inf, "time for samples from the engine, in seconds; up to half as much again where fewer than 2,000 fit", "S"
+    )
 
     def __post_init__(self) -> None:
         check_declared(self)

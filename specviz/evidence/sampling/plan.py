@@ -20,6 +20,8 @@ from specviz.settings import Settings
 from specviz.statistics.sequential import InterimSchedule
 
 SCHEDULE = InterimSchedule(first=100, looks=5, tests=2, factor=10)  # two tests at each look: chi-square and G
+LEAST_SAMPLES = 2_000  # from the engine, by default
+EXTENSION = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,12 @@ class SamplingPlan(SamplingEffort):
 
     reference: int | None = None  # target-only samples for the test that needs no distribution; None: as usual; 0: no such test
     looks: InterimSchedule | None = None  # when accumulating samples are tested; None: once, when all are drawn
+    least: int = LEAST_SAMPLES  # samples from the engine for which EXTENSION times the planned seconds may be taken
+
+    def count_fitting(self, seconds_per_sample: float) -> int:
+        """How many samples from the engine fit into the planned seconds, or into EXTENSION times as many, but then at most ``least``."""
+        usual = int(self.seconds / seconds_per_sample)
+        return max(usual, min(self.least, int(EXTENSION * self.seconds / seconds_per_sample)))
 
     def plan_single_test(self, n: int, length: int) -> TestPlan:
         """The plan for testing ``n`` samples once; ``min_tv`` is replaced by what they detect, where that is more than the plan's."""

@@ -370,10 +370,11 @@ class Session:
         most = self.plan.samples
         if mode == SHARED:
             return ModeSamples(most, self.decoder.label, np.zeros((0, 0), dtype=np.int32))
-        seconds = self.plan.seconds * (self.executor.size if self.executor else 1)
+        workers = self.executor.size if self.executor else 1
         marks = [time.perf_counter()]
         pilot = self.decoder.sample(mode, 0, min(most, PILOT), lambda *_: marks.append(time.perf_counter()))
-        n = max(len(pilot), min(most, int(seconds / (_estimate_usual_seconds(marks) / len(pilot)))))
+        fitting = self.plan.count_fitting(_estimate_usual_seconds(marks) / len(pilot) / workers)
+        n = max(len(pilot), min(most, fitting))
         return ModeSamples(n, pilot.source, pilot.tokens, coverage=pilot.coverage)
 
 

@@ -105,7 +105,7 @@ def sample_certificate(
     """The report of at most ``SAMPLES`` samples of the engine with its caches, tested for the smallest difference that they detect."""
     prompt = settings.prompt or (PROMPT if has_draft(settings.pair) else COPIED_PROMPT)
     sampled = replace(settings, prompt=prompt, max_new_tokens=SAMPLE_TOKENS)
-    plan = SamplingPlan("engine", SAMPLES, seconds=seconds, reference=0)
+    plan = SamplingPlan("engine", SAMPLES, seconds=seconds, reference=0, least=0)
     session = Session(build_decoder(SPECULATIVE, pair, sampled), plan)
     samples = session.draw(ENGINE, lambda share, *_: on_progress(0.8 * share))
     test = plan.plan_single_test(len(samples), samples.tokens.shape[1])

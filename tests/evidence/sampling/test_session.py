@@ -66,6 +66,15 @@ def test_every_look_has_a_plan_that_follows_from_its_distance(n, length):
     assert type(made).for_distance(n, length, made.tv, made.alpha) == made and made.cells >= 16
 
 
+@pytest.mark.parametrize(
+    ("seconds_per_sample", "count"),
+    [(0.01, 6_000), (0.03, 2_000), (0.04, 2_000), (0.045, 2_000), (0.05, 1_800), (10.0, 9)],
+)
+def test_a_slow_engine_may_take_half_as_long_again_for_two_thousand_samples(seconds_per_sample, count):
+    assert SamplingPlan(seconds=60.0).count_fitting(seconds_per_sample) == count
+    assert SamplingPlan(seconds=60.0, least=0).count_fitting(seconds_per_sample) == int(60.0 / seconds_per_sample)
+
+
 def test_sessions_side_by_side_draw_and_count_what_each_does_alone(pair):
     ids = tuple(pair.encode(SETTINGS.prompt))
     specs = [
