@@ -7,19 +7,16 @@ import os
 import subprocess
 import sys
 
-from specviz.cli.common.parser import Choice, WholeNumber
+from specviz.cli.common.command_options import add_choice, add_count
 from specviz.records import HERE
-
-MODE = Choice("mode", ("local", "hosted"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--port", type=WholeNumber("port", 1, 65535), default=8501, metavar="N", help="port, 1 to 65535 (default: 8501)")
+    add_count(add, "port", 1, 65535, "port, 1 to 65535 (default: 8501)")
+    parser.set_defaults(port=8501)
     add("--host", default="localhost", help="address to serve at (default: localhost, reachable only from this machine)")
-    add(
-        "--mode", type=MODE, metavar=MODE.metavar, help="for you alone, or for visitors with limits; needed for any other address"
-    )
+    add_choice(add, "mode", ("local", "hosted"), "for you alone, or for visitors with limits; needed for any other address")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,9 +10,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.common.command_options import read_pair_name
+from specviz.cli.common.command_options import DRAFT_BITS, add_setting, read_pair_name
 from specviz.cli.common.output import add_format_option, print_record
-from specviz.cli.common.parser import Choice
 from specviz.cli.common.progress import Progress
 from specviz.records import to_json_fields
 
@@ -30,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--pair", help="name of the pair on this machine (default: as in the certificate)")
     add("--target", metavar="T", help="folder of the target on this machine; needs --draft")
     add("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
-    bits = Choice("draft-bits", ("8",))
-    add("--draft-bits", type=bits, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft")
+    add_setting(add, DRAFT_BITS, help="8 if the draft was rounded to 8 bits; needs --target and --draft")
     add_format_option(parser)
 
 

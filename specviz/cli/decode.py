@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from specviz.cli.common.command_options import (
+    add_choice,
     add_cluster_option,
     add_decoding_options,
     add_drafting_options,
@@ -24,7 +25,6 @@ from specviz.cli.common.command_options import (
     read_run_settings,
 )
 from specviz.cli.common.output import add_format_option, use_color
-from specviz.cli.common.parser import Choice
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import describe_draftable
 from specviz.records import write
@@ -35,7 +35,6 @@ DISTRIBUTIONS_LIMIT = 256 * 2**20
 ORIGIN_COLORS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
 RESET_COLOR = "\x1b[0m"
 ORIGIN_MARKS = {"accepted": ("", ""), "residual": ("[", "]"), "bonus": ("<", ">")}  # around tokens, without color
-COLOR = Choice("color", ("auto", "always", "never", "plain"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,13 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cluster_option(parser)
     add_format_option(parser, "the trace as JSON")
     add = parser.add_argument
-    add(
-        "--color",
-        type=COLOR,
-        default="auto",
-        metavar=COLOR.metavar,
-        help="color tokens by their origin; without color, marks: [from the residual] <bonus> (default: auto); plain: the text alone",
+    color = (
+        "color tokens by their origin; without color, marks: [from the residual] <bonus> (default: auto); plain: the text alone"
     )
+    add_choice(add, "color", ("auto", "always", "never", "plain"), color, "auto")
     probs = "also store the full target and draft distributions of every round, at most 256 MB"
     add("--probs", type=Path, metavar="FILE.npz", help=probs)
 

@@ -12,7 +12,7 @@ from specviz.audit.collection.size import RequestLimits
 from specviz.audit.junit import JUnitCase, write_junit
 from specviz.audit.protocol.body_fields import refuse_request_fields
 from specviz.audit.run import RECORD, REPORT, name_folder
-from specviz.cli.common.command_options import add_declared, load_models, read_pair_name
+from specviz.cli.common.command_options import add_declared, add_number, load_models, read_pair_name
 from specviz.cli.common.output import (
     NO_VERDICT,
     add_figures_option,
@@ -22,7 +22,6 @@ from specviz.cli.common.output import (
     print_record,
     read_json_object,
 )
-from specviz.cli.common.parser import Number
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import EndpointError, SettingsError, SpecvizError
 from specviz.records import write
@@ -80,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     key_help = "environment variable that holds the server's key; the key is never stored or shown"
     add("--api-key-variable", default="", metavar="NAME", help=key_help)
     at_least = "exit code 1 where the server is not so many times as fast at some level"
-    add("--at-least", type=Number("at-least", 100.0), metavar="X", help=f"{at_least} (default: no threshold)")
+    add_number(add, "at-least", 100.0, f"{at_least} (default: no threshold)", "X")
     add_format_option(parser, "the report as JSON")
     out_help = "folder of the times, the record and the report; the same command continues there (default: pays-HOST-PORT)"
     add("--out", type=Path, metavar="DIR", help=out_help)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specviz.cli.common.command_options import (
+    NO_LIMIT,
     add_count,
     add_decoding_options,
     add_drafting_options,
@@ -19,11 +20,10 @@ from specviz.cli.common.command_options import (
     refuse_drafting_options,
 )
 from specviz.cli.common.output import NO_VERDICT
-from specviz.cli.common.parser import NO_LIMIT, Choice
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, RECORDED_SEED, Schema, read_text
-from specviz.settings import FASTEST_GAMMA, Settings
+from specviz.settings import FASTEST_GAMMA, Setting, Settings
 from specviz.speed.records.passage import TimedRound
 from specviz.trace import SCHEMA, Trace
 
@@ -327,8 +327,8 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, names = parser.add_argument, "; ".join(f"{name}: {one.summary}" for name, one in RECORDINGS.items())
-    what = Choice("what", tuple(RECORDINGS))
-    add("what", nargs="?", type=what, default="opening", metavar="WHAT", help=f"{names} (default: opening)")
+    what = Setting("what", str, True, None, "", "run", choices=tuple(RECORDINGS))
+    add("what", nargs="?", type=what.parse, default="opening", metavar="WHAT", help=f"{names} (default: opening)")
     add_pair_options(parser)
     add_run_options(parser)
     add_decoding_options(parser)

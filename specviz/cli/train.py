@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from specviz.cli.common.command_options import add_count
-from specviz.cli.common.parser import NO_LIMIT, Choice
+from specviz.cli.common.command_options import NO_LIMIT, add_choice, add_count
 from specviz.errors import TrainingError
 
 TRAINED_MODELS = ("draft", "target", "distilled", "heads", "exit", "eagle")
@@ -20,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out = "folder of checkpoints and models (default: training-run)"
     add("--out", type=Path, default="training-run", metavar="DIR", help=out)
     only = "train only this part; may be repeated (default: all)"
-    add("--only", type=Choice("only", TRAINED_MODELS), action="append", metavar=",".join(TRAINED_MODELS), help=only)
+    add_choice(add, "only", TRAINED_MODELS, only, action="append")
     add_count(add, "tokens", 1, NO_LIMIT, "number of training tokens, for a short trial (default: as for the shipped pair)")
 
 

@@ -6,15 +6,13 @@ import argparse
 from pathlib import Path
 
 from specviz.cli.common.command_options import add_count
-from specviz.cli.common.parser import WholeNumber
 
 MAX_SHEETS = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    seed = WholeNumber("seed", 0, 999_999, "a whole number from 0 to 999,999")
     add = parser.add_argument
-    add("--seed", type=seed, default=1, metavar="S", help="number of the first sheet, 0 to 999999 (default: 1)")
+    add_count(add, "seed", 0, 999_999, "number of the first sheet, 0 to 999999", 1, metavar="S")
     add_count(add, "count", 1, MAX_SHEETS, f"sheets, seeds S to S + N - 1; 1 to {MAX_SHEETS}", 1)
     add("--out", type=Path, default=Path("worksheet.pdf"), metavar="FILE", help="file to write (default: worksheet.pdf)")
 

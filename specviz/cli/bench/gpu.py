@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from specviz.cli.common.parser import Number
+from specviz.cli.common.command_options import add_number
 from specviz.cli.common.progress import log_line
 from specviz.errors import ModelError
 
@@ -13,7 +13,7 @@ from specviz.errors import ModelError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the results; results in it are continued")
-    add("--minutes", type=Number("minutes", 120), default=8.0, metavar="M", help="time for all parts (default: 8)")
+    add_number(add, "minutes", 120.0, "time for all parts (default: 8)", "M", 8.0)
     add("--only", nargs="+", default=[], metavar="PART", help="run only these parts")
     add("--dry", action="store_true", help="run all parts small on the CPU")
 

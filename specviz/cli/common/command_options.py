@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.common.parser import Choice, WholeNumber
 from specviz.cli.common.progress import log_line
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import PairPlaces, check_place
@@ -20,6 +19,19 @@ if TYPE_CHECKING:
     from specviz.models.pairs.loading import LoadedPair
 
 AddArgument = Callable[..., argparse.Action]
+NO_LIMIT = 2**63  # of a whole number without an upper bound
+DRAFT_BITS = Setting(
+    "draft-bits",
+    str,
+    True,
+    None,
+    "8: round the draft's weights to 8 bits, which is faster for large Llama-style drafts on a CPU (default: do not round)",
+    "models",
+    choices=("8",),
+    allowed="8, or left out",
+    shown="",
+    metavar="8",
+)
 
 
 def add_setting(add: AddArgument, setting: str | Setting, **changes: Any) -> None:
@@ -41,8 +53,21 @@ def _describe(declared: Setting) -> str:
 def add_count(add: AddArgument, name: str, low: int, high: int, help: str, default: int | None = None, **more: Any) -> None:
     """Add an option that takes a whole number from ``low`` to ``high``; its help ends with the default, if there is one."""
     shown = "" if default is None else f" (default: {default:,})"
-    more = {"metavar": "N", "default": default, "help": help + shown} | more
-    add(f"--{name}", type=WholeNumber(name, low, high), **more)
+    declared = Setting(name, int, True, default, help, "run", low, high, allowed=f"{low} or more" if high == NO_LIMIT else "")
+    add(declared.option, type=declared.parse, **{"metavar": "N", "default": default, "help": help + shown} | more)
+
+
+def add_number(add: AddArgument, name: str, high: float, help: str, metavar: str, default: float | None = None) -> None:
+    """Add an option that takes a number above 0 and at most ``high``."""
+    allowed = f"above 0 and at most {high:g}"
+    declared = Setting(name, float, True, default, help, "run", 0.0, high, above=True, allowed=allowed)
+    add(declared.option, type=declared.parse, default=default, metavar=metavar, help=help)
+
+
+def add_choice(add: AddArgument, name: str, choices: Sequence[str], help: str, default: str | None = None, **more: Any) -> None:
+    """Add an option that takes one of several words."""
+    declared = Setting(name, str, True, default, help, "run", choices=tuple(choices))
+    add(declared.option, type=declared.parse, default=default, metavar=",".join(choices), help=help, **more)
 
 
 def add_declared(add: AddArgument, record: type[Any], *names: str, **changes: Any) -> None:
@@ -58,12 +83,7 @@ def add_pair_options(parser: argparse.ArgumentParser) -> None:
     add("--pair", help=f"name of a pair that comes with the project (default: {DEFAULTS.pair})")
     add("--target", metavar="T", help="folder, GGUF file or hub name of the target; needs --draft")
     add("--draft", metavar="D", help="folder, GGUF file or hub name of the draft; needs --target")
-    add(
-        "--draft-bits",
-        type=Choice("draft-bits", ("8",)),
-        metavar="8",
-        help="8: round the draft's weights to 8 bits, which is faster for large Llama-style drafts on a CPU (default: do not round)",
-    )
+    add_setting(add, DRAFT_BITS)
     for name in ("device", "dtype", "engine"):
         add_setting(add, name)
 

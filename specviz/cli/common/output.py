@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from specviz.cli.common.parser import Choice
+from specviz.cli.common.command_options import add_choice
 from specviz.cli.common.progress import log_line
 from specviz.errors import SettingsError, TraceError
 from specviz.records import read_json
@@ -52,8 +52,7 @@ def _describe_replaced(folder: Path, record: Mapping[str, Any]) -> str:
 
 def add_format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:
     """Add the choice between text and JSON."""
-    formats = Choice("format", ("text", "json"))
-    parser.add_argument("--format", type=formats, default="text", metavar=formats.metavar, help=f"text (default), or {what}")
+    add_choice(parser.add_argument, "format", ("text", "json"), f"text (default), or {what}", "text")
 
 
 def print_record(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:

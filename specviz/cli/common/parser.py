@@ -6,16 +6,15 @@ import argparse
 import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
 from specviz import __version__
-from specviz.errors import SettingsError, SpecvizError, suggest
+from specviz.errors import SpecvizError
 from specviz.records import load_toml
-from specviz.settings import OLD_NAMES, SETTINGS, check_number, check_whole
+from specviz.settings import OLD_NAMES, SETTINGS
 
 COMMANDS = load_toml("commands")  # name -> summary, examples, notes, exit codes
 NOTES_WIDTH = 100  # columns of the notes below the options
@@ -147,66 +146,3 @@ def add_general_options(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true", help="print details on stderr: log lines, and where an error arose"
     )
     loudness.add_argument("-q", "--quiet", action="store_true", help="print nothing on stderr but errors")
-
-
-# Types of options. Each is called with the text of an option and raises SettingsError, which names the option and what is allowed.
-
-
-@dataclass(frozen=True, slots=True)
-class WholeNumber:
-    """A whole number from ``low`` to ``high``. allowed: these in other words."""
-
-    name: str
-    low: int
-    high: int
-    allowed: str = ""
-
-    def __call__(self, text: str) -> int:
-        allowed = self.allowed or (
-            f"a whole number from {self.low} to {self.high}" if self.high < NO_LIMIT else f"{self.low} or more"
-        )
-        try:
-            value = int(text)
-        except ValueError:
-            raise SettingsError(self.name, text, allowed) from None
-        check_whole(self.name, value, self.low, self.high, allowed)
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number above 0 and at most ``high``. unit: what follows the bound, such as " seconds"."""
-
-    name: str
-    high: float = float("inf")
-    unit: str = ""
-
-    def __call__(self, text: str) -> float:
-        allowed = f"above 0 and at most {self.high:g}{self.unit}" if self.high < float("inf") else f"above 0{self.unit}"
-        try:
-            value = float(text)
-        except ValueError:
-            raise SettingsError(self.name, text, allowed) from None
-        check_number(self.name, value, 0.0, self.high, allowed, above=True)
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of several words."""
-
-    name: str
-    choices: tuple[str, ...]
-
-    def __call__(self, text: str) -> str:
-        if text not in self.choices:
-            allowed = f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else f"{self.choices[0]}, or left out"
-            raise SettingsError(self.name, text, allowed + suggest(text, self.choices))
-        return text
-
-    @property
-    def metavar(self) -> str:
-        return ",".join(self.choices)
-
-
-NO_LIMIT = 2**63  # of a whole number without an upper bound

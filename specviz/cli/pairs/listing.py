@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from specviz.cli.common.command_options import add_choice
 from specviz.cli.common.output import add_format_option, print_record
-from specviz.cli.common.parser import Choice
 from specviz.models.pairs.catalog import BYTES, list_public_pairs
 from specviz.settings import SETTINGS
 
@@ -18,10 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:
     """The device and the number type that models are read into."""
-    dtype = Choice("dtype", tuple(BYTES))
-    parser.add_argument(
-        "--dtype", type=dtype, metavar=dtype.metavar, help="number type of the weights (default: what this machine would use)"
-    )
+    add_choice(parser.add_argument, "dtype", [*BYTES], "number type of the weights (default: what this machine would use)")
     parser.add_argument("--device", default="auto", help=SETTINGS["device"].description)
 
 
