@@ -44,7 +44,7 @@ from specviz.speed.records.estimate import Estimate
 from specviz.speed.records.plan import RoundCostCurve
 from specviz.threads import hold_choices
 from specviz.trace import Round
-from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_empty_tree, build_token_tree
 from specviz.verification.rule import Rule
 from specviz.verification.token import TokenRule
 
@@ -280,8 +280,7 @@ def build_branching_parents(nodes: int) -> tuple[int, ...]:
 
 def build_tree_pass(pair: LoadedPair, settings: Settings, parents: tuple[int, ...]) -> Callable[[], object]:
     """A pass of the target over a tree with these parents, and the token before it, as a call that may be repeated."""
-    source, nodes, rows = pair.open(settings)[0], len(parents), build_cached_rows(1)
-    tree = DraftTree((tuple(range(nodes)),), (parents,), (None,), ((None,) * nodes,), "none")
+    source, rows, tree = pair.open(settings)[0], build_cached_rows(1), build_token_tree((tuple(range(len(parents))),), (parents,))
     return lambda: source.distributions(rows, tree)
 
 

@@ -13,15 +13,14 @@ from specviz.models.pairs.mapped import MappedPair, add_draftable_share, find_dr
 from specviz.proposers.request import open_proposer
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.draft_tree import ROOT, DraftTree, build_token_tree
 
 TOKENS_PER_PASS = 64  # tokens of one pass
 
 
 def build_known_chain(tokens: Sequence[int]) -> DraftTree:
     """Known tokens as a chain, without draft probabilities."""
-    nodes = len(tokens)
-    return DraftTree((tuple(tokens),), (tuple(range(ROOT, nodes - 1)),), (None,), ((None,) * nodes,), "text")
+    return build_token_tree((tuple(tokens),), (tuple(range(ROOT, len(tokens) - 1)),))
 
 
 def iterate_distributions(

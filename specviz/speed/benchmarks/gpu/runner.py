@@ -24,6 +24,7 @@ from typing import Any
 import torch
 import transformers
 
+from specviz.records import write
 from specviz.speed.benchmarks.gpu.context import DeviceLostError, Part, PartContext, is_device_usable
 from specviz.speed.benchmarks.gpu.passes import SHAPES, compare_attention, count_kernels, measure_batches, measure_passes
 from specviz.speed.benchmarks.gpu.shipped_pair import (
@@ -101,7 +102,7 @@ def measure_gpu(out: Path, minutes: float, dry: bool, log: Callable[[str], None]
         worker.join(10)
     for name in waiting:
         record["parts"].setdefault(name, {"status": "no time left"})
-    _write(path, record)
+    write(path, json.dumps(record, indent=1, default=str), over=True)
     (out / TABLE).write_text(format_gpu(record) + "\n")
     costs = GpuCosts.from_measurement(record, time.strftime("%Y-%m-%d"))
     (out / COSTS).write_text(costs.to_json() + "\n")
@@ -141,7 +142,7 @@ def _follow(
             if name:
                 record["parts"][name] = content
                 log(f"{name}: CUDA is unusable after an error; it goes on in a new process")
-            _write(path, record)
+            write(path, json.dumps(record, indent=1, default=str), over=True)
             break
         elif kind == "record":
             record["parts"][name] = content | {"status": "running"}
@@ -150,14 +151,8 @@ def _follow(
             log(f"{name}: {content['status']}, {content['seconds']:.0f} s")
             left.remove(name)
             current, deadline = "", time.monotonic() + 60
-        _write(path, record)
+        write(path, json.dumps(record, indent=1, default=str), over=True)
     return left
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    fresh = path.with_suffix(".part")
-    fresh.write_text(json.dumps(record, indent=1, default=str))
-    fresh.replace(path)
 
 
 def _run_parts(
