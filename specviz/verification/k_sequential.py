@@ -116,8 +116,23 @@ class SequentialRule(TokenRule):
                     refuse_unmet(self.name, DraftForm(branches=True, shares_q=False))
         return super().verify(rows, tree, p, randomness)
 
-    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
-        return SequentialWalk(self, tree, index, row, p, randomness)
+    def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
+        """Test all siblings against p with one rho. p becomes the residual only after the last rejection."""
+        probs, q, k = walk.p[parent + 1], walk.q[siblings[0]], len(siblings)
+        rho = self.rho(probs, q, k)
+        left = None
+        for node in siblings:
+            u, p_x, rho_q = walk.take_uniform(node), walk.p_token[node], rho * walk.q_token[node]
+            accepted = self.accepts(u, p_x, rho_q)
+            if not accepted and node == siblings[-1]:
+                left = compute_sequential_residual(probs, q, rho, k).clamp_(min=0.0)
+                accepted = not float(left.sum()) > 0.0  # an empty residual: a rejection has probability 0
+            walk.checked[node] = Check(p_x, u, compute_acceptance_probability(p_x, rho_q), accepted)
+            if accepted:
+                return walk.accept(node)
+            walk.rejected = node
+        walk.probs = left
+        return ROOT
 
     def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         parent, q = tree.parents[index][node], tree.q[index][node]
@@ -126,29 +141,6 @@ class SequentialRule(TokenRule):
         return RuleView(
             probs, compute_accepted_mass(probs, q, rho), compute_sequential_residual(probs, q, rho, k).clamp_(min=0.0)
         )
-
-
-class SequentialWalk(TreeWalk):
-    """A walk that tests all siblings against p with one rho. p becomes the residual only after the last rejection."""
-
-    rule: SequentialRule
-
-    def find_accepted(self, parent: int, siblings: list[int]) -> int:
-        probs, q, k = self.p[parent + 1], self.q[siblings[0]], len(siblings)
-        rho = self.rule.rho(probs, q, k)
-        left = None
-        for node in siblings:
-            u, p_x, rho_q = self.take_uniform(node), self.p_token[node], rho * self.q_token[node]
-            accepted = self.rule.accepts(u, p_x, rho_q)
-            if not accepted and node == siblings[-1]:
-                left = compute_sequential_residual(probs, q, rho, k).clamp_(min=0.0)
-                accepted = not float(left.sum()) > 0.0  # an empty residual: a rejection has probability 0
-            self.checked[node] = Check(p_x, u, compute_acceptance_probability(p_x, rho_q), accepted)
-            if accepted:
-                return self.accept(node)
-            self.rejected = node
-        self.probs = left
-        return ROOT
 
 
 @register_rule("k-seq", title=SequentialRule.title, exact=SequentialRule.exact, needs=RuleNeeds(fixed_counts=True, shared_q=True))

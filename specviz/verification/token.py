@@ -108,6 +108,26 @@ class TokenRule:
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
         return TreeWalk(self, tree, index, row, p, randomness)
 
+    def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
+        """Test siblings in order. Returns the accepted one, or ROOT if all are rejected; ``walk.probs`` is then the last residual."""
+        probs = walk.p[parent + 1]
+        rule = self.condition_on(probs)
+        for count, node in enumerate(siblings):
+            p = walk.p_token[node] if count == 0 else float(probs[walk.tokens[node]])
+            q, u = walk.q_token[node], walk.take_uniform(node)
+            accepted = rule.accepts(u, p, q)
+            if not accepted:
+                try:
+                    probs = rule.replacement(probs, walk.q[node])
+                except EmptyResidualError:  # p equals q up to rounding: a rejection has probability 0
+                    accepted = True
+            walk.checked[node] = Check(p, u, rule.threshold(p, q), accepted)
+            if accepted:
+                return walk.accept(node)
+            walk.rejected = node
+        walk.probs = probs
+        return ROOT
+
     # The decisions about one token. ``verify`` and the sampler of many continuations both call these.
 
     def condition_on(self, p: Tensor) -> TokenRule:
@@ -150,7 +170,7 @@ class Check(NamedTuple):
 class TreeWalk:
     """One row's walk down its tree: which nodes were checked and accepted, and the distribution of the round's last token.
 
-    A rule that treats siblings in another way overrides ``find_accepted``, one that judges all draft tokens together ``descend``.
+    The rule decides among siblings (``find_accepted``); one that judges all draft tokens together overrides ``descend``.
 
     Attributes:
         checked: The Check of each node that was tested.
@@ -177,31 +197,11 @@ class TreeWalk:
         """Walk from the root down to where the round's last token is drawn."""
         node = ROOT
         while siblings := find_children(self.parents, node):
-            node = self.find_accepted(node, siblings)
+            node = self.rule.find_accepted(self, node, siblings)
             if node == ROOT:
                 break
         if self.rejected is None:
             self.probs = self.rule.bonus(self.probs)
-
-    def find_accepted(self, parent: int, siblings: list[int]) -> int:
-        """Test siblings in order. Returns the accepted one, or ROOT if all are rejected; ``probs`` is then the last residual."""
-        probs = self.p[parent + 1]
-        rule = self.rule.condition_on(probs)
-        for count, node in enumerate(siblings):
-            p = self.p_token[node] if count == 0 else float(probs[self.tokens[node]])
-            q, u = self.q_token[node], self.take_uniform(node)
-            accepted = rule.accepts(u, p, q)
-            if not accepted:
-                try:
-                    probs = rule.replacement(probs, self.q[node])
-                except EmptyResidualError:  # p equals q up to rounding: a rejection has probability 0
-                    accepted = True
-            self.checked[node] = Check(p, u, rule.threshold(p, q), accepted)
-            if accepted:
-                return self.accept(node)
-            self.rejected = node
-        self.probs = probs
-        return ROOT
 
     def accept(self, node: int) -> int:
         self.path.append(node)

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree, find_children
 from specviz.verification.registry import register_rule
@@ -64,39 +63,30 @@ class TypicalRule(TokenRule):
         possible = (p > compute_typical_bound(p, self.epsilon)) | (self.bonus(p) > 0.0)
         return (p > 0.0) & ~possible
 
-    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
-        return LongestWalk(self, tree, index, row, p, randomness)
+    def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
+        """Accept the typical child with the longest typical path below it."""
+        typical = [node for node in siblings if self._is_typical(walk, node)]
+        best = max(typical, key=lambda node: self._find_longest_path(walk, node), default=ROOT)
+        for node in siblings:
+            walk.checked[node] = Check(walk.p_token[node], walk.take_uniform(node), float(node == best), node == best)
+        if best != ROOT:
+            return walk.accept(best)
+        walk.rejected, walk.probs = siblings[-1], self.bonus(walk.p[parent + 1])
+        return ROOT
+
+    def _is_typical(self, walk: TreeWalk, node: int) -> bool:
+        return walk.p_token[node] > compute_typical_bound(walk.p[walk.parents[node] + 1], self.epsilon)
+
+    def _find_longest_path(self, walk: TreeWalk, node: int) -> tuple[int, float]:
+        """Length of the longest typical path that starts with a typical node, and the logarithm of its probability."""
+        children = [child for child in find_children(walk.parents, node) if self._is_typical(walk, child)]
+        length, likelihood = max((self._find_longest_path(walk, child) for child in children), default=(0, 0.0))
+        return 1 + length, log(walk.p_token[node]) + likelihood
 
     def view_node(self, tree: DraftTree, index: int, p: Tensor, node: int) -> RuleView:
         probs = p[tree.parents[index][node] + 1]
         overlap = torch.where(probs > compute_typical_bound(probs, self.epsilon), tree.q[index][node], 0.0)
         return RuleView(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))
-
-
-class LongestWalk(TreeWalk):
-    """A walk that accepts, below each accepted node, the typical child with the longest typical path below it."""
-
-    rule: TypicalRule
-
-    def find_accepted(self, parent: int, siblings: list[int]) -> int:
-        probs = self.p[parent + 1]
-        typical = [node for node in siblings if self._is_typical(node)]
-        best = max(typical, key=self._find_longest_path, default=ROOT)
-        for node in siblings:
-            self.checked[node] = Check(self.p_token[node], self.take_uniform(node), float(node == best), node == best)
-        if best != ROOT:
-            return self.accept(best)
-        self.rejected, self.probs = siblings[-1], self.rule.bonus(probs)
-        return ROOT
-
-    def _is_typical(self, node: int) -> bool:
-        return self.p_token[node] > compute_typical_bound(self.p[self.parents[node] + 1], self.rule.epsilon)
-
-    def _find_longest_path(self, node: int) -> tuple[int, float]:
-        """Length of the longest typical path that starts with a typical node, and the logarithm of its probability."""
-        paths = [self._find_longest_path(child) for child in find_children(self.parents, node) if self._is_typical(child)]
-        length, likelihood = max(paths, default=(0, 0.0))
-        return 1 + length, log(self.p_token[node]) + likelihood
 
 
 @register_rule("typical", title=TypicalRule.title, exact=TypicalRule.exact, reads=("typical_epsilon",))

@@ -120,19 +120,14 @@ class OneHotResidualRule(TokenRule):
 
     name, exact = "residual of a one-hot draft", False
 
-    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
-        return _OneHotResidualWalk(self, tree, index, row, p, randomness)
-
-
-class _OneHotResidualWalk(TreeWalk):
-    def find_accepted(self, parent: int, siblings: list[int]) -> int:
-        node = super().find_accepted(parent, siblings)
-        if node == ROOT and self.rejected is not None:
-            others = self.p[parent + 1].clone()
-            others[self.tokens[self.rejected]] = 0.0
+    def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
+        node = super().find_accepted(walk, parent, siblings)
+        if node == ROOT and walk.rejected is not None:
+            others = walk.p[parent + 1].clone()
+            others[walk.tokens[walk.rejected]] = 0.0
             if not bool(others.sum() > 0.0):  # nothing else is possible
-                return self.accept(self.rejected)
-            self.probs = others / others.sum()
+                return walk.accept(walk.rejected)
+            walk.probs = others / others.sum()
         return node
 
 
@@ -141,15 +136,10 @@ class RowAfterRejectedRule(TokenRule):
 
     name, exact = "replacement from the row after", False
 
-    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
-        return _RowAfterRejectedWalk(self, tree, index, row, p, randomness)
-
-
-class _RowAfterRejectedWalk(TreeWalk):
-    def find_accepted(self, parent: int, siblings: list[int]) -> int:
-        node = super().find_accepted(parent, siblings)
-        if node == ROOT and self.rejected is not None:
-            self.probs = self.p[self.rejected + 1]
+    def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
+        node = super().find_accepted(walk, parent, siblings)
+        if node == ROOT and walk.rejected is not None:
+            walk.probs = walk.p[walk.rejected + 1]
         return node
 
 
@@ -158,17 +148,12 @@ class FirstUnverifiedRule(TokenRule):
 
     name, exact = "first draft token unverified", False
 
-    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
-        return _FirstUnverifiedWalk(self, tree, index, row, p, randomness)
-
-
-class _FirstUnverifiedWalk(TreeWalk):
-    def find_accepted(self, parent: int, siblings: list[int]) -> int:
+    def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
         if parent != ROOT:
-            return super().find_accepted(parent, siblings)
+            return super().find_accepted(walk, parent, siblings)
         node = siblings[0]
-        self.checked[node] = Check(self.p_token[node], self.take_uniform(node), 1.0, True)
-        return self.accept(node)
+        walk.checked[node] = Check(walk.p_token[node], walk.take_uniform(node), 1.0, True)
+        return walk.accept(node)
 
 
 class SameTokenRule(TokenRule):
@@ -176,20 +161,15 @@ class SameTokenRule(TokenRule):
 
     name = "same token"
 
-    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
-        return _SameTokenWalk(self, tree, index, row, p, randomness)
-
-
-class _SameTokenWalk(TreeWalk):
-    def find_accepted(self, parent: int, siblings: list[int]) -> int:
+    def find_accepted(self, walk: TreeWalk, parent: int, siblings: list[int]) -> int:
         (node,) = siblings
-        u = self.take_uniform(node)
-        drawn = int(draw_tokens(self.p[parent + 1], torch.tensor(u, dtype=torch.float64)))
-        is_same = drawn == self.tokens[node]
-        self.checked[node] = Check(self.p_token[node], u, 1.0, is_same)
+        u = walk.take_uniform(node)
+        drawn = int(draw_tokens(walk.p[parent + 1], torch.tensor(u, dtype=torch.float64)))
+        is_same = drawn == walk.tokens[node]
+        walk.checked[node] = Check(walk.p_token[node], u, 1.0, is_same)
         if is_same:
-            return self.accept(node)
-        self.rejected, self.probs = node, build_one_hot(torch.tensor(drawn), self.p.shape[-1])
+            return walk.accept(node)
+        walk.rejected, walk.probs = node, build_one_hot(torch.tensor(drawn), walk.p.shape[-1])
         return ROOT
 
 
