@@ -22,15 +22,20 @@ from specviz.audit.record import AuditRecord
 from specviz.audit.run import AuditReport, check_folder, save_report
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.logged_texts import build_log_answer
-from specviz.evidence.report import SCHEMA, seal
+from specviz.evidence.report import seal_report
 from specviz.evidence.sample_files.reader import ENDED, LARGEST, LINES, parse_sample_line
-from specviz.evidence.whole_texts import TextScores, choose_classes, infer_rounds, name_places_in_page, score_texts
+from specviz.evidence.whole_texts import (
+    TextScores,
+    build_log_answer,
+    choose_classes,
+    infer_rounds,
+    name_places_in_page,
+    score_texts,
+)
 from specviz.models.pairs.families import find_context
 from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
-from specviz.records import list_versions
 from specviz.settings import Settings, check_number
 from specviz.statistics.along_texts import Moments, TokenScores, count_tests, run_tests_along_texts
 from specviz.statistics.finding import ALPHA, Finding, format_count
@@ -319,20 +324,6 @@ def _build_report(
         "diagnosis": None,
         "reproduction": None,
     }
-    return seal(
-        {
-            "schema": SCHEMA,
-            "decoder": log.name,
-            **{name: value for name, value in answer.items() if name != "cells"},
-            "note": " ".join(log.list_sentences()),
-            "analytic_tv": None,
-            "seed": settings.seed,
-            "settings": settings.to_record(),
-            "answers": [answer],
-            "pieces": {},
-            "files": [{"name": log.name, "sha256": log.sha256, "draws": log.texts, "kind": "tokens", "settings": {}}],
-            "models": pair.describe() | hash_pair(pair),
-            "versions": list_versions(),
-            "audit": audit,
-        }
-    )
+    files = [{"name": log.name, "sha256": log.sha256, "draws": log.texts, "kind": "tokens", "settings": {}}]
+    models = pair.describe() | hash_pair(pair)
+    return seal_report(log.name, [answer], " ".join(log.list_sentences()), settings, files, models, audit=audit)

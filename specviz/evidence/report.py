@@ -7,7 +7,7 @@ compute chi-square, G and the total variation again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import ceil
 from typing import Any
@@ -18,6 +18,8 @@ from specviz.models.pairs.fingerprint import hash_pair
 from specviz.models.pairs.loading import LoadedPair
 from specviz.records import format_canonical_json, list_versions
 from specviz.settings import Settings
+from specviz.statistics.finding import Finding
+from specviz.statistics.power import adjust_p_values
 
 SCHEMA = "specviz-verify-2"
 RULE_ONLY = "The rule is consistent; the cached decoder was not sampled."
@@ -40,8 +42,35 @@ def build_report(
     ``file_note``: a sentence about these files. ``blocks``: which samples of the seed were tested, (first, count) each in their
     order; empty: the first ones.
     """
-    spoken = build_answer(next((one for one in answers if one.verdict == "rejected"), answers[0]))
-    note, notes = file_note or make_note(spoken["verdict"], [one.mode for one in answers]), pair.list_notes(settings)
+    spoken = next((one for one in answers if one.verdict == "rejected"), answers[0])
+    note = file_note or make_note(spoken.verdict, [one.mode for one in answers])
+    notes = pair.list_notes(settings)
+    return seal_report(
+        decoder,
+        [build_answer(one) for one in answers],
+        note,
+        settings,
+        files,
+        pair.describe() | hash_pair(pair) | ({"notes": notes} if notes else {}),
+        collect_token_bytes(pair, answers),
+        analytic_tv,
+        **({"blocks": [list(block) for block in blocks]} if blocks else {}),
+    )
+
+
+def seal_report(
+    decoder: str,
+    answers: Sequence[dict[str, Any]],
+    note: str,
+    settings: Settings,
+    files: Sequence[dict[str, Any]],
+    models: dict[str, Any],
+    pieces: dict[str, str] | None = None,
+    analytic_tv: float | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """The record of these answers, sealed. more: further fields."""
+    spoken = next((one for one in answers if one["verdict"] == "rejected"), answers[0])
     return seal(
         {
             "schema": SCHEMA,
@@ -51,13 +80,13 @@ def build_report(
             "analytic_tv": analytic_tv,
             "seed": settings.seed,
             "settings": settings.to_record(),
-            "answers": [build_answer(one) for one in answers],
-            "pieces": collect_token_bytes(pair, answers),
+            "answers": list(answers),
+            "pieces": pieces or {},
             "files": list(files),
-            "models": pair.describe() | hash_pair(pair) | ({"notes": notes} if notes else {}),
+            "models": models,
             "versions": list_versions(),
         }
-        | ({"blocks": [list(block) for block in blocks]} if blocks else {})
+        | more
     )
 
 
@@ -85,6 +114,27 @@ def build_answer(answer: TestReport) -> dict[str, Any]:
         "cells": [{"begins": list(name), "mass": mass, "count": count, "whole": whole} for name, mass, count, whole in cells],
         **({} if answer.coverage is None else {"exercised": answer.coverage.to_record()}),
         **({} if answer.whole_samples is None else {"whole_samples": answer.whole_samples}),
+    }
+
+
+def build_answer_without_cells(
+    mode: str, n: int, verdict: str, sentence: str, tests: Sequence[Finding], detectable_tv: float, plan: Mapping[str, Any]
+) -> dict[str, Any]:
+    """An answer that follows from findings and plan alone. Fields that need cells are None."""
+    adjusted = adjust_p_values([test.p_value for test in tests])
+    return {
+        "verdict": verdict,
+        "sentence": sentence,
+        "mode": mode,
+        "n": n,
+        "tests": [asdict(test) | {"adjusted_p": p} for test, p in zip(tests, adjusted, strict=True)],
+        "tv": None,
+        "tv_null_band": None,
+        "detectable_tv": detectable_tv,
+        "pooled_mass": None,
+        "plan": dict(plan),
+        "redraw_tolerance": None,
+        "cells": [],
     }
 
 

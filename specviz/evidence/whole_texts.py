@@ -1,9 +1,9 @@
-"""Whole texts of a file against the exact distribution of every token: the tests that see whole rounds of a server, and pages of its cache."""
+"""Whole texts of a file or a log against the exact distribution of every token: tests that see whole rounds of a server, and pages of its cache."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import log
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.samples import NONE
+from specviz.evidence.report import build_answer_without_cells
 from specviz.evidence.sample_files.reader import SampleFile, convert_to_samples
 from specviz.evidence.scores import find_tokens_after_end
 from specviz.models.base import LanguageModel
@@ -28,7 +29,7 @@ from specviz.statistics.along_texts import (
     count_tests,
     run_tests_along_texts,
 )
-from specviz.statistics.finding import ALPHA, POWER, Finding, format_p_value
+from specviz.statistics.finding import ALPHA, POWER, Finding, format_count, format_p_value
 from specviz.statistics.power import adjust_p_values, correct_level, find_detectable_distance
 from specviz.statistics.random_streams import RandomUse, make_generator
 from specviz.verification.draft_tree import ROOT, build_token_tree
@@ -39,7 +40,7 @@ IN_PAGE = " of a page"  # of a test's name
 CLASSES = 127  # tokens that are classes of their own: the likeliest ones; tokens that end a text have one more
 CLASS_TEXTS, CLASS_TOKENS = 16, 16  # texts that the target writes to find them, and the tokens of each
 LOG_FLOOR = log(1e-9)  # log probabilities are cut off here, so that no single token decides
-WHOLE_TEXTS = "whole texts"  # mode of the answer
+WHOLE_TEXTS, LOGGED = "whole texts", "logged samples"  # modes of the answers
 BONUS = "bonus token of a round"
 MAX_PLACES = PAGE + 8  # places that a forecast reckons with: a page, and a round of five draft tokens
 ROUNDS = {
@@ -386,24 +387,12 @@ def run_whole_text_tests(
 
 
 def build_whole_text_answer(tests: Sequence[Finding], plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a report, from the findings and the plan. Fields that need cells are None."""
+    """The answer of a report, from the findings and the plan."""
     adjusted = adjust_p_values([test.p_value for test in tests])
     verdict = "rejected" if min(adjusted) <= plan["alpha"] else "consistent"
     pooled = next((test.detectable_tv for test in tests if test.detectable_tv is not None), None)
-    return {
-        "verdict": verdict,
-        "sentence": _describe_answer(tests, adjusted, verdict, plan),
-        "mode": WHOLE_TEXTS,
-        "n": plan["texts"],
-        "tests": [asdict(test) | {"adjusted_p": p} for test, p in zip(tests, adjusted, strict=True)],
-        "tv": None,
-        "tv_null_band": None,
-        "detectable_tv": 1.0 if pooled is None else pooled,
-        "pooled_mass": None,
-        "plan": dict(plan),
-        "redraw_tolerance": None,
-        "cells": [],
-    }
+    sentence, seen = _describe_answer(tests, adjusted, verdict, plan), 1.0 if pooled is None else pooled
+    return build_answer_without_cells(WHOLE_TEXTS, plan["texts"], verdict, sentence, tests, seen, plan)
 
 
 def _describe_answer(tests: Sequence[Finding], adjusted: Sequence[float], verdict: str, plan: Mapping[str, Any]) -> str:
@@ -424,6 +413,36 @@ def _describe_answer(tests: Sequence[Finding], adjusted: Sequence[float], verdic
         f" A gap in the order of probability of {', of '.join(said)} would have shown with power {POWER:.0%}." if said else ""
     )
     return f"Consistent: {read}.{detects} {ROUNDS[plan['rounds']].format(gamma=plan['gamma'])}"
+
+
+def build_log_answer(tests: Sequence[Finding], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a report on logged samples, from the findings and the plan.
+
+    Args:
+        tests: Of all tokens.
+        plan: n: texts; prompts; tokens; tv: gap between distribution functions that must be detected; alpha; level: of each test.
+    """
+    adjusted = adjust_p_values([test.p_value for test in tests])
+    gap = next((test.detectable_tv for test in tests if test.name.startswith("all tokens") and test.detectable_tv), None) or 1.0
+    read = f"{format_count(plan['n'], 'logged text')} of {format_count(plan['prompts'], 'prompt')}, {plan['tokens']:,} tokens,"
+    detected = f"a gap of {gap:.2g} in the order of probability over all tokens"
+    if min(adjusted) <= plan["alpha"]:
+        p, test = min(zip(adjusted, tests, strict=True), key=lambda one: (one[0], -abs(one[1].statistic)))
+        verdict, sentence = (
+            "rejected",
+            (
+                f"Rejected: {read} do not follow the target's distribution ({test.name}, {format_p_value(p)} after correction for "
+                f"{len(tests)} tests)."
+            ),
+        )
+    elif gap <= plan["tv"]:
+        verdict, sentence = (
+            "consistent",
+            f"Consistent with the target's distribution: {read} would have shown {detected} with power {POWER:.0%}.",
+        )
+    else:
+        verdict, sentence = "too few samples", f"Too few samples: {read} can detect {detected}; {plan['tv']:g} is asked for."
+    return build_answer_without_cells(LOGGED, plan["n"], verdict, sentence, tests, gap, plan)
 
 
 def describe_text_power(texts: int, max_tokens: int, share: float, alpha: float = ALPHA) -> str:

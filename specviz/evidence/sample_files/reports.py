@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from specviz.errors import EvidenceError
 from specviz.evidence.decoder import TARGET, build_decoder
 from specviz.evidence.hypothesis_tests import TestPlan
-from specviz.evidence.report import SCHEMA, seal
+from specviz.evidence.report import build_answer_without_cells, seal_report
 from specviz.evidence.sample_files.reader import (
     Sample,
     SampleFile,
@@ -26,7 +26,6 @@ from specviz.evidence.sampling.session import Session
 from specviz.evidence.scores import score_samples
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
-from specviz.records import list_versions
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_count, format_p_value
 from specviz.statistics.power import adjust_p_values, correct_level, count_draws_needed
@@ -101,23 +100,8 @@ def compare_files(
     tests += compare_prefixes(first.samples, second.samples, level)
     n, m = len(first.samples), len(second.samples)
     one = build_comparison(tests, {"n": n, "m": m, "tv": tv, "alpha": alpha, "level": level})
-    settings = Settings(prompt=first.prompt, seed=seed)
-    return seal(
-        {
-            "schema": SCHEMA,
-            "decoder": join_names((first, second)),
-            **{name: value for name, value in one.items() if name != "cells"},
-            "note": " ".join(notes),
-            "analytic_tv": None,
-            "seed": seed,
-            "settings": settings.to_record(),
-            "answers": [one],
-            "pieces": {},
-            "files": [first.describe(), second.describe()],
-            "models": {},
-            "versions": list_versions(),
-        }
-    )
+    settings, files = Settings(prompt=first.prompt, seed=seed), [first.describe(), second.describe()]
+    return seal_report(join_names((first, second)), [one], " ".join(notes), settings, files, {})
 
 
 def build_comparison(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
@@ -136,20 +120,7 @@ def build_comparison(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str
         needed = 2 * count_draws_needed(plan["tv"], FEWEST_DF, plan["alpha"] / 2)
         verdict = "too few samples"
         sentence = f"Too few samples: {n:,} samples can detect a total variation of {seen:.2g}; {plan['tv']:g} needs {needed:,} in each file."
-    return {
-        "verdict": verdict,
-        "sentence": sentence,
-        "mode": TWO_FILES,
-        "n": n,
-        "tests": [asdict(test) | {"adjusted_p": p} for test, p in zip(tests, adjusted, strict=True)],
-        "tv": None,
-        "tv_null_band": None,
-        "detectable_tv": seen,
-        "pooled_mass": None,
-        "plan": plan,
-        "redraw_tolerance": None,
-        "cells": [],
-    }
+    return build_answer_without_cells(TWO_FILES, n, verdict, sentence, tests, seen, plan)
 
 
 def compare_prefixes(first: Sequence[Sample], second: Sequence[Sample], level: float) -> list[Finding]:
