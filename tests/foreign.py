@@ -15,8 +15,7 @@ from specviz.models.pairs.token_map import TokenMap
 from specviz.models.table import TableModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.training.corpus import END_OF_TEXT
-from specviz.training.tokenizer import save_tokenizer, train_tokenizer
+from specviz.training.corpus import END_OF_TEXT, save_tokenizer, train_tokenizer
 from specviz.verification.draft_tree import DraftTree
 from tests.pairs import TEXT, build_tiny_model
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.training.tokenizer import save_tokenizer, train_tokenizer
+from specviz.training.corpus import save_tokenizer, train_tokenizer
 
 TEXT = [
     "Once upon a time there was a little rabbit who lived in a wood. He was hungry, and he ran to the river.\n"

@@ -1,4 +1,4 @@
-"""Turn one text file into a stream of token ids: works are split, shuffled and packed.
+"""Turn one text file into a stream of token ids: a tokenizer is trained, works are split, shuffled and packed.
 
 The file holds one paragraph per line; every work ends with a line ``<|endoftext|>``. A ``.xz`` file is decompressed.
 """
@@ -9,7 +9,8 @@ import lzma
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 from specviz.errors import TrainingError
 
@@ -72,3 +73,23 @@ class Batches:
             self._epoch = epoch
         chosen = self._starts[index * self.rows : (index + 1) * self.rows]
         return np.stack([self._stream[s : s + self.context + 1] for s in chosen]).astype(np.int64)
+
+
+def train_tokenizer(works: list[str], vocabulary: int = 4096) -> Tokenizer:
+    """Train byte-level BPE (Sennrich et al. 2016, on bytes) with ``vocabulary`` entries; id 0 ends a text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator((line for work in works for line in work.splitlines(keepends=True)), trainer)
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write ``tokenizer.json`` and its configuration for transformers. The end-of-text token also starts a text."""
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=END_OF_TEXT, eos_token=END_OF_TEXT).save_pretrained(folder)

@@ -16,11 +16,10 @@ from specviz.errors import TrainingError
 from specviz.models.attachments.eagle import save_eagle
 from specviz.models.attachments.exits import save_exit
 from specviz.models.attachments.heads import save_heads
-from specviz.training.corpus import Batches, encode_works, read_works
+from specviz.training.corpus import Batches, encode_works, read_works, save_tokenizer, train_tokenizer
 from specviz.training.loop import Schedule, train
 from specviz.training.losses import DIVERGENCES, DistillationLoss, EagleLoss, ExitLoss, HeadsLoss, average_divergence
 from specviz.training.students import TrainableEagle, TrainableExit, TrainableHeads
-from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 
 CONTEXT = 512
 HEAD = 64

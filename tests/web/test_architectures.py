@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from transformers import AutoModelForCausalLM
 
 from specviz.models.pairs.names import PairPlaces
-from specviz.training.tokenizer import save_tokenizer, train_tokenizer
+from specviz.training.corpus import save_tokenizer, train_tokenizer
 from specviz.web.common import pairs, session
 from specviz.web.exactness import export as exact_export
 from specviz.web.jobs import cache, warmup

@@ -90,7 +90,7 @@ def measure_speed(settings: Settings, gamma: int, length: int, runs: int) -> dic
 
 def explain_no_verdict(results: Sequence[BenchResult]) -> str:
     """A sentence where the runs of a ratio are too few or too far apart for a verdict, else nothing."""
-    from specviz.speed.records.spread import explain_interval
+    from specviz.speed.records.estimate import explain_interval
 
     for result in results:
         for name, ratio in result.ratio.items():

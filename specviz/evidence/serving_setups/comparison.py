@@ -32,8 +32,7 @@ from specviz.speed.measurement.clock import Clock, Lap
 from specviz.speed.measurement.machine import describe_measurement
 from specviz.speed.measurement.text_passes import describe_pair, iterate_distributions
 from specviz.speed.measurement.timed_decoding import DecodingPace, measure_pace
-from specviz.speed.records.estimate import Estimate
-from specviz.speed.records.spread import compute_relative_iqr
+from specviz.speed.records.estimate import Estimate, compute_relative_iqr
 from specviz.trace import Round
 from specviz.verification.overlap import compute_overlap
 

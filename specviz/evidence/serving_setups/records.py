@@ -14,8 +14,7 @@ from typing import Any
 
 from specviz.records import Record, Schema, load_toml, record_key
 from specviz.settings import Settings
-from specviz.speed.records.estimate import Estimate
-from specviz.speed.records.spread import explain_spread
+from specviz.speed.records.estimate import Estimate, explain_spread
 
 MARGIN_DIGITS = 6  # that a record keeps of a margin
 

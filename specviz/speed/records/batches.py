@@ -17,8 +17,7 @@ import numpy as np
 
 from specviz.records import Record, Schema, declare_decimal_places, record_key
 from specviz.settings import Settings
-from specviz.speed.records.estimate import MIN_RUNS, Estimate
-from specviz.speed.records.spread import compute_relative_iqr, explain_spread
+from specviz.speed.records.estimate import MIN_RUNS, Estimate, compute_relative_iqr, explain_spread
 
 SCHEMA = Schema("batches", 2, "The record of batches")
 RESAMPLES = 400

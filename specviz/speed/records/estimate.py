@@ -1,9 +1,9 @@
-"""A measured number with a 95% interval. Every measurement of the project is one of these. Numpy; no torch.
+"""A measured number with a 95% interval, and whether its runs lie close enough together for a verdict. Numpy; no torch.
 
 There are two kinds, by what was repeated:
-- *runs* of a clock: the median, and the order statistics around it (``of_runs``). No distribution of the seconds is assumed, and a
+- *runs* of a clock: the median, and the order statistics around it (``from_runs``). No distribution of the seconds is assumed, and a
   run that another program disturbed widens the interval little.
-- *texts*, or kinds of text: a statistic of all of them, and its middle 95% over resamples (``of_resamples``; ``of_mean`` for a mean).
+- *texts*, or kinds of text: a statistic of all of them, and its middle 95% over resamples (``from_resamples``; ``from_mean`` for a mean).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import geometric_mean, median
 
 import numpy as np
 
@@ -21,6 +21,8 @@ CONFIDENCE = 0.95
 PERCENTILES = (2.5, 97.5)  # percentiles between which the middle 95% lie
 MIN_RUNS = 6  # fewest runs with a 95% interval of their median: it has 1 - 2 / 2**6 = 0.969; with five runs it has 0.938
 RESAMPLES = 1000  # of a mean
+MAX_SPREAD = 0.25  # widest middle half of a contestant's runs, as a share of their median, with which there is a verdict
+MAX_INTERVAL_WIDTH = 0.4  # widest interval of a compared number, as a share of it; below 0.2 with six runs on a quiet machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +89,41 @@ class Estimate:
 def describe_interval(runs: int) -> str:
     """What low and high of a median of so many runs are, in words."""
     return f"{CONFIDENCE:.0%} interval of {runs} runs" if runs >= MIN_RUNS else f"lowest to highest of {runs} runs"
+
+
+def compute_relative_iqr(values: Sequence[float]) -> float:
+    """The width of the middle half of the runs of one contestant, as a share of their median."""
+    ordered = sorted(values)
+    count = len(ordered)
+    return (ordered[3 * count // 4] - ordered[count // 4]) / ordered[count // 2]
+
+
+def measure_spread(contestants: Sequence[Sequence[float]]) -> float:
+    """The widest middle half of any contestant (contestants, runs), after dividing each run by its geometric mean.
+
+    Speed-ups are ratios, which do not change if a whole run is slower; neither does this.
+    """
+    beside = [[seconds / geometric_mean(run) for seconds in run] for run in zip(*contestants, strict=True)]
+    return max(compute_relative_iqr(column) for column in zip(*beside, strict=True))
+
+
+def explain_spread(found: float, what: str) -> str:
+    """A sentence if a spread is too wide for a verdict, else empty. what: whose runs, such as "one probe’s runs"."""
+    if found <= MAX_SPREAD:
+        return ""
+    return (
+        f"the middle half of {what} spans {found:.0%} of their median; at most {MAX_SPREAD:.0%} is allowed. "
+        "Another program may keep this machine busy: run it again alone."
+    )
+
+
+def explain_interval(found: Estimate, what: str) -> str:
+    """A sentence if the runs of a compared number are too few or too far apart for a verdict, else empty."""
+    if found.n < MIN_RUNS:
+        return f"{what} was measured in {found.n} runs; fewer than {MIN_RUNS} give no 95% interval of a median."
+    if found.width <= MAX_INTERVAL_WIDTH:
+        return ""
+    return (
+        f"the 95% interval of {what} spans {found.width:.0%} of it; at most {MAX_INTERVAL_WIDTH:.0%} is allowed. "
+        "Another program may keep this machine busy: run it again alone, or with more --runs."
+    )

@@ -18,9 +18,8 @@ from specviz.records import ASSETS, Record, Schema, build, build_fields, read_te
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.speed.records.baseline import Baseline
 from specviz.speed.records.cost_model import CostModel, DraftCosts
-from specviz.speed.records.estimate import Estimate
+from specviz.speed.records.estimate import Estimate, explain_interval, explain_spread, measure_spread
 from specviz.speed.records.server_commands import ServerCommand, build_server_commands
-from specviz.speed.records.spread import explain_interval, explain_spread, measure_spread
 from specviz.theory import LinearCost, compute_speed_factor, compute_wall_clock_factor, find_best_gamma
 
 SCHEMA = Schema("plan", 3, "The plan")

@@ -40,8 +40,7 @@ from specviz.proposers.no_draft import NoDraft
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.speed.measurement.acceptance import cut_openings
-from specviz.speed.records.estimate import Estimate
-from specviz.speed.records.spread import MAX_SPREAD
+from specviz.speed.records.estimate import MAX_SPREAD, Estimate
 from specviz.verification.draft_tree import DraftTree, build_empty_tree, list_node_texts
 from specviz.verification.warp import warp
 from tests.foreign import write_foreign_pair

@@ -12,8 +12,7 @@ import pytest
 from specviz.speed.measurement import clock as module
 from specviz.speed.measurement import costs
 from specviz.speed.measurement.clock import Clock, Lap, alternate_streams, compute_time_ratio
-from specviz.speed.records.estimate import Estimate
-from specviz.speed.records.spread import compute_relative_iqr, explain_interval, explain_spread, measure_spread
+from specviz.speed.records.estimate import Estimate, compute_relative_iqr, explain_interval, explain_spread, measure_spread
 
 
 @pytest.fixture
