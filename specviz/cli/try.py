@@ -163,13 +163,19 @@ def format_assessment(found: Assessment) -> list[str]:
 
 def format_fit(preflight: Preflight) -> str:
     """Whether the pair fits this machine, and what is in the way."""
+    from specviz.speed.prediction.preflight import SWAPPED
+
     needed = f"{format_bytes(preflight.memory_bytes)} of memory needed, " if preflight.memory_bytes is not None else ""
     memory = f"{needed}{format_bytes(preflight.free_bytes)} free on this {preflight.device}, in {preflight.dtype}."
     if preflight.memory_bytes is None:  # something else is in the way
         first, *others = [*preflight.all_problems, *preflight.notes]
         return _format_section("fits", [f"No: {first}", *others])
     answer = "Yes" if preflight.ready else "No"
-    return _format_section("fits", [f"{answer}: {memory}", *preflight.notes, *preflight.all_problems])
+    doubts = [note for note in preflight.notes if note == SWAPPED]
+    notes = [note for note in preflight.notes if note != SWAPPED]
+    if doubts and preflight.ready:
+        return _format_section("fits", [f"Yes, but: {doubts[0]}", memory, *notes])
+    return _format_section("fits", [f"{answer}: {memory}", *doubts, *notes, *preflight.all_problems])
 
 
 def format_exactness(found: Assessment) -> str:
@@ -183,7 +189,13 @@ def format_exactness(found: Assessment) -> str:
     how = f"after “{settings['prompt']}”, temperature {settings['temperature']:g}, gamma {settings['gamma']}"
     lines = [report["sentence"], f"Sampled through the decoder {how}."]
     if answer.get("exercised"):
-        lines.append(f"Exercised: {describe_coverage(Coverage.from_record(answer['exercised']))}.")
+        drafted = max(0, settings["max_new_tokens"] - 1)
+        most = (
+            f" A sample has {settings['max_new_tokens']} tokens, so it drafts at most {drafted}."
+            if drafted < settings["gamma"]
+            else ""
+        )
+        lines.append(f"Exercised: {describe_coverage(Coverage.from_record(answer['exercised']))}.{most}")
     if report["analytic_tv"] is not None:
         lines.append(
             f"Computed without samples: the decoder with its caches lies within TV {report['analytic_tv']:.1e} "
@@ -201,23 +213,31 @@ def format_speed(found: Assessment) -> str:
     plan = found.plan
     assert plan is not None, "it was planned"
     drafted = "" if plan.settings.proposer == "draft" else f"With {plan.settings.proposer}, which needs no draft model: "
+    source = f"from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples."
+    if plan.verdict != "no verdict":
+        lines = [f"{drafted}{plan.in_words}", f"A first answer, {source}"]
+        return _format_section("pays", lines, f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE")
+    most = max(plan.rows, key=lambda row: row.tokens.value)
     lines = [
         f"{drafted}{plan.in_words}",
-        f"A first answer, from {plan.openings} texts of {plan.length} tokens; in brackets the middle 95% of resamples.",
+        f"Without the clock: a target pass writes {most.tokens.format()} tokens at gamma {most.gamma}, {source}",
     ]
-    return _format_section("pays", lines, f"A better one, on your texts: specviz plan {_format_pair(found)}--text FILE")
+    command = f"These counts, which a busy machine does not change: specviz plan {_format_pair(found)}--text FILE --tokens-only"
+    return _format_section("pays", lines, command)
 
 
 def format_methods(found: Assessment) -> str:
     """Methods side by side, with the advice that follows."""
     timed = [one.speedup for one in found.methods if one.speedup is not None]
     lines = [found.advice] if found.advice else []
-    wide = max(len(one.name) for one in found.methods)
-    lines += [f"{one.name:<{wide}}  {_describe_method(one)}" for one in found.methods]
+    names = {one.key: f"{one.name} ({one.proposer})" for one in found.methods}
+    wide = max(map(len, names.values()))
+    lines += [f"{names[one.key]:<{wide}}  {_describe_method(one)}" for one in found.methods]
     if timed:
         lines.append(f"Times the target alone; in brackets the {describe_interval(timed[0].n)}.")
     plain = replace(found, settings=replace(found.settings, proposer="draft"))
-    return _format_section("methods", lines, f"More: specviz bench {_format_pair(plain)}--proposer NAME")
+    first = found.fastest.proposer if found.fastest is not None else "draft"
+    return _format_section("methods", lines, f"The first one for longer: specviz bench {_format_pair(plain)}--proposer {first}")
 
 
 def _describe_method(one: MethodSpeed) -> str:
@@ -231,12 +251,10 @@ def format_server_lines(found: Assessment) -> str:
     if found.served is None or not found.server_commands:
         return ""
     settings, gamma = found.served
-    doubts = {"do not speculate": "it does not pay on this machine", "no verdict": "whether it pays is not known"}
-    is_other = settings.proposer != found.settings.proposer
-    doubt = "" if is_other else doubts.get(found.plan.verdict if found.plan is not None else "no verdict", "")
     copied = "copied text and " if settings.proposer == "ngram" else ""
+    doubt = found.doubt
     lines = [
-        f"To start servers with {copied}gamma {gamma}{f' ({doubt}; specviz pays measures it on a server)' if doubt else ''}:"
+        f"To start servers with {copied}gamma {gamma}{f' ({doubt})' if doubt else ''}. specviz pays measures on the server whether it pays there:"
     ]
     for one in found.server_commands:
         lines += ["", f"# {one.server}. {one.note}", one.text]

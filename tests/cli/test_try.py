@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from specviz.models.pairs import loading
 from specviz.settings import Settings
 from specviz.speed.prediction import assessment
 from specviz.speed.prediction.plan_effort import PlanEffort
+from specviz.speed.prediction.preflight import SWAPPED
 from specviz.speed.records.assessment import Assessment, MethodSpeed
 from specviz.speed.records.estimate import Estimate
 from specviz.verification.token import TokenRule
@@ -69,7 +71,7 @@ def test_every_question_has_an_answer_with_what_it_can_detect_or_its_interval(co
     target, draft = map(str, pair_folders)
     for words in ("fits     Yes", "exact    Consistent", "pays ", "methods ", "To start servers"):
         assert words in out
-    assert f"specviz plan --target {target} --draft {draft} --text FILE\n" in out, "a line to copy is not broken"
+    assert f"specviz plan --target {target} --draft {draft} --text FILE" in out, "a line to copy is not broken"
 
 
 def test_without_a_draft_the_methods_that_need_none_are_tried(command, pair_folders):
@@ -133,6 +135,40 @@ def test_the_advice_is_as_sure_as_its_intervals():
     few = Estimate(1.5, 1.4, 1.6, 3)
     assert "3 runs, too few for an interval" in make_assessment(settings, ("draft", few)).advice
     assert make_assessment(settings).advice == ""
+
+
+def test_the_lines_for_servers_say_what_was_measured_of_the_draft():
+    row = SimpleNamespace(gamma=3, factor=1, speedup=Estimate(0.7, 0.6, 0.8, 9))
+    slower, wide = Estimate(0.6, 0.5, 0.7, 2), Estimate(0.9, 0.7, 1.1, 9)
+    doubts = []
+    for verdict, speed in (("no verdict", slower), ("no verdict", wide), ("do not speculate", wide), ("speculate", wide)):
+        plan = SimpleNamespace(rows=(row,), verdict=verdict)
+        doubts.append(replace(make_assessment(Settings(), ("draft", speed)), plan=plan).doubt)
+    assert doubts == [
+        "slower than the target alone here: 0.60 (0.50 to 0.70) times",
+        "whether it pays is not known",
+        "it does not pay on this machine",
+        "",
+    ]
+
+
+def test_without_a_verdict_the_counts_are_given_and_the_command_that_needs_no_clock():
+    rows = tuple(SimpleNamespace(gamma=gamma, tokens=Estimate(1.1 + 0.1 * gamma, 1.0, 1.5, 8)) for gamma in (1, 2))
+    plan = SimpleNamespace(
+        rows=rows, verdict="no verdict", in_words="No verdict: busy.", openings=8, length=16, settings=Settings()
+    )
+    section = try_command.format_speed(replace(make_assessment(Settings()), plan=plan))
+    assert "a target pass writes 1.30 (1.00 to 1.50) tokens at gamma 2, from 8 texts of 16 tokens" in " ".join(section.split())
+    assert section.rstrip().endswith("specviz plan --text FILE --tokens-only")
+
+
+def test_swapped_models_are_doubted_in_the_first_line():
+    preflight = SimpleNamespace(
+        memory_bytes=1, free_bytes=2, device="cpu", dtype="float32", ready=True, notes=("A note.", SWAPPED), all_problems=()
+    )
+    section = try_command.format_fit(preflight)
+    assert section.startswith("fits     Yes, but: The draft is larger than the target") and section.count("swapped") == 1
+    assert "A note." in section and "free on this cpu" in section
 
 
 def test_servers_get_copied_text_where_it_alone_is_faster():

@@ -181,6 +181,7 @@ def _list_vocabulary_sizes(*configs: PretrainedConfig) -> list[int]:
 
 
 SCHEMA = "specviz-preflight-1"
+SWAPPED = "The draft is larger than the target, so it will hardly save time. Are the two places swapped?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +273,8 @@ class Preflight:
 
     @property
     def memory_bytes(self) -> int | None:
-        """Needed by both models; None: not known."""
-        needed = [model.memory_bytes for model in (self.target, self.draft)]
-        return None if None in needed else sum(filter(None, needed))
+        """Needed by both models, which are one where target and draft are the same; None: not known."""
+        return _sum_memory(self.target, self.draft)
 
     @property
     def download_bytes(self) -> int:
@@ -438,12 +438,19 @@ def _compare_tokenizers(one: _ModelFiles, other: _ModelFiles) -> tuple[str | Non
     return differ, tuple(problems), tuple(notes)
 
 
+def _sum_memory(one: ModelCheck, other: ModelCheck) -> int | None:
+    if one.memory_bytes is None or other.memory_bytes is None:
+        return None
+    return one.memory_bytes if one.place == other.place else one.memory_bytes + other.memory_bytes
+
+
 def _check_memory(
     one: ModelCheck, other: ModelCheck, dtype: torch.dtype, device: torch.device, free: int, host: int
 ) -> tuple[str, ...]:
     if one.memory_bytes is None or other.memory_bytes is None or one.parameters is None or other.parameters is None:
         return ()
-    needed = one.memory_bytes + other.memory_bytes
+    needed = _sum_memory(one, other)
+    assert needed is not None, "both are known"
     advice = "Take smaller models" + (", or fewer bytes per number (--dtype bfloat16)." if dtype.itemsize > 2 else ".")
     if needed > free:
         return (
@@ -478,7 +485,7 @@ def _collect_notes(
     if len(target.end_tokens) > 1:
         notes.append(f"{len(target.end_tokens)} tokens end a text: {', '.join(map(str, target.end_tokens))}.")
     if target.parameters and draft.parameters and draft.parameters > target.parameters:
-        notes.append("The draft is larger than the target, so it will hardly save time. Are the two places swapped?")
+        notes.append(SWAPPED)
     if same_tokens and target.context and draft.context and draft.context < target.context:
         notes.append(describe_short_draft(draft.context, target.context))
     if same_tokens and target.vocabulary and draft.vocabulary and target.vocabulary != draft.vocabulary:

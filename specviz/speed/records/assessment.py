@@ -54,6 +54,11 @@ class MethodSpeed:
     def name(self) -> str:
         return DRAFTING_METHODS[self.key].name
 
+    @property
+    def proposer(self) -> str:
+        """What ``--proposer`` calls it."""
+        return str(DRAFTING_METHODS[self.key].settings["proposer"])
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
@@ -109,6 +114,19 @@ class Assessment:
         if best is not None and best.key == "ngram" and best.speedup is not None and best.speedup.low > 1.0 and not is_planned:
             return replace(self.settings, proposer="ngram"), best.gamma
         return None if row is None else (self.settings, row.gamma)
+
+    @property
+    def doubt(self) -> str:
+        """Why ``served`` may not pay, as part of a sentence; '' where it pays here."""
+        if self.served is None or self.served[0].proposer != self.settings.proposer:
+            return ""
+        verdict = self.plan.verdict if self.plan is not None else "no verdict"
+        if verdict != "no verdict":
+            return "it does not pay on this machine" if verdict == "do not speculate" else ""
+        slower = [
+            one.speedup for one in self.methods if one.key == self.settings.proposer and one.speedup and one.speedup.high < 1.0
+        ]
+        return f"slower than the target alone here: {slower[0].format()} times" if slower else "whether it pays is not known"
 
     @property
     def server_commands(self) -> tuple[ServerCommand, ...]:

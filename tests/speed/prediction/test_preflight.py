@@ -77,6 +77,11 @@ def test_the_record_is_json_and_has_what_follows_from_its_fields(pair_folders):
     assert record["expected"]["one"]["value"] > 0 and "listings" not in record
 
 
+def test_a_target_that_is_its_own_draft_is_in_memory_once(pair_folders):
+    found = check_pair(str(pair_folders[0]), str(pair_folders[0]), device="cpu", probe=False)
+    assert found.memory_bytes == found.target.memory_bytes > 0 and found.ready
+
+
 @pytest.mark.parametrize(
     "way", ("missing", "private", "gated", "no revision", "no weights", "damaged", "refusing", "html", "offline")
 )
