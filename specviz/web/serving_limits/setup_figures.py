@@ -23,22 +23,12 @@ WORDS = {EXACT: "exact", ROUNDING: "exact up to rounding", LOSSY: "not exact"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis of the exported picture
 AXIS_ENDS = (-8.0, 0.25)  # powers of ten
 TICKS = {-8: "10⁻⁸", -6: "10⁻⁶", -4: "10⁻⁴", -2: "10⁻²", 0: "1"}
-ADDED = "drafting changes, at most"
+ADDED = "share of probability that drafting moves, at most"
 PLOTTED_SETTING, PLOTTED_ADDED = (
     "what the setting changes, mean",
     "what draft tokens add, mean to largest",
 )  # in the exported picture
 BAND_NAME, AXIS = "float32 rounding", "change (TV), logarithmic"
-GROUPS = {
-    LOSSY: (
-        SIGNS[LOSSY],
-        "Not exact",
-        "Drafting changes the text: the target’s numbers depend on the draft, or a limit skips draft tokens.",
-    ),
-    ROUNDING: (SIGNS[ROUNDING], "Exact up to rounding", "A pass over several tokens rounds differently from a pass over one."),
-    EXACT: (SIGNS[EXACT], "Exact", "Drafting changes nothing: less than 0.001%."),
-    False: ("–", "Not measured", "These models cannot be served so."),
-}
 NOISY = "too noisy to say"
 
 
@@ -54,33 +44,43 @@ def build_setup_table(one: SetupComparison) -> list[tuple[tuple[str, ...], str]]
 
 
 def build_setup_list(one: SetupComparison) -> str:
-    """Build the setups as HTML in groups of one verdict, the largest change first: each row has a bar from 0 to 100%, and opens its details."""
-    groups = []
-    for key, (sign, name, meaning) in GROUPS.items():
-        rows = [row for row in one.rows if (not row.reason and row.verdict) == key]
-        if key != EXACT:
-            rows.sort(key=_get_largest_change, reverse=True)
-        if rows:
-            head = f"<h3><i>{sign}</i> {name} <small>{meaning}</small></h3>"
-            groups.append(
-                f"<section class='{str(key).split()[-1] if key else 'blank'}'>{head}{''.join(map(_build_row, rows))}</section>"
-            )
-    head = f"<span>target served as</span><span>{ADDED}</span>"
-    return f"<div class='setup-list'><p class='setup-row setup-head' aria-hidden='true'>{head}</p>{''.join(groups)}</div>"
+    """Build the setups as HTML: each right setup with the mistake that breaks it below it, the largest change first, then those that no mistake breaks."""
+    signs = "".join(f"<span class='{_get_kind(key)}'><i>{SIGNS[key]}</i> {words}</span>" for key, words in WORDS.items())
+    pairs = [pair for pair in _pair_with_mistakes(one) if len(pair) > 1]
+    alone = [row for pair in _pair_with_mistakes(one) if len(pair) == 1 for row in pair]
+    pairs.sort(key=lambda pair: max(map(_get_largest_change, pair)), reverse=True)
+    sections = "".join(f"<section>{''.join(map(_build_row, rows))}</section>" for rows in (*pairs, alone) if rows)
+    head = f"<p class='setup-row setup-head'><span class='signs'>{signs}</span><span>{ADDED}</span></p>"
+    return f"<div class='setup-list'>{head}{sections}</div>"
+
+
+def _pair_with_mistakes(one: SetupComparison) -> list[list[SetupRow]]:
+    """Each setup that means to keep its own distribution, with the mistakes that mean to keep the same."""
+    kept = {row.key: [row] for row in one.rows if row.entry.reference_key == row.key}
+    for row in one.rows:
+        if row.key not in kept:
+            kept.setdefault(row.entry.reference_key, []).append(row)
+    return list(kept.values())
 
 
 def _get_largest_change(row: SetupRow) -> float:
     return row.own.worst if row.own else 0.0
 
 
+def _get_kind(verdict: str) -> str:
+    return verdict.split()[-1]
+
+
 def _build_row(row: SetupRow) -> str:
-    """A row of the list: name, and what drafting changes as a bar with its number."""
-    name = f"<span class='name'><b>{escape(row.entry.name)}</b> <span>{escape(row.reason or row.entry.sentence)}</span></span>"
+    """A row of the list: verdict, name, and what drafting changes as a bar from 0 to 100% with its number. It opens its details."""
+    sign = f"<i>{get_sign(row)}</i>"
+    name = f"<span class='name'>{sign}<b>{escape(row.entry.name)}</b> <span>{escape(row.reason or row.entry.sentence)}</span></span>"
     if row.own is None:
         return f"<div class='setup-row'>{name}</div>"
     bar = f"<em class='added' style='width:{100.0 * row.own.worst:.2f}%'></em>" if row.own.worst > TOLERANCE else ""
     measured = f"<span class='track{'' if bar else ' none'}'>{bar}<span class='number'>{format_change(row.own.worst, 'up to ')}</span></span>"
-    return f"<details><summary class='setup-row'>{name}{measured}</summary><p>{escape(describe_row(row))}</p></details>"
+    kind = _get_kind(row.verdict)
+    return f"<details class='{kind}'><summary class='setup-row'>{name}{measured}</summary><p>{escape(describe_row(row))}</p></details>"
 
 
 def describe_row(row: SetupRow) -> str:
@@ -156,14 +156,9 @@ def describe_setups(one: SetupComparison) -> str:
         return "Nothing could be compared on this pair."
     sentence = f"{same} of {len(worst)} setups: drafting changes nothing."
     for verdict, words in ((LOSSY, "it changes the text"), (ROUNDING, "it rounds differently")):
-        if found := [(value, row.entry.name) for value, row in worst if row.verdict == verdict]:
-            value, name = max(found, key=_get_value)
-            sentence += f" In {len(found)} {words}, by up to {format_change(value)} ({name})."
+        if found := [value for value, row in worst if row.verdict == verdict]:
+            sentence += f" In {len(found)} {words}, by up to {format_change(max(found))}."
     return sentence
-
-
-def _get_value(named: tuple[float, str]) -> float:
-    return named[0]
 
 
 def plot_distances(one: SetupComparison, kind: str = "light") -> go.Figure:

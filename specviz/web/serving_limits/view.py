@@ -1,4 +1,4 @@
-"""The page Exact to what? on screen: two texts and a question, the setups in groups of one verdict, near ties."""
+"""The page Exact to what? on screen, in two parts: two texts with a question and near ties; what drafting changes in each setup."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def show_page() -> None:
     """Draw the page Exact to what?"""
     state = measurement_page.open_state("serving_limits", SetupsState, SetupsQuestion)
     show_page_head("serving_limits", TEXTS["lede"])
-    story, setups = open_screen("serving_limits", "story"), open_screen("serving_limits", "setups")
-    margins = open_screen("serving_limits", "margins")
+    with st.container(key="serving_limits-parts"):
+        served, drafted = st.tabs([TEXTS["served"], TEXTS["drafted"]])
+    story, margins = (open_screen("serving_limits", name, served) for name in ("story", "margins"))
+    setups = open_screen("serving_limits", "setups", drafted)
     own, details = st.container(key="serving_limits-own"), st.container(key="serving_limits-details")
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
     form.show_prompt(own, label=TEXTS["own"])
@@ -67,9 +69,8 @@ def show_page() -> None:
     with story:
         show_story(one)
     with setups:
-        st.markdown(f"## {TEXTS['setups']}")
+        st.markdown(f"## {TEXTS['drafted']}")
         show_answer(*split_number(figures.describe_setups(one)))
-        st.caption(TEXTS["measure"])
         st.html(figures.build_setup_list(one))
     with details:
         _show_details(state, one)
@@ -90,7 +91,7 @@ def show_story(one: SetupComparison) -> None:
     )
     if story is None:
         return
-    st.html(ties.build_fork(story))
+    st.html(f"<p class='fork-about'>{TEXTS['writer']}</p>{ties.build_fork(story)}")
     neither = TEXTS["neither"]
     answers = (*(f"The {name} text" for name in story.names), neither)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="serving_limits-ask"):
@@ -112,7 +113,7 @@ def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
         return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
     other = describe_recorded_pair(one.models.get("pair", pairs.DEFAULT), state.pair)
     slow += f" {other}" if other else ""
-    return f"The list above was recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
+    return f"The measurements were recorded on passages of {one.text}: {one.texts} texts, {size}{slow}"
 
 
 def split_number(sentence: str) -> tuple[str, str]:

@@ -61,7 +61,7 @@ def open_page(query: dict[str, str]) -> dict:
 def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
     seen = open_page({})
     assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 0) and "Measure every setup" in seen["buttons"]
-    assert any(one.startswith("The list above was recorded on passages of dorothy") and "cores" in one for one in seen["text"])
+    assert any(one.startswith("The measurements were recorded on passages of dorothy") and "cores" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
@@ -115,8 +115,8 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(recor
             "No speeds are given" in figures.describe_timing(one)
         ) == noisy and f"gamma {recorded_setups.settings.gamma}" in figures.describe_timing(one)
     said = figures.describe_setups(recorded_setups)
-    worst = max((row for row in recorded_setups.rows if row.entry.kind == LOSSY), key=lambda row: row.own.worst)
-    assert f"it changes the text, by up to {figures.format_change(worst.own.worst)} ({worst.entry.name})" in said
+    worst = max(row.own.worst for row in recorded_setups.rows if row.entry.kind == LOSSY)
+    assert f"it changes the text, by up to {figures.format_change(worst)}." in said
     same = sum(row.own.worst <= TOLERANCE for row in recorded_setups.rows)
     assert view.split_number(said)[0] == f"{same} of {len(recorded_setups.rows)}" and 0 < same < len(recorded_setups.rows)
     assert view.split_number("Nothing here.") == ("", "Nothing here.")
@@ -138,27 +138,30 @@ def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(recorded
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", figures.AXIS)
 
 
-def test_the_list_has_each_setup_once_in_the_group_of_its_verdict_with_a_bar_as_long_as_drafting_adds(recorded_setups):
-    bad = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, distance=None)
-    made = figures.build_setup_list(replace(recorded_setups, rows=(*recorded_setups.rows, bad)))
-    groups = dict(zip(("lossy", "rounding", "exact", "blank"), made.split("<section class='")[1:], strict=True))
-    assert all(group.startswith(f"{name}'") for name, group in groups.items())
-    for row in recorded_setups.rows:
-        (text,) = [one for one in groups[row.verdict.split()[-1]].split("<details>") if f"<b>{row.entry.name}</b>" in one]
-        assert made.count(f"<b>{row.entry.name}</b>") == 1 + (row.key == bad.key)
+def test_the_list_has_each_mistake_under_the_setup_that_it_breaks_with_a_bar_as_long_as_drafting_adds(recorded_setups):
+    rows = recorded_setups.rows
+    made = figures.build_setup_list(recorded_setups)
+    texts = {re.findall("</i><b>(.*?)</b>", one)[0]: one for one in made.split("<details ")[1:]}
+    assert len(texts) == len(rows) == made.count("<summary")
+    for row in rows:
+        text = texts[row.entry.name]
+        assert text.startswith(f"class='{row.verdict.split()[-1]}'") and f"<i>{figures.get_sign(row)}</i>" in text
         added = f"class='added' style='width:{100 * row.own.worst:.2f}%'" in text
         assert added is (row.own.worst > TOLERANCE) is not (">nothing</span>" in text)
         if row.distance:
             assert f"The setting itself moves {figures.format_change(row.distance.value)} on average" in text
         assert str(row.own.prefixes) in text and "×10" not in text, "no exponents"
-    largest = [
-        row.own.worst
-        for name in re.findall("<b>(.*?)</b>", groups["lossy"])
-        for row in recorded_setups.rows
-        if row.entry.name == name
-    ]
-    assert largest == sorted(largest, reverse=True) and len(largest) > 1, "what changes most stands first"
-    assert "&lt;b&gt;not here" in groups["blank"] and "class='added'" not in groups["blank"]
+    *pairs, alone = [re.findall("</i><b>(.*?)</b>", one) for one in made.split("<section>")[1:]]
+    worst = {row.entry.name: row.own.worst for row in rows if row.entry.kind == LOSSY}
+    kept = {row.entry.name: SETUPS[row.entry.reference_key].name for row in rows if row.entry.kind == LOSSY}
+    assert pairs == [[kept[name], name] for name in sorted(worst, key=worst.get, reverse=True)] and len(pairs) > 1
+    assert alone == [row.entry.name for row in rows if row.entry.name not in {*kept, *kept.values()}]
+
+
+def test_a_setup_that_could_not_be_measured_says_why_in_the_list(recorded_setups):
+    blank = replace(recorded_setups.rows[1], reason="<b>not here</b>", own=None, distance=None)
+    made = figures.build_setup_list(replace(recorded_setups, rows=(blank,)))
+    assert "<i>–</i>" in made and "&lt;b&gt;not here" in made and "class='added'" not in made and "<details" not in made
 
 
 def test_a_change_is_written_in_percent_and_rounding_is_no_change():
