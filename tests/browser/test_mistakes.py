@@ -16,6 +16,9 @@ from tests.browser.chromium import at_rest, resize
 from tests.browser.conftest import laptop
 from tests.browser.test_app import NASTY, PATIENT, assert_harmless, query
 
+HIDDEN_ROWS = """(list) => { const end = list.getBoundingClientRect().bottom;
+  return [...list.querySelectorAll("li")].filter((row) => row.getBoundingClientRect().bottom > end + 1).length; }"""
+
 
 def open_broken(page: Page, server: str, link: str = "?prompt=Once+upon&mistake=R5") -> Page:
     """Open the page and wait until its bars are drawn."""
@@ -78,6 +81,14 @@ def test_the_first_screen_holds_the_bars_their_answer_and_the_button(context, se
         expect(page.locator(".mistakesPick button")).to_be_visible()  # the way to the game
         page.locator(".mistakesMenu").select_option("R18")
         page.wait_for_url(re.compile("mistake=R18"))
+    else:
+        below = page.locator(".mistakesMore")
+        n = int(below.inner_text().split()[0])
+        assert below.bounding_box()["y"] + below.bounding_box()["height"] <= height
+        assert 0 < n == page.locator(".mistakes").evaluate(HIDDEN_ROWS)
+        below.click()
+        expect(below).not_to_contain_text(f"{n} more")
+        assert int(below.inner_text().split()[0]) == page.locator(".mistakes").evaluate(HIDDEN_ROWS) < n
     page.close()
 
 

@@ -25,7 +25,9 @@ def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(
     page.get_by_role("tab", name="One model, two texts").click()
     page.get_by_role("radio", name="float32 without and with draft").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
-    expect(page.locator(".st-key-screen-serving_limits-margins .answer-line")).to_contain_text("write the same tokens in", timeout=PATIENT)
+    expect(page.locator(".st-key-screen-serving_limits-margins .answer-line")).to_contain_text(
+        "write the same tokens in", timeout=PATIENT
+    )
     field = page.get_by_label("The same on a text of yours", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")

@@ -99,6 +99,7 @@ export class Strip {
 /** Swatches with what they mean. */
 export function makeKey(texts, names = ["share", "exact", "band", "outside"]) {
   return h("ul", { class: "key" }, ...names.map((name) => h("li", { class: `of-${name}` }, h("i", { class: name }), h("span", {}, texts[name]))),
+    ...(texts.strip && names.includes("outside") ? [h("li", { class: "of-strip" }, h("span", {}, texts.enlarged))] : []),
     ...(texts.signs ? [h("li", { class: "of-signs" }, h("span", {}, texts.signs))] : []));
 }
 

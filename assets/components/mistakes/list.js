@@ -2,6 +2,7 @@
 // A phone has a menu of them instead, with how many there are and the way to the game above it, so that the picture stays in sight.
 
 import { h, say } from "../lib/dom.js";
+import { fill } from "../lib/fill.js";
 
 export class List {
   constructor() {
@@ -11,13 +12,17 @@ export class List {
     this.pick = h("span", {});
     this.guess = h("button", { type: "button", class: "button plain" });
     this.guess.addEventListener("click", () => this.choose(this.game));
-    this.node = h("div", { class: "stage" }, h("p", { class: "mistakesPick" }, this.pick, this.guess), this.menu, this.list);
+    this.more = h("button", { type: "button", class: "button plain mistakesMore" });
+    this.more.addEventListener("click", () => this.list.scrollBy({ top: this.list.clientHeight - 60 }));
+    this.list.addEventListener("scroll", () => this.countBelow());
+    this.node = h("div", { class: "stage" }, h("p", { class: "mistakesPick" }, this.pick, this.guess), this.menu, this.list, this.more);
     this.rows = new Map();
   }
 
   update(component) {
     this.choose = (id) => component.setTriggerValue("chosen", id);
-    const { groups, chosen, label, pick } = component.data;
+    const { groups, chosen, label, pick, more } = component.data;
+    this.below = more;
     const said = JSON.stringify(groups);
     if (said !== this.said) {
       this.said = said;
@@ -53,7 +58,17 @@ export class List {
     return item;
   }
 
-  resize() {}
+  /** How many bugs the list has below its lower edge. */
+  countBelow() {
+    const { list } = this, end = list.scrollTop + list.clientHeight;
+    const n = [...this.rows.values()].filter(({ item }) => item.offsetTop + item.offsetHeight > end + 1).length;
+    say(this.more, n ? `${fill(this.below, { n })} ↓` : "");
+    this.more.classList.toggle("none", !n);
+  }
+
+  resize() {
+    this.countBelow();
+  }
 
   close() {}
 }

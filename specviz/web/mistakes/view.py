@@ -80,8 +80,8 @@ def show_fields(state: MistakeState) -> tuple[MistakeQuestion, list[str]]:
 def show_list(state: MistakeState) -> None:
     """The mistakes as rows; a click on one chooses it."""
     data = {"view": "list", "within": True, "groups": words.build_groups(), "chosen": state.question.mistake_id}
-    data["label"] = words.TEXTS["groups"]["label"]
-    data["pick"] = words.TEXTS["groups"]["pick"].format(n=len(words.list_wrong()))
+    texts = words.TEXTS["groups"]
+    data |= {"label": texts["label"], "pick": texts["pick"].format(all=len(words.list_wrong())), "more": texts["more"]}
     _component.draw(LIST, data, chosen=_choose_mistake)
 
 

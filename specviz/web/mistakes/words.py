@@ -54,7 +54,7 @@ def build_groups() -> list[dict[str, Any]]:
              "found": _describe_found(one, needed.get(one.id), results[one.id].n if one.id in results else 0)}
             for one in mistakes
         ]  # fmt: skip
-        rows.append({"title": f"{TEXTS['groups'][group]}: {len(shown)}", "rows": shown})
+        rows.append({"title": TEXTS["groups"][group].format(n=len(shown), all=len(list_wrong())), "rows": shown})
     return rows
 
 

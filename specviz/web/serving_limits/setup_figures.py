@@ -74,7 +74,9 @@ def _get_kind(verdict: str) -> str:
 def _build_row(row: SetupRow) -> str:
     """A row of the list: verdict, name, and what drafting changes as a bar from 0 to 100% with its number. It opens its details."""
     sign = f"<i>{get_sign(row)}</i>"
-    name = f"<span class='name'>{sign}<b>{escape(row.entry.name)}</b> <span>{escape(row.reason or row.entry.sentence)}</span></span>"
+    name = (
+        f"<span class='name'>{sign}<b>{escape(row.entry.name)}</b> <span>{escape(row.reason or row.entry.sentence)}</span></span>"
+    )
     if row.own is None:
         return f"<div class='setup-row'>{name}</div>"
     bar = f"<em class='added' style='width:{100.0 * row.own.worst:.2f}%'></em>" if row.own.worst > TOLERANCE else ""

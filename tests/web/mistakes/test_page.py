@@ -219,6 +219,14 @@ def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and
         assert not found or by_id[name]["found"] == f"found after {found.n:,} samples"
     assert by_id["R7"]["found"] == "not found in 100,000 samples"
     reported, derived, unshown, exact = ([row["id"] for row in group["rows"]] for group in groups[1:])
+    counts = [[int(n) for n in re.findall(r"\d+", group["title"])] for group in groups[1:]]
+    assert counts == [
+        [len(reported), len(words.list_wrong())],
+        [len(derived), len(words.list_wrong())],
+        [len(unshown), len(words.list_wrong())],
+        [len(exact)],
+    ]
+    assert sum(n for n, _ in counts[:3]) == len(words.list_wrong()), "the groups are the bugs that a phone counts"
     assert all(REPORTED[name].is_reported for name in (*reported, *exact)) and not any(
         REPORTED[name].is_reported for name in derived
     )
