@@ -18,7 +18,7 @@ from specviz.cli.common.command_options import (
     load_models,
     read_settings,
 )
-from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine
+from specviz.cli.common.output import NO_VERDICT, add_format_option, format_machine, wrap_sentences
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import Described, SettingsError
 from specviz.models.pairs.names import describe_draftable
@@ -145,6 +145,8 @@ def format_plan(plan: SpeedPlan) -> str:
     settings = plan.settings
     cuts = [f", {name.replace('_', '-')} {value:g}" for name, value in settings.cuts.items()]
     lines = [
+        *wrap_sentences(plan.in_words),
+        "",
         format_machine(plan.machine),
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
         *filter(None, (describe_draftable(plan.models),)),
@@ -152,11 +154,12 @@ def format_plan(plan: SpeedPlan) -> str:
         *([plan.cost_model.describe()] if plan.cost_model else []),
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
-        + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
-        *(_format_row(row) for row in plan.rows),
+        + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}{'ms a round':>12}" if plan.costs else ""),
+        *(_format_row(row, plan.costs) for row in plan.rows),
         "",
-        "In brackets: the middle 95% of resamples. Hazards, one alpha: simpler formulas."
-        + ("" if plan.of_prompts else " Own text: counted on the text as it is read."),
+        "In brackets: the middle 95% of resamples. Hazards: from the acceptance rate at each position. One alpha: from one rate for all",
+        "positions (Leviathan et al. 2023); under Leviathan, also at the same time for a pass over one token and over several."
+        + ("" if plan.of_prompts else "\nOwn text: counted on the text as it is read."),
         *_format_positions(plan),
         *_format_gains(plan),
     ]
@@ -171,8 +174,6 @@ def format_plan(plan: SpeedPlan) -> str:
     return "\n".join(
         [
             *lines,
-            "",
-            plan.in_words,
             *plan.describe_drafts(),
             *(_format_check(plan) if plan.checked else []),
             *_format_server_lines(plan),
@@ -200,7 +201,8 @@ def _format_server_lines(plan: SpeedPlan) -> list[str]:
     """How servers are started with the best gamma."""
     if plan.best is None or not plan.server_commands:
         return []
-    lines = ["", f"To start servers with gamma {plan.best.value:g}:"]
+    doubt = " (whether it pays is not known)" if plan.verdict == "no verdict" else ""
+    lines = ["", f"To start servers with gamma {plan.best.value:g}{doubt}:"]
     for one in plan.server_commands:
         lines += ["", f"# {one.server}. {one.note}", one.text]
     return lines
@@ -219,21 +221,21 @@ def _format_gains(plan: SpeedPlan) -> list[str]:
     return lines
 
 
-def _format_row(row: PlanRow) -> str:
+def _format_row(row: PlanRow, costs: RoundCostCurve | None) -> str:
     line = f"{row.gamma:>5}  {row.tokens.format('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}"
     line += f"{row.own_text:>9.3f}" if row.own_text is not None else f"{'':>9}"
     line += f"{row.alpha:>7.3f}"
-    if row.factor is None:
+    if row.factor is None or costs is None:
         return line
-    return f"{line}   {row.factor.format('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
+    milliseconds = 1e3 * median(run[row.gamma] for run in costs.rounds)
+    return f"{line}   {row.factor.format('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}{milliseconds:>12.2f}"
 
 
 def _format_costs(costs: RoundCostCurve) -> str:
-    rounds = " ".join(f"{1e3 * median(column):.2f}" for column in zip(*costs.rounds, strict=True))
-    said = (
-        f"ms: a token of target-only sampling {1e3 * median(costs.target_only):.2f}; a round with 0, 1, .. draft tokens {rounds}"
+    said = f"a token of target-only sampling takes {1e3 * median(costs.target_only):.2f} ms"
+    return (
+        said if len(costs.target_only) == 1 else f"{said}; the middle half of a probe's runs is at most {costs.spread:.0%} wide"
     )
-    return said if len(costs.target_only) == 1 else f"{said}; middle half of a probe at most {costs.spread:.0%} wide"
 
 
 def _format_check(plan: SpeedPlan) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from specviz.cli.common.command_options import (
     add_setting,
     refuse_unread_cuts,
 )
-from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_format_option
+from specviz.cli.common.output import NO_VERDICT, NOTHING_TESTED, add_format_option, wrap_sentences
 from specviz.cli.common.progress import Progress
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalog import PAIRS
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from specviz.speed.records.assessment import Assessment, MethodSpeed
 
 NOT_READY = REJECTED = 1  # exit codes
-LABEL, WIDTH = 9, 120  # columns of the questions, and of all
+LABEL = 9  # columns of the questions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -269,8 +268,6 @@ def _format_pair(found: Assessment) -> str:
 
 def _format_section(label: str, sentences: Iterable[str], command: str = "") -> str:
     """Sentences beside their label, a paragraph each. command: a last line that is not broken, so that it can be copied."""
-    lines = [
-        line for one in sentences for line in textwrap.wrap(one, WIDTH - LABEL, break_on_hyphens=False, break_long_words=False)
-    ]
+    lines = [line for one in sentences for line in wrap_sentences(one, LABEL)]
     lines += [command] if command else []
     return "\n".join(f"{label if not number else '':<{LABEL}}{line}" for number, line in enumerate(lines)) + "\n"

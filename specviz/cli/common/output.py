@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from specviz.errors import SettingsError, TraceError
 from specviz.records import read_json
 
 NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
+WIDTH = 120  # columns of sentences
 NO_QUESTION = ("url", "out", "format", "figures", "junit", "prometheus")  # options that change no number
 NOTHING_TESTED = 5  # exit code: no draft token was proposed, so the samples say nothing of the decoder
 
@@ -107,3 +109,8 @@ def format_machine(machine: Mapping[str, Any]) -> str:
 def format_estimate(estimate: dict[str, Any], digits: int) -> str:
     """The value and its interval, with this many digits."""
     return f"{estimate['value']:.{digits}f}  ({estimate['low']:.{digits}f} to {estimate['high']:.{digits}f})"
+
+
+def wrap_sentences(text: str, indented: int = 0) -> list[str]:
+    """Lines of at most WIDTH columns less the indentation. Paths and options are not broken."""
+    return textwrap.wrap(text, WIDTH - indented, break_on_hyphens=False, break_long_words=False)
