@@ -10,16 +10,17 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from specviz.errors import MAX_SHOWN, PluginError, SettingsError, suggest
 
 T = TypeVar("T")
+F = TypeVar("F")  # what a decorator registers
 ROOT = Path(__file__).resolve().parents[1]
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,15 @@ class Registry(MutableMapping[str, T]):
         elif (plugin := self._list_plugins().get(name)) is not None:
             self._load(plugin)
         return self._entries[name]
+
+    def register(self, name: str, build_entry: Callable[[Any], T]) -> Callable[[F], F]:
+        """Decorator that adds the entry built from what it decorates."""
+
+        def add(registered: F) -> F:
+            self[name] = build_entry(registered)
+            return registered
+
+        return add
 
     def _load(self, plugin: EntryPoint) -> None:
         try:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from transformers import DynamicCache, LlamaForCausalLM
+from transformers import Cache, DynamicCache, LlamaForCausalLM
 
 from specviz.models.attachments.exits import Exit
 from specviz.models.cache.decoder import CachedModel
@@ -92,17 +91,7 @@ class LowerPass(LlamaPass):
     back, moved and selected together with the keys and values.
     """
 
-    def __call__(
-        self,
-        ids: Tensor,
-        positions: Tensor,
-        mask: Tensor | None,
-        cache: DynamicCache,
-        width: int,
-        keep: int,
-        picked: Tensor | None = None,
-    ) -> Tensor:
-        hidden = self._run_layers(F.embedding(ids, self.embedding), positions, mask, cache, width)
+    def _finish(self, hidden: Tensor, cache: Cache, keep: int, picked: Tensor | None) -> Tensor:
         cache.update(*hidden[:, None].chunk(2, -1), len(self.layers))
         return select_tokens(hidden, keep, picked)
 

@@ -46,13 +46,8 @@ def register_proposer(
     open_models: OpenModels | None = None,
 ) -> Callable[[BuildProposer], BuildProposer]:
     """Register what builds a proposer. The arguments are described at ``ProposerEntry``; a form may depend on the settings."""
-
-    def register(build: BuildProposer) -> BuildProposer:
-        find = (lambda settings: form) if isinstance(form, DraftForm) else form
-        PROPOSERS[name] = ProposerEntry(name, title, find, reads, build, open_models)
-        return build
-
-    return register
+    find = (lambda settings: form) if isinstance(form, DraftForm) else form
+    return PROPOSERS.register(name, lambda build: ProposerEntry(name, title, find, reads, build, open_models))
 
 
 def find_form(settings: Settings) -> DraftForm:

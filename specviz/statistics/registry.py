@@ -41,12 +41,7 @@ STATISTICS: Registry[StatisticEntry] = Registry(
 
 def register_statistic(name: str, *, title: str) -> Callable[[Test], Test]:
     """Register a test of counts."""
-
-    def register(test: Test) -> Test:
-        STATISTICS[name] = StatisticEntry(name, title, test)
-        return test
-
-    return register
+    return STATISTICS.register(name, lambda test: StatisticEntry(name, title, test))
 
 
 def load_extra_statistics() -> tuple[StatisticEntry, ...]:

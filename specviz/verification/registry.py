@@ -79,12 +79,7 @@ def register_rule(
     name: str, *, title: str, exact: bool, needs: RuleNeeds | None = None, reads: tuple[str, ...] = ()
 ) -> Callable[[BuildRule], BuildRule]:
     """Register what builds a rule from settings. The arguments are described at ``RuleEntry``."""
-
-    def register(build: BuildRule) -> BuildRule:
-        RULES[name] = RuleEntry(name, title, exact, needs or RuleNeeds(), reads, build)
-        return build
-
-    return register
+    return RULES.register(name, lambda build: RuleEntry(name, title, exact, needs or RuleNeeds(), reads, build))
 
 
 def refuse_unmet(rule: str, form: DraftForm) -> None:

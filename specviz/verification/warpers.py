@@ -38,12 +38,7 @@ WARPERS: Registry[WarperEntry] = Registry("warper", "specviz.verification", "reg
 
 def register_warper(name: str, *, title: str, setting: str = "") -> Callable[[Warper], Warper]:
     """Register a function of distributions and a number. The arguments are described at ``WarperEntry``."""
-
-    def register(apply: Warper) -> Warper:
-        WARPERS[name] = WarperEntry(name, title, setting, apply)
-        return apply
-
-    return register
+    return WARPERS.register(name, lambda apply: WarperEntry(name, title, setting, apply))
 
 
 @lru_cache(maxsize=32)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -123,11 +124,14 @@ class CachedModel:
         self.vocabulary: int = vocabulary or self._known
         self.context: int | None = getattr(text, "max_position_embeddings", None)
         self._windows = list_attention_windows(text)
-        self._pass = open_pass(model)
+        self._pass = self._open_pass()
         self._threads = PassThreads.for_model(model)
         self._cache = self._create_cache()
         self._rows: list[_Row] = []
         self._width = 0  # columns in the cache
+
+    def _open_pass(self) -> Any:
+        return open_pass(self.model)
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel.

@@ -101,7 +101,7 @@ class LlamaPass:
         keep: int,
         picked: Tensor | None = None,
     ) -> Tensor:
-        return self._logits(self._run_layers(self._enter(ids), positions, mask, cache, width), keep, picked)
+        return self._finish(self._run_layers(self._enter(ids), positions, mask, cache, width), cache, keep, picked)
 
     def _enter(self, ids: Tensor) -> Tensor:
         """What enters the first of the layers, (B, T, width)."""
@@ -131,6 +131,10 @@ class LlamaPass:
                     position_embeddings=(cos, sin),
                 )
         return hidden
+
+    def _finish(self, hidden: Tensor, cache: Cache, keep: int, picked: Tensor | None) -> Tensor:
+        """What a pass returns of the states after its layers: logits."""
+        return self._logits(hidden, keep, picked)
 
     def _logits(self, hidden: Tensor, keep: int, picked: Tensor | None = None) -> Tensor:
         self.features = self._normalize(hidden)

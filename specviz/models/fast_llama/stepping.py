@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from threading import Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaForCausalLM
 from transformers.cache_utils import Cache
 
 from specviz.models.cache.decoder import CachedModel
@@ -23,9 +24,7 @@ from specviz.models.cache.masks import build_causal_mask
 from specviz.models.fast_llama.layers import FastLayer, apply_rms_norm
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.models.fast_llama.products import multiply
-from specviz.models.processors import Processor
 from specviz.randomness import Prefix
-from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 
 TABLE_MAX = 64 * 2**20  # bytes of a table; larger ones are not made
@@ -41,17 +40,9 @@ class SteppingModel(CachedModel):
     The distributions are those of CachedModel, up to rounding.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        settings: Settings,
-        vocabulary: int | None = None,
-        processors: Sequence[Processor] = (),
-    ):
-        super().__init__(model, settings, vocabulary, processors)
-        short = type(model) is LlamaForCausalLM and StepPass(model)
-        if short and short.steps:
-            self._pass = short
+    def _open_pass(self) -> Any:
+        short = type(self.model) is LlamaForCausalLM and StepPass(self.model)
+        return short if short and short.steps else super()._open_pass()
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
