@@ -7,7 +7,7 @@ import math
 import pytest
 
 from specviz.errors import SpecvizError
-from tools.load import crowd, soak, walk
+from tools.load import crowd, room, soak, walk
 from tools.load.client import parse_widget_key
 from tools.load.findings import ShownTrace, TraceContent, WaitingTimes, compute_growth, find_cross_talk, format_table, read_after
 from tools.load.server import ServerMemory, check_host
@@ -133,6 +133,15 @@ def test_a_walk_s_rows_say_what_was_seen_and_what_is_wanted():
         ("a key, until its step is drawn", "0.012 s", "0.030 s", "3", "below 0.02 s"),
         ("bytes of a round's payload", "61.4 kB", "", "1", "below 60 kB"),
     ]
+
+
+@pytest.mark.parametrize(("delay", "ending"), [(0.5, "Held."), (3.0, "Not held."), (float("inf"), "Not held.")])
+def test_a_class_is_held_if_the_wall_counts_every_answer_in_time(delay, ending):
+    phone = room.StudentPhone("http://127.0.0.1:1", "code", 1)
+    phone.seconds[room.PAGE].append(0.2)
+    report, held = room.format_report([phone], {room.VOTE: [delay]}, 1.0, 0)
+    assert held == (ending == "Held.") and report.endswith(f" {ending}")
+    assert f"| any answer, until the wall counts it | 1 | {delay:.2f} s | {delay:.2f} s |" in report
 
 
 def test_a_table_is_markdown():

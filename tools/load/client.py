@@ -29,7 +29,7 @@ COMPONENT_EVENTS = "$$STREAMLIT_INTERNAL_KEY_{}__events"  # the widget that a co
 
 
 class ClientTimeoutError(TimeoutError):
-    """A visitor waited for longer than PATIENT seconds."""
+    """A visitor waited for longer than TIMEOUT seconds."""
 
 
 @dataclass
@@ -167,7 +167,7 @@ class StreamlitClient:
         return got.content
 
     async def run_until(self, condition: Callable[[], Any]) -> None:
-        """Wait for what the server sends. Raises Impatient after PATIENT seconds."""
+        """Wait for what the server sends. Raises ClientTimeoutError after TIMEOUT seconds."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 while not condition():

@@ -38,7 +38,7 @@ ARRIVE, THINK, WITHIN = (
 WALL, PAINT = 2.0, 1.5  # s that the wall and the first paint may take at p95
 ANSWERED = re.compile(r"students? in, ([\d,]+) ha(?:s|ve) answered")
 SAMPLES = re.compile(r'aria-label="[^"]*?([\d,]+) samples?\b')
-PAGE, JOIN, PREDICT, DRAW, VOTE, RACE, LOOKED = "first paint of a phone", "join", "prediction", "samples", "vote", "race", "look"
+PAGE, PREDICT, DRAW, VOTE, RACE, LOOKED = "first paint of a phone", "prediction", "samples", "vote", "race", "look"
 
 
 class StudentPhone:
@@ -254,7 +254,7 @@ def format_report(phones: list[StudentPhone], delays: dict[str, list[float]], cp
         findings.format_table(head, [WaitingTimes.from_seconds(name, took).format_row() for name, took in seconds.items()]),
         "\n**From an answer that is sent to the wall that counts it:**\n",
         findings.format_table(
-            head, [every.row(), *(WaitingTimes.from_seconds(name, took).format_row() for name, took in delays.items())]
+            head, [every.format_row(), *(WaitingTimes.from_seconds(name, took).format_row() for name, took in delays.items())]
         ),
         f"\nProcessor time of the server: {cpu:.1f} s. Answers that the wall never counted: {lost}. "
         f"Requests that were sent again: {sum(phone.refused for phone in phones)}. Tracebacks in the log: {tracebacks}.",
