@@ -23,7 +23,7 @@ from specviz.audit.run import AuditReport, check_folder, save_report
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.report import seal_report
-from specviz.evidence.sample_files.reader import ENDED, LARGEST, LINES, parse_sample_line
+from specviz.evidence.sample_files import ENDED, LARGEST, LINES, parse_sample_line
 from specviz.evidence.whole_texts import (
     TextScores,
     build_log_answer,

@@ -475,7 +475,7 @@ class _Audit:
         """The report, before anything further is requested."""
         from specviz.audit.collection.audited_server import add_server_records
         from specviz.audit.findings import verdict
-        from specviz.evidence.sample_files.reader import read_samples
+        from specviz.evidence.sample_files import read_samples
 
         request, settings = self.request, self.settings
         files = [read_samples(self.folder / target.file) for target in self.targets]

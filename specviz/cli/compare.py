@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.sample_files.reader import read_samples
-    from specviz.evidence.sample_files.reports import compare_files
+    from specviz.evidence.sample_files import compare_files, read_samples
     from specviz.export.folder import check_writable
 
     if options.out:

@@ -112,13 +112,13 @@ def read_verify_settings(options: argparse.Namespace) -> Settings:
 
 def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     """The report of one sample file against the target's distribution. The prompt comes from the file."""
-    from specviz.evidence.sample_files.reader import read_samples
+    from specviz.evidence.sample_files import read_samples
 
     file = read_samples(options.sample_file)
     if settings.prompt not in ("", file.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
     from specviz.evidence.hypothesis_tests import TestPlan
-    from specviz.evidence.sample_files.reports import report_against_weights
+    from specviz.evidence.sample_files import report_against_weights
 
     plan, pair = partial(TestPlan.for_distance, tv=options.min_tv), load_models(settings)
     return report_against_weights(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))

@@ -31,7 +31,7 @@ from specviz.evidence.report import (
     make_note,
     split_fields,
 )
-from specviz.evidence.sample_files.reports import build_comparison
+from specviz.evidence.sample_files import build_comparison
 from specviz.evidence.sampling.session import Session, follow_cells
 from specviz.evidence.whole_texts import LOGGED, WHOLE_TEXTS, build_log_answer, build_whole_text_answer
 from specviz.models.base import LanguageModel

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specviz.decoding.samples import NONE
 from specviz.evidence.report import build_answer_without_cells
-from specviz.evidence.sample_files.reader import SampleFile, convert_to_samples
+from specviz.evidence.sample_files import SampleFile, convert_to_samples
 from specviz.evidence.scores import find_tokens_after_end
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import NODES, draw_continuations, limit_rows

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from specviz.evidence.hypothesis_tests import TestPlan
-from specviz.evidence.sample_files.reports import report_against_weights
+from specviz.evidence.sample_files import report_against_weights
 from specviz.progress import ignore_progress
 from tests.audit.served import build_sample_file, build_settings, draw_mistaken_samples
 from tests.proposer_cases import CASES

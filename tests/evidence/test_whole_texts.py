@@ -17,7 +17,7 @@ import pytest
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
 from specviz.evidence.mistakes.registry import open_tables
-from specviz.evidence.sample_files.reader import SampleFile, parse_samples
+from specviz.evidence.sample_files import SampleFile, parse_samples
 from specviz.evidence.whole_texts import (
     CLASSES,
     PAGE,

@@ -21,7 +21,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.errors import EvidenceError
 from specviz.evidence.four_rules import account_for_tokens
 from specviz.evidence.results import CellShares, SeedPValues
-from specviz.evidence.sample_files.reader import parse_samples
+from specviz.evidence.sample_files import parse_samples
 from specviz.export.manifest import build_facts
 from specviz.figures.pages_and_glossary import PAGES
 from specviz.figures.token_bars import BarPanel, plot_panels

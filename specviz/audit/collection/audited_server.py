@@ -21,7 +21,7 @@ from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.hypothesis_tests import CELLS, MARGIN, TestPlan
 from specviz.evidence.report import seal
-from specviz.evidence.sample_files.reports import FEWEST_DF
+from specviz.evidence.sample_files import FEWEST_DF
 from specviz.models.pairs.pair import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
 from specviz.records import to_json_fields

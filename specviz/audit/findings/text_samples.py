@@ -23,7 +23,7 @@ from specviz.evidence.decoder import build_decoder
 from specviz.evidence.hypothesis_tests import CELLS, TestPlan, TestReport, run_joint_tests
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import build_report
-from specviz.evidence.sample_files.reader import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
+from specviz.evidence.sample_files import FEWEST, SampleFile, refuse_other_settings, refuse_repeats
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after
 from specviz.models.pairs.pair import LoadedPair

@@ -26,8 +26,7 @@ from specviz.evidence.certificate import read_test_report, recompute_masses
 from specviz.evidence.hypothesis_tests import CELLS, TestPlan
 from specviz.evidence.partition import Partition, build_partition
 from specviz.evidence.report import seal
-from specviz.evidence.sample_files.reader import SampleFile, convert_to_samples
-from specviz.evidence.sample_files.reports import compare_files, report_against_weights
+from specviz.evidence.sample_files import SampleFile, compare_files, convert_to_samples, report_against_weights
 from specviz.evidence.serving_setups.targets import round_to_bfloat16
 from specviz.evidence.whole_texts import explain_no_test, run_whole_text_tests
 from specviz.models.pairs.catalog import OVERHEAD

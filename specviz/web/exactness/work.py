@@ -117,8 +117,7 @@ def run_many_seeds(state: ExactnessState, ticket: Ticket, seeds: int = SEEDS, sa
 def examine_files(state: ExactnessState, ticket: Ticket, uploads: Sequence[SampleUpload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     model_loading.wait_for_libraries(ticket)
-    from specviz.evidence.sample_files.reader import parse_samples
-    from specviz.evidence.sample_files.reports import compare_files, report_file
+    from specviz.evidence.sample_files import compare_files, parse_samples, report_file
 
     settings = state.question.settings
     files = [parse_samples(one.content, Path(one.name).name[:80], report_part(ticket, 0.0, 0.3, "Reading")) for one in uploads]
@@ -147,7 +146,7 @@ def audit_server(state: ExactnessState, ticket: Ticket, request: ServerRequest) 
     from specviz.audit.findings import verdict
     from specviz.audit.protocol.endpoint import Endpoint
     from specviz.audit.protocol.sampling_request import SamplingRequest
-    from specviz.evidence.sample_files.reader import read_samples
+    from specviz.evidence.sample_files import read_samples
 
     settings = state.question.settings
     same = {name: getattr(settings, name) for name in ("prompt", "temperature", *CUT_FIELDS)}

@@ -14,9 +14,9 @@ import pytest
 from specviz.__main__ import main
 from specviz.decoding.samples import NONE
 from specviz.errors import EvidenceError
+from specviz.evidence import sample_files
 from specviz.evidence.decoder import SHARED, build_decoder
-from specviz.evidence.sample_files import reader
-from specviz.evidence.sample_files.reports import compare_files
+from specviz.evidence.sample_files import compare_files
 from specviz.settings import Settings
 
 PROMPT = "Once upon"
@@ -115,8 +115,8 @@ def test_text_without_ids_is_not_compared_with_a_distribution(write_file, verify
     assert code == 2 and "text without token ids" in error
 
 
-def build_sample_file(draws, kind="tokens", **more) -> reader.SampleFile:
-    return reader.parse_samples("\n".join(build_lines(draws, kind, **more)).encode(), "f.jsonl")
+def build_sample_file(draws, kind="tokens", **more) -> sample_files.SampleFile:
+    return sample_files.parse_samples("\n".join(build_lines(draws, kind, **more)).encode(), "f.jsonl")
 
 
 def test_more_than_four_thousand_samples_are_also_counted():
@@ -141,7 +141,7 @@ def test_a_seed_used_again_is_found_and_said(row):
         assert "all requests used one seed" in compare_files(repeated, repeated, 0.5, 7)["note"]
         assert compare_files(repeated, repeated, 0.5, 7)["verdict"] == "too few samples"
         with pytest.raises(EvidenceError, match="one sample repeated, 60 lines"):
-            reader.refuse_repeats(repeated, [-3.0] * 60)
+            sample_files.refuse_repeats(repeated, [-3.0] * 60)
     else:
         with pytest.raises(
             EvidenceError, match="a sequence of 3 samples repeated, 60 lines in all: the server got the same seed"
@@ -168,7 +168,7 @@ def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(write_fil
     [("aaaa", 1), ("abab", 2), ("ababa", 2), ("abcabc", 3), ("abcab", 5), ("abcd", 4), ("a", 1), ("aab", 3), ("aabaab", 3)],
 )
 def test_the_smallest_period_by_hand(draws, period):
-    assert reader.find_period(draws) == period
+    assert sample_files.find_period(draws) == period
 
 
 GOOD = json.dumps({"prompt": PROMPT, "tokens": [3, 4], "stop": "length", "settings": {"temperature": 1, "seed": 5}})
@@ -195,7 +195,7 @@ GOOD = json.dumps({"prompt": PROMPT, "tokens": [3, 4], "stop": "length", "settin
 def test_a_bad_line_is_one_sentence_with_its_number(line, said):
     rows = [GOOD, GOOD.replace('"seed": 5', '"seed": 6'), line, GOOD]
     with pytest.raises(EvidenceError) as caught:
-        reader.parse_samples("\n".join(rows).encode("latin-1"), "f.jsonl")
+        sample_files.parse_samples("\n".join(rows).encode("latin-1"), "f.jsonl")
     assert said in str(caught.value) and "'f.jsonl'" in str(caught.value)
 
 
@@ -208,9 +208,9 @@ def test_a_bad_line_is_one_sentence_with_its_number(line, said):
 )
 def test_a_sample_that_cannot_be_compared_with_the_distribution_is_named(draw, said, pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | draw)]
-    found = reader.parse_samples("\n".join(rows).encode(), "f.jsonl")
+    found = sample_files.parse_samples("\n".join(rows).encode(), "f.jsonl")
     with pytest.raises(EvidenceError, match=said):
-        reader.convert_to_samples(found, Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids)
+        sample_files.convert_to_samples(found, Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids)
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -230,8 +230,8 @@ def test_a_text_that_goes_on_after_its_end_token_is_rejected_with_certainty(serv
 
 def test_a_text_that_ended_by_itself_gets_the_token_that_ends_texts(pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | {"tokens": [3], "stop": "stop"})]
-    found = reader.convert_to_samples(
-        reader.parse_samples("\n".join(rows).encode(), "f"), Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids
+    found = sample_files.convert_to_samples(
+        sample_files.parse_samples("\n".join(rows).encode(), "f"), Settings(max_new_tokens=2), pair.vocabulary, pair.eos_token_ids
     )
     assert found.tokens[-1].tolist() == [3, *pair.eos_token_ids]
 
@@ -240,7 +240,7 @@ def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys,
     empty, big = tmp_path / "empty.jsonl", tmp_path / "big.jsonl"
     empty.write_text("\n\n")
     big.write_text(GOOD * 50)
-    monkeypatch.setattr(reader, "LARGEST", 1000)
+    monkeypatch.setattr(sample_files, "LARGEST", 1000)
     for arguments, said in (
         (["--sample-file", str(empty)], "'empty.jsonl' holds no samples"),
         (["--sample-file", str(big)], "'big.jsonl' is too large: at most 0 MB"),

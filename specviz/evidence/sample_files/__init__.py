@@ -1,1 +1,0 @@
-"""Samples of any server in a file: reading and checking them, and reports on them."""
