@@ -121,12 +121,12 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
     assert tops == sorted(tops), "the answer comes after its picture"
     recorded = load_recorded_passages()["temperature 0.8"]
     passes = [len(getattr(recorded, lane).clock) for lane in (SPECULATIVE, TARGET_ONLY)]
-    found, why = answer.locator(".found"), answer.locator(".why").inner_text()
+    found, why = answer.locator(".whenBoth .found"), answer.locator(".whenBoth .why").inner_text()
     expect(found).to_have_text(
         f"{passes[0]} target passes instead of {passes[1]}, but drafting takes time, too: {recorded.gain.value:.2f} times as fast"
     )
     gained, cost, speed = (float(value) for value in re.search(r": ([\d.]+) / ([\d.]+) [=≈] ([\d.]+),", why).groups())
-    assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(answer.locator("b").inner_text())
+    assert gained / cost == pytest.approx(speed, abs=0.02) and speed == float(found.locator("b").inner_text())
     faces = page.locator(SECOND).evaluate_all(
         "tokens => tokens.map(token => [token.getBoundingClientRect(), token.firstChild.textContent])"
     )
@@ -143,6 +143,14 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
         expect(found).to_be_in_viewport(ratio=1.0)
         page.get_by_label("moment of both clocks").fill("100")
         expect(found).to_be_hidden()
+        until, count = answer.locator(".until .found"), page.locator(f"{SECOND}:not(.later)").count()
+        expect(until).to_have_text(re.compile(f"after the same time: {count} tokens"))  # what stands so far has the place of the answer
+        expect(page.locator(".replay .slow")).to_have_text("20× slower than it ran")
+        entries = page.locator(".legend .n").all_inner_texts()
+        assert sum(map(int, entries)) == count > 0, "the legend counts what stands"
+        slider, chart = page.locator(".replay input").bounding_box(), page.locator(".tracks .floor").first.bounding_box()
+        assert slider["x"] + 8 == pytest.approx(chart["x"], abs=1.5), "the slider is as long as the chart that it moves"
+        assert slider["x"] + slider["width"] - 8 == pytest.approx(chart["x"] + chart["width"], abs=1.5)
         assert [one.bounding_box() for one in (*page.locator(".lane").all(), answer)] == boxes
         assert page.locator(f"{SECOND}:not(.later)").last.evaluate(
             "token => { const box = token.closest('.text').getBoundingClientRect(), own = token.getBoundingClientRect(); return own.top >= box.top && own.bottom <= box.bottom; }"

@@ -34,9 +34,11 @@ class Lanes {
     const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (opens) this.now = 0;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    const dashed = payload.dashed ? [h("li", { class: "wide" }, h("span", { class: "sample dashed" }), payload.dashed)] : [];
-    this.legend.replaceChildren(...payload.legend.map(({ is, said, meant, short }) =>
-      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("span", { class: "wide" }, h("b", {}, ...splitCount(said)), meant && ` ${meant}`), h("b", { class: "slim" }, short))), ...dashed, this.hint);
+    const dashed = payload.dashed ? [h("li", {}, h("span", { class: "sample dashed" }), payload.dashed)] : [];
+    this.counts = payload.legend.map(({ is, name, count }) => ({ is, name, count, n: h("span", { class: "n" }), words: h("span", {}) }));
+    for (const { n, count } of this.counts) n.style.minWidth = `${String(count).length}ch`; // what is counted stands still
+    this.legend.replaceChildren(...this.counts.map(({ is, n, words }, i) =>
+      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("b", {}, n, " ", words), h("span", { class: "wide" }, ` ${payload.legend[i].meant}`))), ...dashed, this.hint);
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     fillAnswer(this.answer, payload);
@@ -128,10 +130,16 @@ class Lanes {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
     drawNow(this.tracks, now);
-    this.node.classList.toggle("replaying", now !== null); // counts of whole texts would give away what comes
+    const [alone, drafted] = this.lanes;
+    for (const { is, name, n, words } of this.counts) {
+      const count = drafted.made.slice(0, drafted.there).filter(({ one }) => one.is === is).length;
+      say(n, String(count));
+      say(words, `${name}${count === 1 ? "" : "s"}`);
+    }
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
-    say(this.answer.until, now === null && !payload.answer.factor ? "Both texts are being written." : "The answer comes when both texts are written.");
-    say(this.slow, payload.pace > 1 ? `${payload.pace}× slower` : "real time");
+    say(this.answer.alone, `Alone: ${alone.there} token${alone.there === 1 ? "" : "s"}. With a draft, after the same time:`);
+    say(this.answer.drafted, String(drafted.there));
+    say(this.slow, payload.pace > 1 ? `${payload.pace}× slower than it ran` : "as fast as it ran");
     say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
     this.range.setAttribute("aria-valuetext", seconds(now ?? payload.end));
@@ -157,18 +165,13 @@ class Lanes {
   }
 }
 
-/** A sentence with the count that it begins with in an element of its own. */
-function splitCount(said) {
-  const [, count, words] = said.match(/^(\d+)(.*)$/) ?? [null, "", said];
-  return count ? [h("span", { class: "n" }, count), words] : [words];
-}
-
-/** How much faster it was, in large type, and why; its place is kept until both texts stand. */
+/** How much faster it was, in large type, and why. Until both texts stand, what stands so far has this place. */
 function makeAnswer() {
-  const [passes, factor, unit, until] = [h("span", {}), h("b", {}), h("span", {}), h("span", { class: "until" })];
-  const [equation, elsewhere, more] = [h("span", {}), h("span", {}), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
-  const node = h("div", { class: "answer" }, until, h("p", { class: "found" }, passes, " ", factor, " ", unit), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
-  return { node, passes, factor, unit, until, equation, elsewhere, more };
+  const [passes, factor, unit, alone, drafted] = [h("span", {}), h("b", {}), h("span", {}), h("span", {}), h("b", {})];
+  const [equation, elsewhere, more] = [h("span", { class: "wide" }), h("span", {}), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
+  const until = h("div", { class: "until" }, h("p", { class: "found" }, alone, " ", drafted, " ", h("span", {}, "tokens")), h("p", { class: "why" }, "The speed is compared when both texts are written."));
+  const done = h("div", { class: "whenBoth" }, h("p", { class: "found" }, passes, " ", factor, " ", unit), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
+  return { node: h("div", { class: "answer" }, until, done), passes, factor, unit, alone, drafted, equation, elsewhere, more };
 }
 
 function fillAnswer(made, { answer, speed }) {

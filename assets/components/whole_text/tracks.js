@@ -5,7 +5,7 @@ import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
 const HEIGHT = 88; // of a track with the tallest column
-const HEIGHT_NARROW = 52;
+const HEIGHT_NARROW = 76;
 export const LEFT = 176; // its name stands before it
 const LEAST = 26; // of any track: its name stands there
 const ROUND = 7; // width of a column, less where they stand close
@@ -13,7 +13,7 @@ const ROUND = 7; // width of a column, less where they stand close
 export function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
   const now = s("path", { class: "now" });
-  const key = h("figcaption", {}, "A column is a pass of the target, at the moment when it ended; a box in it is a token.");
+  const key = h("figcaption", {}, "A column: one pass of the target. A box: one token.");
   return { node: h("figure", { class: "time" }, key, svg), svg, now };
 }
 
@@ -21,7 +21,7 @@ export function drawTracks(tracks, payload, width) {
   const narrow = width < NARROW;
   const height = narrow ? HEIGHT_NARROW : HEIGHT;
   const left = narrow ? 0 : LEFT;
-  const right = width - (narrow ? 56 : 96); // the time at the end of a run stands beside it
+  const right = width - (narrow ? 62 : 96); // the time at the end of a run stands beside it
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
   const unit = (height - 16) / most;
@@ -45,7 +45,7 @@ export function drawTracks(tracks, payload, width) {
     const took = s("text", { class: "took", "data-at": lane.seconds, x: x(lane.seconds) + 10, y: base - 4 }, seconds(lane.seconds));
     return [name, floor, run, ...columns, took];
   });
-  parts.push(...listTicks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
+  parts.push(...listTicks(payload.end).map((at) => s("text", { class: at === 0 && narrow ? "tick first" : "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;
   tracks.svg.replaceChildren(...parts, tracks.now);
   setSize(tracks.svg, width, foot + 20);

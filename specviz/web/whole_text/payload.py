@@ -116,12 +116,7 @@ def _build_legend(passage: Passage) -> list[dict[str, Any]]:
     """Each origin that tokens of the second text have, and how many."""
     counts = passage.speculative.counts
     return [
-        {
-            "is": key,
-            "said": words.count_things(counts[key], words.SAID[key]),
-            "meant": words.MEANT[key],
-            "short": words.SHORT[key],
-        }
+        {"is": key, "name": words.SAID[key], "count": counts[key], "meant": words.MEANT[key]}
         for key in words.SAID
         if key in counts
     ]
