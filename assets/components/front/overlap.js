@@ -37,7 +37,8 @@ export class Overlap {
       h("div", { class: "picture" },
         h("p", { class: "caption above" }, h("b", {}, texts.prompt), h("span", { class: "swatch p" }), texts.target, h("span", { class: "swatch q" }), texts.draft),
         h("div", { class: "words", role: "group", "aria-label": texts.group }, ...this.slots.map(({ node }) => node)),
-        h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line)),
+        h("p", { class: "caption below" }, h("b", {}, texts.out), h("span", { class: "swatch kept" }), texts.kept, h("span", { class: "swatch left" }), texts.left, h("span", { class: "swatch line" }), texts.line),
+        h("div", { class: "words", "aria-hidden": "true" }, ...this.slots.map(({ under }) => under))),
       h("div", { class: "outcome" }, h("p", { class: "sum" }, this.share, h("span", {}, texts.accepted)), this.equal, h("p", { class: "small" }, texts.note)));
     this.draw();
   }
@@ -47,8 +48,9 @@ export class Overlap {
     const grip = h("i", { class: "grip" });
     const handle = h("div", { class: "handle", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": String(TOP), "aria-label": fill(this.texts.handle, { word }) });
     const up = h("div", { class: "up" }, p, q, grip, handle);
-    const node = h("div", { class: "slot" }, up, h("span", { class: "word" }, word), h("div", { class: "down" }, kept, left, mark));
-    const slot = { node, up, p, q, kept, left, mark, grip, handle, word };
+    const node = h("div", { class: "slot" }, up, h("span", { class: "word" }, word));
+    const under = h("div", { class: "slot" }, h("div", { class: "down" }, kept, left, mark), h("span", { class: "word" }, word));
+    const slot = { node, under, up, p, q, kept, left, mark, grip, handle, word };
     handle.addEventListener("pointerdown", (event) => {
       handle.setPointerCapture(event.pointerId);
       this.held = true;

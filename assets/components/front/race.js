@@ -118,6 +118,7 @@ export class Race {
     }
     if (done && !this.heard) {
       this.heard = true;
+      for (const { text } of this.lanes) begin(text);
       const [alone, drafted] = this.data.lanes.map(({ rounds }) => rounds.length);
       this.view.say(0, fill(this.texts.heard, { alone, drafted, gained: gain === null ? compared : fill(this.texts.gained, { gain: gain.toFixed(2) }) }));
     }
@@ -165,6 +166,7 @@ function fillSide(lane, data, end) {
 
 function clearSide(lane) {
   lane.text.replaceChildren();
+  lane.text.classList.remove("under");
   lane.passes = 0;
   lane.drafts = [];
   for (const mark of lane.marks) mark.classList.remove("on");
@@ -193,6 +195,12 @@ function drawSide(lane, data, now, texts, plain) {
   const ended = passes === data.rounds.length;
   say(lane.unit, fill(passes === 1 ? texts.pass : texts.passes, { seconds: seconds(Math.max(0, Math.min(now, data.seconds))) }));
   lane.node.classList.toggle("ended", ended);
+}
+
+/** A whole text is read from its beginning, where there is no room for all of it. */
+function begin(text) {
+  text.scrollTop = 0;
+  text.classList.replace("over", "under");
 }
 
 /** A token: its space, which has no color, and its text; at the beginning of a lane without its space. */

@@ -14,7 +14,7 @@ export function makeBars(view) {
   const axis = makeAxis();
   const slots = Array.from({ length: MOST }, () => makePair(view));
   const svg = s("svg", { class: "scene", role: "group" }, makeHatches("bad"), axis.node, ...slots.map(({ node }) => node));
-  const missing = h("span", {}, h("i", { class: "swatch left" }), "missing");
+  const missing = h("span", { class: "wide" }, h("i", { class: "swatch left" }), "missing");
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"),
     h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch bad" }), "✕ rejected"), missing);

@@ -40,13 +40,15 @@ export function makeFold(name, title, ...inside) {
   return { node, ...parts };
 }
 
+export const ROW = 14; // px of a row of names
+
 /** Bars stand on ``base``; a probability of ``top`` reaches up to ``head``. */
 export function planPlot(width, height, count, top, letter, names = []) {
   const left = 30;
   const head = 24;
   const step = (width - left - 6) / count;
   const rows = names.some((name) => measureName(name, step) > step) ? 2 : 1; // of names: every other one stands lower where one would be cut
-  const base = height - 12 - 14 * rows;
+  const base = height - 12 - ROW * rows;
   const wide = Math.min(step * 0.8, 92);
   return { left, base, head, step, rows, wide, width, top, letter, unit: (base - head) / top, middle: (i) => left + step * (i + 0.5) };
 }
@@ -88,7 +90,7 @@ export function writeName(node, slot, i, plot) {
   const row = plot.rows > 1 ? i % 2 : 0, room = plot.rows * plot.step;
   say(node, glyphLine(slot.glyphs, Math.max(3, Math.floor((room - 2) / letterOf(plot.step)))));
   node.classList.toggle("rest", slot.glyphs === null);
-  move(node, plot.middle(i), plot.base + 18 + 14 * row);
+  move(node, plot.middle(i), plot.base + 18 + ROW * row);
 }
 
 function letterOf(step) {

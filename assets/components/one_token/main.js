@@ -37,7 +37,7 @@ class TokenView {
     this.rules = makeRules(this);
     this.maths = makeMaths(this);
     this.more = makeMore(this);
-    this.panels = h("div", { class: "panels" }, this.complete.node, this.bars.node, this.proposal.node, this.outCard.node);
+    this.panels = h("div", { class: "panels" }, this.bars.node, this.proposal.node, this.outCard.node);
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     const forth = () => this.walk(1), back = () => this.walk(-1);
@@ -187,7 +187,7 @@ class TokenView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
-    const usual = this.narrow ? 150 : grand ? 320 : 196;
+    const usual = this.narrow ? 132 : grand ? 320 : 196;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
     if (this.room) this.planAt(this.highIn(this.room.height), width);

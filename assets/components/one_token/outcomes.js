@@ -6,7 +6,7 @@ import { makeHatches } from "../lib/hatches.js";
 import { number, settled } from "../lib/numbers.js";
 import { findMost } from "../lib/arithmetic.js";
 import { MOST } from "./bars.js";
-import { drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, formatWord } from "./cards.js";
+import { ROW, drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, formatWord } from "./cards.js";
 
 const HIGH = 58; // px of the ruler with its words
 
@@ -54,7 +54,7 @@ export function makeOut(view) {
   const stacks = Array.from({ length: MOST }, () => {
     const one = {
       accepted: s("rect", { class: "zone accepted part" }), added: s("rect"), mark: s("line", { class: "mark", x2: 1 }),
-      value: s("text", { class: "value" }), wanted: s("text", { class: "value wanted" }), name: s("text", { class: "name" }),
+      value: s("text", { class: "value" }), wanted: s("text", { class: "value wanted" }), name: s("text", { class: "name" }), gap: s("text", { class: "name gap" }),
     };
     return { ...one, node: s("g", { class: "slot" }, ...Object.values(one)) };
   });
@@ -63,14 +63,14 @@ export function makeOut(view) {
   const added = h("span", {}, swatch, "◆ replaced");
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch dash" }), "target p"), h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), added);
-  return { ...makeCard("out", view.texts.out, key, svg, view.complete.answer), svg, axis, stacks, added, swatch };
+  return { ...makeCard("out", view.texts.out, key, svg, view.complete.node, view.complete.answer), svg, axis, stacks, added, swatch };
 }
 
 export function drawOut(card, view, width, height, top) {
   const { slots, out, texts, end } = view;
   const plot = planPlot(width, height, slots.length, top, view.letter, listNames(slots));
   const kind = end === "residual" ? "left" : end; // a token drawn again has the color of what it was drawn from
-  setSize(card.svg, width, height);
+  setSize(card.svg, width, height + ROW + 2); // one more below the names, for what is missing
   drawAxis(card.axis, plot);
   for (const [i, stack] of card.stacks.entries()) drawStack(stack, slots[i], out[i], i, plot, kind);
   const told = slots.map((slot, i) => `${formatWord(slot)} ${number(out[i].accepted)} accepted${end ? ` and ${number(out[i].replaced)} replaced make ${number(out[i].sum)}` : ""}, p is ${number(slot.p)}`);
@@ -78,6 +78,14 @@ export function drawOut(card, view, width, height, top) {
   card.added.classList.toggle("later", !end);
   card.swatch.setAttribute("class", `swatch ${kind}`);
   say(card.sub, end ? fill(texts.outSub, { end: end === "residual" ? texts.outResidual : end }) : texts.outSubOpen);
+}
+
+/** What comes out too rarely or too often; nothing where it is p, or where the picture does not show a difference. */
+function writeGap(difference, { step, letter }) {
+  const size = Math.abs(difference).toFixed(2);
+  if (Number(size) === 0) return "";
+  const words = `${size} ${difference < 0 ? "missing" : "too much"}`;
+  return letter * words.length <= step ? words : `${difference < 0 ? "−" : "+"}${size}`;
 }
 
 function drawStack(stack, slot, row, i, plot, kind) {
@@ -96,4 +104,6 @@ function drawStack(stack, slot, row, i, plot, kind) {
   move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
   say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
   writeName(stack.name, slot, i, plot);
+  say(stack.gap, writeGap(row.sum - slot.p, plot));
+  move(stack.gap, plot.middle(i), plot.base + 20 + ROW * plot.rows);
 }
