@@ -5,27 +5,26 @@ import { button, h, say } from "../lib/dom.js";
 import { makePicture } from "./picture.js";
 
 export class Card {
-  /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index. */
-  constructor(question, at, count, ending, answer) {
+  /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index; waits: what stands beside it before an answer where there is no picture. */
+  constructor(question, at, count, ending, waits, answer) {
     this.question = question;
     const { term, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = picture ? h("div", { class: "before" }, makePicture(picture)) : null;
+    this.before = picture ? h("div", { class: "before" }, makePicture(picture)) : h("p", { class: "waits" }, waits);
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, h("h3", { class: "question", id: `question-${at}` }, asks),
       h("p", { class: "situation" }, situation), ...(term ? [h("p", { class: "term" }, term)] : []),
       h("ol", { class: "options", "aria-labelledby": `question-${at}` }, ...this.options.map((option) => h("li", {}, option))));
-    const right = h("div", { class: "right" }, ...(this.before ? [this.before] : []), ...this.explained);
+    const right = h("div", { class: "right" }, this.before, ...this.explained);
     this.node = h("article", { class: "card", "aria-label": `Question ${at + 1} of ${count}` }, left, right);
   }
 
   /** tried: indices of the options that were chosen; shown: the one that is explained, null for none. */
   draw(tried, shown, now) {
     this.node.classList.toggle("now", now);
-    this.before?.classList.toggle("now", shown === null);
-    this.node.classList.toggle("beside", shown !== null || Boolean(this.before)); // something stands in the right half
+    this.before.classList.toggle("now", shown === null);
     this.explained.forEach((node, i) => node.classList.toggle("now", i === shown));
     this.node.classList.toggle("solved", tried.includes(this.right));
     this.options.forEach((node, i) => {

@@ -21,7 +21,7 @@ from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.cost_model import FOLDER, CostModel
 from specviz.speed.records.estimate import Estimate, describe_interval
 from specviz.speed.records.methods import FirstToken, MethodComparison
-from specviz.statistics.finding import ALPHA, POWER
+from specviz.statistics.finding import POWER
 from specviz.trace import Trace
 from specviz.web.drafting_methods.words import name_first_token
 from specviz.web.one_token.payload import list_positions
@@ -29,6 +29,7 @@ from specviz.web.questions.figures import Bar, BarPicture, build_comparison, bui
 
 TEXTS = load_toml("texts/questions")
 PHRASES = TEXTS["phrases"]
+NAMED = 3  # tokens beside the draft token and all others where distributions are shown
 TOKENS_OF_SAMPLES = 4  # tokens beside all others where samples are shown
 GPU = "h200-8b"  # name of a cost model
 ERROR, CELLS = 0.02, 15  # total variation and number of compared tokens of the question about samples
@@ -136,6 +137,7 @@ def build_questions_payload(
         "pair": recorded.methods.settings.pair,
         "headline": pages_and_glossary.PAGES["questions"].title,
         "lede": TEXTS["lede"],
+        "waits": TEXTS["waits"],
         "onward": {"name": after.path, "title": after.title},
         "questions": [one.build_payload(resolve_link(one.page)) for one in list_questions(recorded)],
     }
@@ -300,6 +302,8 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
     computed = comparison.with_cost_model(gpu)
     chain_there, tree_there = (_compute_speed(computed, key) for key in ("eagle", "eagle-wide"))
     tokens = round(1 + tree.nodes)
+    growth = {PHRASES["two_cores"]: cores, gpu.title.partition(",")[0]: gpu}
+    passes = {name: model.compute_pass(tokens) / model.compute_pass(1) for name, model in growth.items()}
     numbers = {
         "gamma": comparison.settings.gamma,
         "shares": _describe_shares(tree.first, "with the tree"),
@@ -310,9 +314,9 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
         "tree_ms": _format_ms(tree.ms),
         "chain_ms": _format_ms(chain.ms),
         "overlap": PHRASES["intervals_overlap"] if tree.ms.low <= chain.ms.high and chain.ms.low <= tree.ms.high else "",
+        "tree_size": tokens - 1,
         "pass_tokens": tokens,
-        "pass_here": f"{cores.compute_pass(tokens) / cores.compute_pass(1):.2f}",
-        "pass_there": f"{gpu.compute_pass(tokens) / gpu.compute_pass(1):.2f}",
+        **dict(zip(("pass_here", "pass_there"), (f"{value:.2f}" for value in passes.values()), strict=True)),
         "here": PHRASES["two_cores"],
         "there": f"an {gpu.title.replace(', ', ' with a ')}",
         "chain_there": f"{chain_there:.2f}",
@@ -326,6 +330,10 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
         for name, value in (("chain", plain.ms.value / chain.ms.value), ("tree", plain.ms.value / tree.ms.value))
     }
     pictures = {
+        "passes": build_comparison(
+            f"a target pass over {tokens} tokens, in passes over one",
+            {name: (value, f"{value:.2f}") for name, value in passes.items()},
+        ),
         "samples": _build_samples("with the tree", tree.first),
         "both": build_comparison(f"{title}: measured, and on the H200 computed", here | there, "tree, H200", line),
         "times": _build_times(comparison, {"chain": chain.ms, "tree": tree.ms}, "tree"),
@@ -355,12 +363,14 @@ def _compare_sample_sizes() -> Situation:
         "error": f"{ERROR:g}",
         "cells": CELLS,
         "power": f"{100 * POWER:.0f}",
-        "alarms": f"{1 / ALPHA:,.0f}",
         "needed": f"{needed:,}",
         **{name: f"{n:,}" for name, n in sizes.items()},
         **{f"{name}_tv": format_probability(tv) for name, tv in detected.items()},
     }
-    return numbers, {name: build_comparison(title, bars, f"{n:,} samples", line) for name, n in sizes.items()}
+    pictures = {name: build_comparison(title, bars, f"{n:,} samples", line) for name, n in sizes.items()}
+    few = PHRASES["detected_with"].format(n=sizes["few"])
+    known = {few: (detected["few"], format_probability(detected["few"])), PHRASES["error"]: (ERROR, f"{ERROR:g}")}
+    return numbers, pictures | {"known": build_comparison("total variation", known, PHRASES["error"])}
 
 
 def _compare_batches(batches: BatchSpeeds) -> Situation:
@@ -491,10 +501,26 @@ def _find_rejection(trace: Trace) -> tuple[dict[str, Any], list[str], Slots]:
     if not positions:
         raise ValueError("the recorded run has no rejected draft token")
     position = max(positions, key=lambda one: _compute_mildest_error(one["slots"]))
-    names = ["all others" if slot["glyphs"] is None else f"“{_join_glyphs(slot['glyphs'])}”" for slot in position["slots"]]
+    slots = _merge_slots(position["slots"], position["draft"])
+    names = [_name_slot(slot) for slot in slots]
     cut, _, words = position["before"].partition(" ")
     before = f"…{words}" if cut.startswith("…") and words else position["before"]  # without half a word
-    return position | {"before": before}, names, position["slots"]
+    return position | {"before": before}, names, slots
+
+
+def _merge_slots(slots: Slots, draft: str) -> Slots:
+    """The first bars and that of the draft token; all others as one bar."""
+    *single, rest = slots
+    first = [slot for slot in single if _name_slot(slot) != draft][:NAMED]
+    shown = [slot for slot in single if slot in first or _name_slot(slot) == draft]
+    merged = {
+        key: rest[key] + sum(slot[key] for slot in single if slot not in shown) for key in ("p", "q", "overlap", "residual")
+    }
+    return [*shown, rest | merged]
+
+
+def _name_slot(slot: Mapping[str, Any]) -> str:
+    return "all others" if slot["glyphs"] is None else f"“{_join_glyphs(slot['glyphs'])}”"
 
 
 def _compute_mildest_error(slots: Slots) -> float:
