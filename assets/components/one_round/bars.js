@@ -7,7 +7,7 @@ import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
 const NUMBERED = 3; // highest bars of a draft step that have their numbers
-const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [1, [0.5, 1]]]; // of the axis, and where it has lines
+const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [0.8, [0.4, 0.8]], [1, [0.5, 1]]]; // of the axis, and where it has lines
 const TICKS = { wide: 28, narrow: 36 }; // px for their numbers
 const ENTRIES = { // of the legend: classes of its swatch, and its words
   p: [["bar p"], "target p"],
@@ -71,8 +71,8 @@ function makeSlot() {
   return one;
 }
 
-/** One scale for a place of the text, whatever of it is shown; its axis ends at a round number. */
-export function drawBars(panel, plan, probs, bars, frame) {
+/** One scale for a round, up to ``highest`` of its bars: the axis stays from step to step, and ends at a round number. */
+export function drawBars(panel, plan, probs, bars, frame, highest) {
   const low = plan.bars.w < 560 && !plan.narrow ? LEGEND : 0; // beside the place of the token there is no room for the legend
   const inside = plotIn({ ...plan.bars, y: plan.bars.y + low, h: plan.bars.h - low }, plan.narrow, plan.narrow ? 58 : 62);
   const aside = TICKS[plan.narrow ? "narrow" : "wide"];
@@ -88,7 +88,7 @@ export function drawBars(panel, plan, probs, bars, frame) {
   say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : `Probability of the next token, by ${frame.p ? "each model" : "the draft model"}`);
   say(panel.sub, frame.uniforms ? uniformsSub(bars, plan) : probs ? probs.place : "");
   say(panel.foot, frame.uniforms ? uniformsFoot(bars, plan) : describeShares(probs, frame, plan));
-  const most = frame.uniforms ? 1 : Math.max(...bars.flatMap(({ p, q }) => [p ?? 0, q ?? 0]));
+  const most = frame.uniforms ? 1 : highest;
   const [top, ticks] = TOPS.find(([end]) => most <= end) ?? TOPS.at(-1);
   const scale = (plot.high - 18) / top; // and the number of the highest bar stands over it
   for (const [i, { line, text }] of panel.lines.entries()) {

@@ -286,9 +286,11 @@ class RoundView {
 
   drawScene(step) {
     const probs = step.probs === null ? null : this.round().distributions[step.probs] ?? null;
-    const bars = probs ? probs.views[this.plan.tight ? "narrow" : "wide"] : [];
+    const view = this.plan.tight ? "narrow" : "wide";
+    const bars = probs ? probs.views[view] : [];
+    const highest = Math.max(0, ...this.round().distributions.flatMap((one) => one?.views[view] ?? []).flatMap(({ p, q }) => [p ?? 0, q ?? 0]));
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
-    const from = drawBars(this.bars, this.plan, probs, left, this.frame);
+    const from = drawBars(this.bars, this.plan, probs, left, this.frame, highest);
     this.asker.draw();
     drawMask(this.mask, this.plan, this.round().chips, this.data.mask);
     drawUniform(this.uniform, this.plan, this);

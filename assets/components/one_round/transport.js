@@ -70,22 +70,33 @@ export function makeTransport(view) {
   const keys = h("span", { class: "keys" });
   keys.append(...[["←", " "], ["→", " step  "], ["P", " play  "], ["+", " "], ["−", " speed  "], ["F", " presenter view  "], ["S", " notes"]]
     .flatMap(([key, what]) => [h("kbd", {}, key), what]));
-  const node = h("div", { class: "transport" }, h("div", { class: "buttons" }, back, play, forward), h("div", { class: "track" }, stops, range));
-  return { node, forward, back, play, playing, pulse, range, stops, rounds, keys };
+  const track = h("div", { class: "track" }, stops, range);
+  const node = h("div", { class: "transport" }, h("div", { class: "buttons" }, back, play, forward), track);
+  const bar = { node, forward, back, play, playing, pulse, range, stops, rounds, keys };
+  const seek = ({ clientX }) => view.stepTo(view.at.round, findStepAt(bar, clientX));
+  track.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    event.preventDefault();
+    track.setPointerCapture(event.pointerId);
+    range.focus({ preventScroll: true });
+    seek(event);
+  });
+  track.addEventListener("pointermove", (event) => track.hasPointerCapture(event.pointerId) && seek(event));
+  return bar;
 }
 
-/** Stops for the steps of a round, and the list of rounds. */
+/** The parts of a round in a row, each with its name and as long as it has steps; and the list of rounds. */
 export function fillTransport(bar, view) {
   const { steps } = view.round();
   bar.range.max = String(steps.length - 1);
-  bar.marks = steps.map((step, i) => {
-    const label = h("span", { class: "label" }, step.label);
-    const mark = h("span", { class: "stop" }, label);
-    mark.style.left = `${(100 * i) / Math.max(1, steps.length - 1)}%`;
-    return { mark, label, text: step.label };
+  bar.parts = groupSteps(steps).map((part) => {
+    const fill = h("i", {}), label = h("span", { class: "label" });
+    const node = h("span", { class: "part" }, h("span", { class: "partLine" }, fill), label);
+    node.style.flexGrow = String(part.count);
+    return { ...part, node, fill, label };
   });
   bar.spaced = null;
-  bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
+  bar.stops.replaceChildren(...bar.parts.map(({ node }) => node));
   if (bar.listed !== view.payload.id) {
     bar.listed = view.payload.id;
     const total = view.payload.more ? "" : ` of ${view.payload.rounds.length}`; // not while the number can still grow
@@ -101,12 +112,11 @@ export function drawTransport(bar, view) {
   bar.range.value = String(at.step);
   bar.range.setAttribute("aria-valuetext", `step ${at.step + 1} of ${count}`);
   bar.rounds.value = String(at.round);
-  bar.stops.firstChild.style.transform = `scaleX(${count > 1 ? at.step / (count - 1) : 0})`;
-  for (const [i, { mark }] of bar.marks.entries()) {
-    mark.classList.toggle("past", i <= at.step);
-    mark.classList.toggle("now", i === at.step);
+  nameParts(bar, view.track);
+  for (const { node, fill, first, count } of bar.parts) {
+    fill.style.transform = `scaleX(${Math.min(1, Math.max(0, at.step + 1 - first) / count)})`;
+    node.classList.toggle("now", first <= at.step && at.step < first + count);
   }
-  spaceLabels(bar, at.step, view.track);
   const over = lastRound && !payload.more;
   bar.forward.disabled = end && (over || (lastRound && Boolean(data.busy)));
   say(bar.forward, !end ? "Step →" : !over ? "Next round →" : data.alone ? "End of recording" : "End of text");
@@ -115,31 +125,30 @@ export function drawTransport(bar, view) {
   bar.play.setAttribute("aria-pressed", String(Boolean(view.playing)));
 }
 
-/** The stops that have a name have a dot, where their names have room beside each other: the same ones at every step of a round. */
-function spaceLabels(bar, now, width) {
-  let group = now;
-  while (group > 0 && !bar.marks[group].text) group -= 1;
-  if (bar.spaced !== width) {
-    bar.spaced = width;
-    chooseStops(bar, width);
+/** Steps with the name that they have in common: {name, first, count}. */
+export function groupSteps(steps) {
+  const parts = [];
+  for (const [i, { label }] of steps.entries()) {
+    if (label || !parts.length) parts.push({ name: label, first: i, count: 1 });
+    else parts.at(-1).count += 1;
   }
-  for (const [i, { mark }] of bar.marks.entries()) mark.classList.toggle("group", i === group);
+  return parts;
 }
 
-function chooseStops(bar, width) {
-  const shorten = bar.marks.filter(({ text }) => text).length * 76 > width; // of check 1, check 2 the numbers alone
-  const texts = bar.marks.map(({ text }) => (shorten ? text.replace(/^check (?!1$)/, "").replace("draft tokens", "draft") : text));
-  const middle = (i) => (width * i) / Math.max(1, bar.marks.length - 1);
-  const size = (i) => texts[i].length * 6 + 8;
-  const taken = [];
-  const named = bar.marks.map((_, i) => i).filter((i) => bar.marks[i].text);
-  const isDigit = (i) => /^\d/.test(texts[i]), first = named.find((i) => texts[i].startsWith("check"));
-  for (const i of [named[0], named.at(-1), first, ...named.filter((i) => !isDigit(i)), ...named.filter(isDigit)]) {
-    if (i !== undefined && !taken.includes(i) && taken.every((j) => i === j || Math.abs(middle(i) - middle(j)) > (size(i) + size(j)) / 2)) taken.push(i);
-  }
-  for (const [i, { label, mark }] of bar.marks.entries()) {
-    say(label, texts[i]);
-    show(label, taken.includes(i));
-    mark.classList.toggle("big", taken.includes(i));
-  }
+const LETTER = 6.6; // px of a letter of a name
+const NAMINGS = [(name) => name, (name) => name.replace("draft tokens", "draft"), (name) => name.replace("draft tokens", "draft").replace(/^check (?!1$)/, "")]; // from whole names to numbers alone
+
+/** The longest names that have room beside each other. */
+function nameParts(bar, width) {
+  if (bar.spaced === width) return;
+  bar.spaced = width;
+  const naming = NAMINGS.find((shorten) => bar.parts.reduce((sum, { name }) => sum + LETTER * shorten(name).length + 4, 0) <= width) ?? NAMINGS.at(-1);
+  for (const { label, name } of bar.parts) say(label, naming(name));
+}
+
+/** The step of a round at a place of the window. */
+function findStepAt({ parts }, x) {
+  const part = parts.findLast(({ node }) => node.getBoundingClientRect().left <= x) ?? parts[0];
+  const { left, width } = part.node.getBoundingClientRect();
+  return part.first + Math.min(part.count - 1, Math.max(0, Math.floor((part.count * (x - left)) / width)));
 }

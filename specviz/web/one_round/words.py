@@ -167,9 +167,9 @@ class _RoundNarrator:
             assert rejected is not None, "a replacement follows a rejection"
             probs = self.round.distributions[rejected] if self.round.distributions else None
             if probs is not None and probs.residual is not None:
-                yield RoundStep("lift", rejected, self.describe_overlap(probs), "residual")
+                yield RoundStep("lift", rejected, self.describe_overlap(probs), "replacement")
                 yield RoundStep("residual", rejected, self.describe_residual(probs))
-            yield RoundStep("draw", rejected, self.describe_replacement(rejected), "" if probs else "draw")
+            yield RoundStep("draw", rejected, self.describe_replacement(rejected), "" if probs else "replacement")
         elif kind == "bonus":
             yield RoundStep("bonus", None, self.describe_bonus(), "bonus" if self.drafted else "draw")
         else:

@@ -121,7 +121,7 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
         under[step.kind, step.node] = name
     assert (under["draft", 3], under["pass", None]) == ("draft tokens", "pass")
     assert [under[kind, node] for node in range(3) for kind in ("look", "uniform")] == [f"check {n}" for n in (1, 1, 2, 2, 3, 3)]
-    assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3
+    assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["replacement"] * 3
 
 
 def test_why_p_over_q_is_the_right_probability_is_said_once_a_round_with_numbers_that_multiply():
