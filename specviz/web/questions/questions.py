@@ -333,6 +333,7 @@ def _compare_tree(comparison: MethodComparison, cores: CostModel, gpu: CostModel
         "passes": build_comparison(
             f"a target pass over {tokens} tokens, in passes over one",
             {name: (value, f"{value:.2f}") for name, value in passes.items()},
+            roles=dict.fromkeys(passes, "p"),
         ),
         "samples": _build_samples("with the tree", tree.first),
         "both": build_comparison(f"{title}: measured, and on the H200 computed", here | there, "tree, H200", line),

@@ -189,7 +189,21 @@ def test_the_tree_is_slower_than_the_chain_where_it_was_measured_and_faster_with
     growth = [model.compute_pass(16) / model.passes[1] for model in (RECORDED.cores, RECORDED.gpu)]
     assert growth[0] > 1.5 > 1.15 > growth[1]
     assert all(f" {one:.2f} " in ASKED["tree"].situation for one in growth)
+    before = [bar.parts[0][1] for group in ASKED["tree"].picture.groups for bar in group.bars]
+    assert before == pytest.approx([model.compute_pass(16) / model.compute_pass(1) for model in (RECORDED.cores, RECORDED.gpu)])
     assert ASKED["tree"].page.query["costs"] in load_cost_models()
+
+
+def test_the_pictures_before_an_answer_hold_all_of_both_distributions_and_do_not_give_an_answer_away():
+    for key in ("refused", "redraw"):
+        groups = ASKED[key].picture.groups
+        assert len(groups) == 5 and groups[-1].name == "all others"
+        assert any(group.name in ASKED["refused"].situation for group in groups), "the draft token has its bars"
+        for place in range(2):
+            assert sum(group.bars[place].parts[0][1] for group in groups) == pytest.approx(1.0)
+    known = ASKED["samples"].picture
+    assert [bar.label for group in known.groups for bar in group.bars] == ["0.20", "0.02"]
+    assert len(known.groups) < len(find_right_option("samples").picture.groups)
 
 
 def test_the_right_number_of_samples_sees_the_distance_and_the_smaller_ones_do_not():
