@@ -17,8 +17,8 @@ PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook.
 def open_plans(page: Page, server: str) -> Page:
     """Open the page and wait until its pictures stand."""
     page.goto(f"{server}/speed")
-    expect(page.get_by_role("heading", name="What a longer pass costs")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
+    page.get_by_role("tab", name="Predict for a text").click()
     page.get_by_text("Predict it for a text of your own").click()
     return page
 
@@ -37,7 +37,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     assert query(page)["text"] == SHORT
     page.get_by_role("tab", name="How is it predicted?").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_contain_text("without running speculative decoding", timeout=PATIENT)
-    page.get_by_role("tab", name="Why less with many texts?").click()
+    page.get_by_role("tab", name="Predict for a text").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-failed")).to_contain_text("tokens long", timeout=PATIENT)
@@ -48,7 +48,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     boxes = [word.bounding_box() for word in words]
     assert len(boxes) > 4 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), "no tab, no name is cut"
     resize(page, 1366, 768)
-    page.get_by_role("tab", name="When does drafting pay?").click()
+    page.get_by_role("tab", name="The formula").click()
     expect(page.get_by_role("slider", name="Draft tokens a round")).to_be_visible(timeout=PATIENT)
     for name, key in (("Draft tokens accepted", "Home"), ("Draft tokens a round", "End")):
         page.get_by_role("slider", name=name).focus()
@@ -59,11 +59,11 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     expect(said).to_contain_text("no gamma pays")
     page.wait_for_url(re.compile("tab=what-if.*alpha=0&gamma=16"))
     page.reload()
-    expect(field).to_have_value(SHORT, timeout=PATIENT)
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     expect(said).to_contain_text("with gamma 16")
-    page.get_by_role("tab", name="Why less with many texts?").click()
-    expect(page.locator(".st-key-speed-said-passes")).to_be_visible(timeout=PATIENT)
+    expect(field).to_have_value(SHORT, timeout=PATIENT)
+    page.get_by_role("tab", name="Many texts at once").click()
+    expect(page.locator(".st-key-speed-dip")).to_be_visible(timeout=PATIENT)
     expect(said).to_have_count(0)
     page.wait_for_url(re.compile("gamma=16(?!.*tab=)"))
     page.go_back()
@@ -84,19 +84,31 @@ def test_a_plan_is_stopped_and_made(page, server):
     expect(page.locator(".st-key-speed-notes-from")).to_contain_text(re.compile("Recorded: Storybook|Your prediction"))
     page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-speed-notes-from")).to_contain_text("16 continuations", timeout=2 * PATIENT)
-    expect(page.locator(".js-plotly-plot")).to_have_count(4, timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     assert page.mistakes == []
 
 
-def test_paper_has_the_charts_beside_their_words_and_no_sliders_or_closed_folds(page, server):
+def test_a_phones_first_screen_has_the_answer_its_picture_and_all_three_sliders(page, server):
+    for width, height in ((390, 844), (1366, 768)):
+        resize(page, width, height)
+        page.goto(f"{server}/speed")
+        expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
+        at_rest(page)
+        for part in (".st-key-speed-answer", ".st-key-speed-figure-timeline"):
+            expect(page.locator(part)).to_be_in_viewport(ratio=0.99)
+        sliders = page.get_by_role("slider")
+        expect(sliders).to_have_count(3)
+        for slider in sliders.all():
+            expect(slider).to_be_in_viewport(ratio=0.99)
+
+
+def test_paper_has_the_charts_and_no_sliders_or_closed_folds(page, server):
     """A landscape A4 between its margins is 1,039 px wide."""
     page.goto(f"{server}/speed")
-    expect(page.locator(".js-plotly-plot")).to_have_count(4, timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
     at_rest(page)
     page.emulate_media(media="print", color_scheme="dark")
     charts = page.locator(".js-plotly-plot .main-svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
-    assert len(charts) >= 4 and max(charts) <= page.viewport_size["width"]
-    chart, answer = (page.locator(f".st-key-{name}").bounding_box() for name in ("speed-figure-timeline", "speed-answer"))
-    assert chart["x"] + chart["width"] <= answer["x"], "side by side, as on the screen"
+    assert len(charts) >= 3 and max(charts) <= page.viewport_size["width"]
     expect(page.get_by_role("slider")).to_have_count(0)
-    expect(page.get_by_text("The formula behind the number")).to_be_hidden()
+    expect(page.get_by_text("Its own rounds are one more measurement")).to_be_hidden()

@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import pairwise
 
-from specviz.figures.charts import frame_chart
+from specviz.figures.charts import build_error_bars, frame_chart
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import GRAY, INK, MEANINGS
+from specviz.speed.records import headline
 from specviz.speed.records.batches import BatchSpeeds
+from specviz.speed.records.estimate import Estimate
 from specviz.web.speed.plan_figures import PLAIN, add_line_names
 from specviz.web.speed.round_model import RoundModel
 
 LETTERS = 14  # px
+QUICK_TOKENS = 8  # over all texts, up to which a pass reads weights in half the bytes: HALVED of models/fast_llama/products.py, which needs torch
 
 
-def plot_model_speeds(model: RoundModel, sizes: Sequence[int], kind: str = "light") -> go.Figure:
-    """The speed where the sliders begin, for every number of texts, each with its best number of draft tokens. Every point has its number."""
+def estimate_speeds(model: RoundModel, batches: BatchSpeeds) -> list[Estimate]:
+    """The speed where the sliders begin, for every number of texts, each with its best number of draft tokens.
+
+    The interval of one text is the benchmark's. That of more is the record's at the same number of draft tokens, or the nearest timed
+    one, in proportion: texts and runs are resampled.
+    """
+    found = []
+    for texts in batches.rows:
+        gamma, speed = model.find_best_gamma(model.alpha, model.c, texts)
+        value, low, high = headline.FACTORS["1"]
+        if texts > 1:
+            timed = min(batches.gammas, key=lambda one: abs(one - gamma))
+            record = batches.estimate_factor(f"{batches.settings.pair} 1", texts, timed)
+            value, low, high = record.value, record.low, record.high
+        found.append(Estimate(speed, speed * low / value, speed * high / value, batches.runs, "times"))
+    return found
+
+
+def plot_model_speeds(model: RoundModel, batches: BatchSpeeds, kind: str = "light") -> go.Figure:
+    """The speeds of ``estimate_speeds`` with their intervals. Every point has its number."""
+    sizes, speeds = batches.rows, estimate_speeds(model, batches)
     places, blue = list(range(len(sizes))), getattr(MEANINGS["target"], kind)
-    speeds = [model.find_best_gamma(model.alpha, model.c, texts)[1] for texts in sizes]
     figure, ends = go.Figure(), [-0.4, places[-1] + 0.4]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target only", line={"width": 1.4, "color": GRAY[kind]}, hoverinfo="skip", showlegend=False)  # fmt: skip
-    figure.add_scatter(x=places, y=speeds, mode="lines+markers", name="with a draft", line={"width": 2.6, "color": blue},
-                       marker={"size": 9, "color": blue}, hoverinfo="skip", showlegend=False)  # fmt: skip
-    for place, speed in zip(places, speeds, strict=True):
-        figure.add_annotation(x=place, y=speed, text=f"<b>{speed:.2f}</b>", showarrow=False, yshift=14 if speed >= 1.0 else -14,
+    figure.add_scatter(x=places, y=[one.value for one in speeds], mode="lines+markers", name="with a draft", line={"width": 2.6, "color": blue},
+                       error_y=build_error_bars(speeds, thickness=1.6, width=5, color=blue), marker={"size": 9, "color": blue}, hoverinfo="skip", showlegend=False)  # fmt: skip
+    for place, one in zip(places, speeds, strict=True):
+        above = one.value >= 1.0
+        figure.add_annotation(x=place, y=one.high if above else one.low, text=f"<b>{one.value:.2f}</b>", showarrow=False, yshift=12 if above else -12,
                               font={"size": LETTERS, "color": INK[kind]})  # fmt: skip
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-11, showarrow=False, text="target only", font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     frame_chart(figure, 320, "texts at once", "times as fast as target only")
+    figure.update_layout(margin_t=16)
     figure.update_xaxes(tickvals=places, ticktext=[str(texts) for texts in sizes], range=ends, tickfont={"size": LETTERS}, title_font={"size": LETTERS})  # fmt: skip
     figure.update_yaxes(
-        range=[min(0.8, *speeds) - 0.05, max(speeds) + 0.12], tickfont={"size": LETTERS}, title_font={"size": LETTERS}
+        range=[min(0.8, *(one.low for one in speeds)) - 0.05, max(one.high for one in speeds) + 0.1],
+        tickfont={"size": LETTERS},
+        title_font={"size": LETTERS},
     )
     return figure
+
+
+def find_dip(model: RoundModel, batches: BatchSpeeds) -> tuple[int, int] | None:
+    """Numbers of texts between which the speed rises beyond both intervals, because only the smaller one alone has quick passes; None: there are none."""
+    for (few, before), (many, after) in pairwise(zip(batches.rows, estimate_speeds(model, batches), strict=True)):
+        if after.low > before.high and few <= QUICK_TOKENS < min(2 * few, many):
+            return few, many
+    return None
 
 
 def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
@@ -47,7 +80,7 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
         line = {"width": 2.0, "color": GRAY[kind], "dash": dash}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame_chart(figure, 300, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
+    frame_chart(figure, 300, "tokens of each text in a pass", "time, in passes over one token")
     values = [value for line in lines.values() for value in line]
     low, high = (
         0.9 * min(values),
@@ -60,14 +93,12 @@ def plot_pass_costs(batches: BatchSpeeds, kind: str = "light") -> go.Figure:
 
 
 def describe_pass_costs(batches: BatchSpeeds) -> str:
-    """What the longest and a short pass cost, on one text and on the most."""
-    short, long = batches.gammas[min(1, len(batches.gammas) - 1)], batches.gammas[-1]
-    one, many = batches.rows[0], batches.rows[-1]
-    cost = {(rows, gamma): f"{batches.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many) for gamma in (short, long)}
+    """What a pass over a few tokens costs, on one text and on the most."""
+    gamma, one, many = batches.gammas[min(2, len(batches.gammas) - 1)], batches.rows[0], batches.rows[-1]
+    few, most = (f"{batches.estimate_cost(rows, gamma).value:.2f}" for rows in (one, many))
     return (
-        f"With {_count_texts(one)}, a pass over {short + 1} tokens takes {cost[one, short]} times as long as over one, and over {long + 1} tokens "
-        f"{cost[one, long]}. With {_count_texts(many)}, it takes {cost[many, short]} and {cost[many, long]} times as long. Batching uses compute "
-        "that one text leaves idle."
+        f"A pass over {gamma + 1} tokens of each text takes {few} times as long as over one with {_count_texts(one)}, and {most} times with "
+        f"{_count_texts(many)}: one text leaves compute idle, many texts use it."
     )
 
 

@@ -28,7 +28,7 @@ from specviz.web.speed.state import (
     place_sliders,
 )
 from specviz.web.speed.surface_figures import Spot
-from specviz.web.speed.words import describe_batches
+from specviz.web.speed.words import describe_batches, explain_dip
 
 
 def build_offer(state: SpeedState) -> ExportOffer:
@@ -127,8 +127,8 @@ def build_speed_package(
     if batches is not None:
         speeds, key = batches
         model = build_bench_model(speeds)
-        caption = " ".join(describe_batches(model, speeds.rows))
-        add("many-texts", "Many texts at once", batch_figures.plot_model_speeds, caption, model, speeds.rows)
+        caption = " ".join((*describe_batches(model, speeds), explain_dip(model, speeds))).strip()
+        add("many-texts", "Many texts at once", batch_figures.plot_model_speeds, caption, model, speeds)
         caption = batch_figures.describe_pass_costs(speeds)
         add("passes", "What verification costs", batch_figures.plot_pass_costs, caption, speeds)
         tables["many-texts.csv"] = lambda: (BATCH_COLUMNS, _iterate_batch_rows(speeds, key))

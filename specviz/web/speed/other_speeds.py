@@ -89,10 +89,10 @@ def _list_methods() -> Iterator[OtherSpeed]:
 def _list_predictions(model: RoundModel, plan: SpeedPlan | None, batches: BatchSpeeds | None) -> Iterator[OtherSpeed]:
     if plan is not None and plan.best is not None and (row := plan.row(int(plan.best.value))):
         text = f"{plan.openings} continuations of one text, {plan.length} tokens each"
-        yield OtherSpeed("Next section: predicted", row.speedup.format(), text)
+        yield OtherSpeed("Predict for a text: predicted", row.speedup.format(), text)
         measured = next((one.factor for one in plan.checked if one.gamma == row.gamma and one.factor), None)
         if measured:
-            yield OtherSpeed("Next section: measured", measured.format(), f"the same {text.partition(',')[0]}")
+            yield OtherSpeed("Predict for a text: measured", measured.format(), f"the same {text.partition(',')[0]}")
     if batches is not None:
         key = f"{batches.settings.pair} 1"
         _, found = batches.find_best(key, batches.rows[0])

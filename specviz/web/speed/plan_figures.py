@@ -96,11 +96,13 @@ def describe_gap(plan: SpeedPlan) -> str:
     inside = sum(measured.low <= row.speedup.value <= measured.high for row, measured in pairs)
     one_sided = all((row.speedup.value > measured.value) == (off > 0.0) for row, measured in pairs)
     way = "high" if off > 0.0 else "low"
-    side = f" All are too {way}" if one_sided else " The worst is too " + way
-    return (
-        f"{inside} of {len(pairs)} predictions lie within the 95% interval of the measurement.{side}, "
-        f"by {abs(off):.0%}{' at most' if one_sided else ''} ({most[0].gamma} draft token{'s' * (most[0].gamma > 1)} a round)."
+    number = f"at {most[0].gamma} draft token{'s' * (most[0].gamma > 1)}"
+    how = (
+        f"Every prediction is too {way}, by at most {abs(off):.0%} ({number})"
+        if one_sided
+        else f"The worst prediction is {abs(off):.0%} too {way} ({number})"
     )
+    return f"Checked by measuring all {len(pairs)} lengths. {how}. {inside} of {len(pairs)} lie within the bars, the 95% intervals of the measurement."
 
 
 def _pair_speeds(plan: SpeedPlan) -> list[tuple[PlanRow, Estimate]]:

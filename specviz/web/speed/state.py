@@ -34,13 +34,14 @@ SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{PLAN_TEXT}.txt"
 FIRST = PlanChoice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
-    "many": "Why less with many texts?",
-    "drafts": "Another draft?",
-    "acceptance": "Does temperature matter?",
-    "foretold": "How is it predicted?",
-    "what-if": "When does drafting pay?",
+    "many": "Many texts at once",
+    "text": "Predict for a text",
+    "server": "On your server",
+    "what-if": "The formula",
+    "acceptance": "Temperature",
+    "foretold": "How it is predicted",
 }
-FORMER_TABS = {"server"}  # what they showed is in sight: a link to one opens the page
+FORMER_TABS = {"drafts": "text"}  # what a former tab showed stands in another one
 NUMBERS = {"alpha": float, "c": float, "gamma": int, "texts": int}  # of the sliders
 TEXTS = load_toml("texts/speed")
 SHARED_COSTS = ("alpha",)  # sliders that stay when another machine is chosen: they are the pair's
@@ -178,7 +179,7 @@ LINK_SETTERS: dict[
     "temperature": lambda one, text: replace(one, choice=replace(one.choice, temperature=text)),
     "lines": lambda one, text: replace(one, lines=text == "1"),
     "costs": lambda one, text: replace(one, costs=text),
-    "tab": lambda one, text: one if text in FORMER_TABS else replace(one, tab=text),
+    "tab": lambda one, text: replace(one, tab=FORMER_TABS.get(text, text)),
     **{name: partial(_set_number, name) for name in NUMBERS},
 }
 

@@ -6,7 +6,7 @@ from math import ceil
 
 from specviz.figures.lazy_plotly import go
 from specviz.figures.numbers import RAISED
-from specviz.figures.theme import GRAY, GRID, INK, LEGEND, MEANINGS
+from specviz.figures.theme import GRID, INK, LEGEND, MEANINGS
 from specviz.theory import compute_expected_tokens
 from specviz.web.speed.round_model import RoundModel, RoundParts
 
@@ -17,7 +17,7 @@ REST = {"light": "#b7bfc9", "dark": "#66707d"}
 CHEAP = 0.75  # of the time that so many passes over one token would take: below it a pass over several is worth a sentence
 LETTERS = 14  # px: of the words; a number that does not fit into its bar at this size is left out
 ON_BLUE = {"light": "#ffffff", "dark": "#0f1318"}
-PARTS = ("draft step", "target pass: tokens it writes on average", "rule and work between")
+PARTS = ("draft step", "target pass", "other work")
 
 
 def compute_end(alpha: float, parts: RoundParts) -> float:
@@ -40,7 +40,7 @@ def list_bars(alpha: float, parts: RoundParts) -> dict[str, list[tuple[float, fl
 
 
 def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Figure:
-    """Two lanes that write TOKENS tokens: the shorter one is faster. Below, each round is its draft steps, its pass and the rest."""
+    """Two lanes that write TOKENS tokens, each under its name: the shorter one is faster. Below, each round is its draft steps, its pass and the rest."""
     end, tokens = compute_end(alpha, parts), compute_expected_tokens(alpha, parts.gamma)
     bars, blue = list_bars(alpha, parts), getattr(MEANINGS["target"], kind)
     colors = dict(zip(PARTS, (getattr(MEANINGS["draft"], kind), blue, REST[kind]), strict=True))
@@ -54,26 +54,30 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         texts = ["1"] * len(alone) + [f"{tokens:.1f}" if name == PARTS[1] and one else "" for one in whole]
         figure.add_bar(
             x=[length for _, length in [*alone, *drafted]], base=[begin for begin, _ in [*alone, *drafted]],
-            y=[ALONE] * len(alone) + [DRAFTED] * len(drafted), orientation="h", width=0.62, name=name, text=texts, textposition="inside",
+            y=[ALONE] * len(alone) + [DRAFTED] * len(drafted), orientation="h", width=0.54, name=name, text=texts, textposition="inside",
             insidetextanchor="middle", textangle=0, textfont={"color": ON_BLUE[kind], "size": 15}, hoverinfo="skip",
             marker={"color": colors[name], "line": {"color": EDGE, "width": 0.6}},
         )  # fmt: skip
-    for lane, passes in ((ALONE, float(TOKENS)), (DRAFTED, end)):
+    for lane, passes, name, written in (
+        (ALONE, float(TOKENS), "Target only", "1 token"),
+        (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens"),
+    ):
         figure.add_annotation(
-            x=passes, y=lane, text=f" <b>{passes:.1f}</b>", xanchor="left", showarrow=False, font={"size": 17, "color": INK[kind]}
-        )
+            x=passes, y=lane, text=f" <b>{format_number(passes)}</b> passes", xanchor="left", showarrow=False, font={"size": 16, "color": INK[kind]}
+        )  # fmt: skip
+        said = f"<b>{name}</b>: {written} a pass{' on average' * (lane == DRAFTED)}"
+        figure.add_annotation(
+            x=0.0, y=lane + 0.29, text=said, xanchor="left", yanchor="bottom", showarrow=False, font={"size": LETTERS + 1, "color": INK[kind]}
+        )  # fmt: skip
     figure.update_layout(
-        barmode="overlay", height=240, margin={"l": 8, "r": 52, "t": 34, "b": 46}, dragmode=False, showlegend=True,
+        barmode="overlay", height=264, margin={"l": 8, "r": 88, "t": 34, "b": 46}, dragmode=False, showlegend=True,
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(
         range=[0.0, 1.01 * max(TOKENS, end)], title=f"time of {TOKENS} tokens, in target passes", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
         tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
-    figure.update_yaxes(
-        range=[-0.5, 1.5], tickvals=[DRAFTED, ALONE], ticktext=["with a draft", "target only"], automargin=True, showgrid=False, zeroline=False,
-        fixedrange=True, tickfont={"size": LETTERS, "color": GRAY[kind]},
-    )  # fmt: skip
+    figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)
     return figure
 
 

@@ -1,8 +1,8 @@
-"""The page How fast?: four sliders over two lanes and the speed; many texts and one's own server; a text predicted; questions in tabs."""
+"""The page How fast?: the speed, two lanes and three sliders; all else is behind tabs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from specviz.errors import SettingsError, TraceError
 from specviz.figures import server_speed
 from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import GAMMA_MAX
-from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import PLAN_TEMPERATURES, PlanChoice, SpeedPlan
 from specviz.speed.records.published_speeds import SOURCE
 from specviz.speed.records.study import Study
@@ -27,6 +26,7 @@ from specviz.web.common.elements import (
     show_figure,
     show_notes,
     show_sentence,
+    show_table_list,
     show_tables,
 )
 from specviz.web.common.error_sentences import explain_error
@@ -71,8 +71,9 @@ from specviz.web.speed.surface_figures import Spot
 
 HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
-SLIDERS = {"alpha": "Draft tokens accepted", "c": "Time of a draft step", "gamma": "Draft tokens a round"}
+SLIDERS = {"alpha": "Draft tokens accepted", "c": "Time of a draft step, relative to a pass", "gamma": "Draft tokens a round"}
 TEXTS_AT_ONCE = "Texts at once"
+MACHINE = "Another machine, or more texts at once"
 OWN_DRAFTS = {"draft": "draft", "ngram": "copied text"}
 
 
@@ -82,53 +83,51 @@ def show_page() -> None:
     state = measurement_page.open_state("speed", SpeedState, SpeedQuestion)
     show_page_head("speed", TEXTS["lede"])
     with open_screen("speed", "sliders"):
-        costs = Form("speed", state.turn, {}).show_choice(
-            st.container(key="speed-machine"), "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
-        )  # fmt: skip
         top = st.container(key="speed-sandbox")
-    server, gain, more = (st.container(key=f"speed-{name}") for name in ("server", "second", "more"))
-    with gain, open_screen("speed", "factors"):
-        heading = st.container(key="speed-heading")
-        left, right = st.columns([7, 5], gap="large")
-        choices = left.container(key="speed-choices", horizontal=True, gap="medium")
-        chart, answer, lines = (
-            left.container(key="speed-chart"),
-            right.container(key="speed-gap"),
-            right.container(key="speed-lines"),
+    with st.popover(MACHINE, type="tertiary", key="speed-machine"):
+        costs = Form("speed", state.turn, {}).show_choice(
+            st.container(), "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )
-    origin, fold = gain.container(key="speed-origin"), gain.expander(TEXTS["own_text"])
+        load = st.container()
+    middle, more = st.container(), st.container(key="speed-more")
+    more.markdown(HEADINGS["more"])
+    tabs = dict(
+        zip(
+            TABS,
+            more.tabs([*TABS.values()], default=TABS[state.question.tab], key=build_tabs_key(state.turn), on_change="rerun"),
+            strict=True,
+        )
+    )
+    with tabs["text"]:
+        intro, choices, picture = st.container(), st.container(key="speed-choices", horizontal=True, gap="medium"), st.container()
+        fold = st.expander(TEXTS["own_text"])
     with fold:
         question, problems = show_fields(state, costs, choices)
     state.choose(question)
     model = build_round_model(state.question, state.shown_result, load_batches())
     question = follow_widgets(question, model, st.session_state, state.turn)
     run = "Predict for this text", work.make_plan_of_text, TEXTS["about"], fold
-    measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
+    with middle:
+        measurement_page.show_controls("speed", state, question, problems, export.build_offer, *run)
     plan, kind = state.shown_result, session.get_theme()
     with top:
-        show_sandbox(state, model, kind)
-    with server:
-        show_server(state.turn, kind)
-    heading.markdown(f"{HEADINGS['gain']}\n{escape_markdown(words.introduce_plan(state, plan))}")
-    if plan is None:
-        chart.caption("The prediction appears here once it is made.")
-    else:
-        with chart:
-            show_gains(state, plan, kind)
-            if said := words.describe_verdict(state, plan):
-                show_sentence(said, "speed-said")
-        if plan.costs:
-            with answer:
-                show_answer(*plan_figures.describe_best(plan))
-                st.markdown(plan_figures.describe_gap(plan))
-        with lines:
-            show_server_lines(state, plan)
-        with origin:
-            notes = [describe_measurement(state, plan), *list_model_notes(plan.models)]
-            show_notes([one for one in notes if one], "speed-notes-from")
-    with more:
-        st.markdown(HEADINGS["more"])
-        show_tabs(state, plan, kind)
+        show_sandbox(state, model, kind, load)
+    study, draft = load_study(), state.question.choice.draft
+    shows = {
+        "many": lambda: show_batches(state.question.choice, kind),
+        "server": lambda: show_server(state, plan, kind),
+        "what-if": lambda: show_formula(state, model, plan, kind),
+        "acceptance": lambda: show_acceptance(study, plan, draft, kind),
+        "foretold": lambda: show_predictions(study, plan, draft, kind),
+    }
+    for name, show in shows.items():
+        if tabs[name].open:
+            with tabs[name]:
+                show()
+    if tabs["text"].open:
+        intro.markdown(escape_markdown(words.introduce_plan(state, plan)))
+        with picture:
+            show_plan(state, plan, kind)
 
 
 def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str], *records: Any, kind: str) -> None:
@@ -136,45 +135,33 @@ def _show_chart(key: str, plot: Callable[..., Any], describe: Callable[..., str]
     show_figure(draw_cached(plot, *records, kind), "speed", key, describe(*records))
 
 
-def show_sandbox(state: SpeedState, model: RoundModel, kind: str) -> None:
-    """The sliders, both lanes, and the speed that follows from them."""
+def show_sandbox(state: SpeedState, model: RoundModel, kind: str, load: Any) -> None:
+    """The speed, both lanes, and the sliders that it follows from. load: where the number of texts is chosen."""
     question = state.question
-    values = show_sliders(question, model, state.turn)
+    said, lanes, places = st.container(key="speed-answer"), st.container(), st.columns(3, gap="large")
+    values = show_sliders(question, model, state.turn, (*places, load))
     parts = model.compute_parts(values.gamma, values.c, values.texts)
     speed = model.compute_speed(values.alpha, values.c, values.gamma, values.texts)
-    said = timeline_figures.describe_round(values.alpha, parts)
-    strip, answer = st.columns([7, 3], gap="large")
-    with strip:
-        show_figure(timeline_figures.plot_timeline(values.alpha, parts, kind), "speed", "timeline", said, sentence=False)
-    with answer.container(key="speed-answer"):
-        has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
+    has_moved = any(getattr(question, name) is not None for name in ("alpha", "c", "gamma", "texts"))
+    with said:
         show_answer(f"{speed:.2f}×", words.describe_answer(state.pair, model, has_moved))
-        best = timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)
-        st.container(key="speed-counted").markdown(f"{said} {best}")
-        if model.origin:
-            st.container(key="speed-from").caption(escape_markdown(model.origin))
-    with st.expander(TEXTS["details"]):
-        st.markdown(escape_markdown(timeline_figures.explain_terms(values.alpha, values.c, parts)))
-        if longer := timeline_figures.explain_pass_cost(model, values.gamma, values.texts):
-            st.markdown(longer)
-        st.markdown(timeline_figures.explain_paper_formula(model, values.alpha, values.c, values.gamma, speed))
-        st.caption(TEXTS["alpha"] if model.kind == MEASURED else TEXTS["alpha_computed"])
-        computed = state.shown_plan
-        if model.kind == COMPUTED and computed is not None:
-            show_notes(computed.describe_drafts(), "speed-notes-from-drafts")
-            st.caption(f"{computed.origin} {TEXTS['bands_computed']}")
-            show_dataframe(plan_figures.build_rows(computed), placeholder="")
-        show_other_speeds()
+    with lanes:
+        sentence = timeline_figures.describe_round(values.alpha, parts)
+        show_figure(timeline_figures.plot_timeline(values.alpha, parts, kind), "speed", "timeline", sentence, sentence=False)
+    best = timeline_figures.recommend_gamma(model, values.alpha, values.c, values.gamma, values.texts)
+    places[2].container(key="speed-best").caption(best)
 
 
-def show_sliders(question: SpeedQuestion, model: RoundModel, turn: int) -> Sliders:
+def show_sliders(question: SpeedQuestion, model: RoundModel, turn: int, places: Sequence[Any]) -> Sliders:
     """Four sliders, which begin where the model does. A slider that was not moved gives the exact value, not its rounded one."""
-    start, places = place_sliders(question, model), st.columns(4, gap="large")
+    start = place_sliders(question, model)
     for place, (name, label), low, high, step in zip(
         places[:3], SLIDERS.items(), (0.0, 0.0, 1), (1.0, 1.0, GAMMA_MAX), (0.01, 0.01, 1), strict=True
     ):
         value, key = round(getattr(start, name), 2), build_slider_key(name, question, turn)
-        place.slider(label, low, high, value, step, key=key, persist_state="session")
+        place.slider(
+            label, low, high, value, step, format=None if name == "gamma" else "percent", key=key, persist_state="session"
+        )
     sizes = list_batch_sizes()
     fixed = model.batches is None or len(sizes) < 2
     places[3].select_slider(
@@ -189,9 +176,35 @@ def show_sliders(question: SpeedQuestion, model: RoundModel, turn: int) -> Slide
     return start
 
 
+def show_formula(state: SpeedState, model: RoundModel, plan: SpeedPlan | None, kind: str) -> None:
+    """The speed at the top as a formula, the paper's formula over all alpha and c, and why other pages name other speeds."""
+    values, computed = place_sliders(state.question, model), state.shown_plan
+    parts = model.compute_parts(values.gamma, values.c, values.texts)
+    speed = model.compute_speed(values.alpha, values.c, values.gamma, values.texts)
+    st.caption(TEXTS["letters"])
+    left, right = st.columns([5, 7], gap="large")
+    with left:
+        st.markdown(HEADINGS["terms"])
+        st.markdown(timeline_figures.describe_round(values.alpha, parts))
+        st.markdown(escape_markdown(timeline_figures.explain_terms(values.alpha, values.c, parts)))
+        if longer := timeline_figures.explain_pass_cost(model, values.gamma, values.texts):
+            st.markdown(longer)
+        st.markdown(timeline_figures.explain_paper_formula(model, values.alpha, values.c, values.gamma, speed))
+        st.caption(TEXTS["alpha"] if model.kind == MEASURED else TEXTS["alpha_computed"])
+        if model.origin:
+            st.caption(escape_markdown(model.origin))
+    with right:
+        show_surface(state.question, plan, kind, values.gamma, values.spot)
+    if model.kind == COMPUTED and computed is not None:
+        show_notes(computed.describe_drafts(), "speed-notes-from-drafts")
+        st.caption(f"{computed.origin} {TEXTS['bands_computed']}")
+        show_dataframe(plan_figures.build_rows(computed), placeholder="")
+    with st.expander(HEADINGS["others"]):
+        show_other_speeds()
+
+
 def show_other_speeds() -> None:
     """Why other pages and the README name other speeds of the shipped pair."""
-    st.markdown(HEADINGS["others"])
     batches = load_batches()
     model = build_round_model(SpeedQuestion(""), None, batches)
     found = other_speeds.list_other_speeds(model, load_recorded_plans().get(FIRST.key), batches)
@@ -248,7 +261,7 @@ def show_server_lines(state: SpeedState, plan: SpeedPlan) -> None:
     """How servers are started with the best gamma, a tab for each."""
     if plan.best is None:
         return
-    st.markdown(f"{HEADINGS['server_lines']}\n{escape_markdown(words.explain_lines(state, plan))}")
+    st.markdown(escape_markdown(words.explain_lines(state, plan)))
     if not plan.server_commands:
         return
     for one, tab in zip(plan.server_commands, st.tabs([one.server for one in plan.server_commands]), strict=True):
@@ -274,7 +287,28 @@ def describe_measurement(state: SpeedState, plan: SpeedPlan) -> str:
     return f"Recorded: {under}; {size}{more}"
 
 
-def show_gains(state: SpeedState, plan: SpeedPlan, kind: str) -> None:
+def show_plan(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
+    """The prediction as a picture with its best length, where it comes from, and the other drafts."""
+    if plan is None:
+        st.caption("The prediction appears here once it is made.")
+        return
+    with open_screen("speed", "factors"):
+        left, right = st.columns([7, 5], gap="large")
+        with left:
+            show_gains(plan, kind)
+        with right.container(key="speed-gap"):
+            if plan.costs:
+                show_answer(*plan_figures.describe_best(plan))
+                st.markdown(plan_figures.describe_gap(plan))
+            if said := words.describe_verdict(state, plan):
+                show_sentence(said, "speed-said")
+    notes = [describe_measurement(state, plan), *list_model_notes(plan.models)]
+    show_notes([one for one in notes if one], "speed-notes-from")
+    with st.expander("Other drafts"):
+        show_other_drafts(state.question)
+
+
+def show_gains(plan: SpeedPlan, kind: str) -> None:
     """Speed over gamma, predicted and measured; before rounds are timed, the tokens."""
     if not plan.costs:
         _show_chart("tokens", plan_figures.plot_tokens, plan_figures.describe_tokens, plan, kind=kind)
@@ -291,31 +325,9 @@ def show_other_drafts(question: SpeedQuestion) -> None:
     st.caption(TEXTS["other_drafts"].format(temperature=question.choice.temperature))
 
 
-def show_tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
-    """All tabs, and in the open one its section."""
-    question, choice, study = state.question, state.question.choice, load_study()
-    titles = TABS
-    tabs = st.tabs([*titles.values()], default=titles[question.tab], key=build_tabs_key(state.turn), on_change="rerun")
-    for name, tab in zip(titles, tabs, strict=True):
-        if not tab.open:
-            continue
-        with tab:
-            if name == "what-if":
-                model = build_round_model(question, plan, load_batches())
-                sliders = place_sliders(question, model)
-                show_surface(question, plan, kind, sliders.gamma, sliders.spot)
-            elif name == "many":
-                show_batches(load_batches(), choice, kind)
-            elif name == "drafts":
-                show_other_drafts(question)
-            elif name == "foretold":
-                show_predictions(study, plan, choice.draft, kind)
-            else:
-                show_acceptance(study, plan, choice.draft, kind)
-
-
 def show_acceptance(study: Study | None, plan: SpeedPlan | None, draft: str, kind: str) -> None:
     """The acceptance rate over temperature, over top-p and over the position in the round: a small picture and a sentence each."""
+    st.caption(TEXTS["letters"])
     tables: list[Any] = []
     places = iter(st.columns(3, gap="large"))
     if study is not None and study.list_measured((draft,)):
@@ -339,6 +351,7 @@ def show_acceptance(study: Study | None, plan: SpeedPlan | None, draft: str, kin
 
 def show_predictions(study: Study | None, plan: SpeedPlan | None, draft: str, kind: str) -> None:
     """How tokens and acceptance are predicted, how near both come, and whether the draft is calibrated."""
+    st.caption(TEXTS["letters"])
     st.markdown(TEXTS["method"])
     tables: list[Any] = []
     places = iter(st.columns(3, gap="large"))
@@ -366,30 +379,19 @@ def show_predictions(study: Study | None, plan: SpeedPlan | None, draft: str, ki
     show_tables("The numbers behind the pictures", *tables)
 
 
-def show_server(turn: int, kind: str) -> None:
-    """The shipped pair over the number of texts at once, and how one's own server is measured; below, the record of one that was uploaded."""
-    batches = load_batches()
-    with open_screen("speed", "batch"):
-        st.markdown(HEADINGS["batch"])
-        left, right = st.columns([7, 5], gap="large")
-        with left:
-            if batches is None:
-                st.caption("There is no recorded measurement of several texts at once.")
-            else:
-                model = build_bench_model(batches)
-                number, said = words.describe_batches(model, batches.rows)
-                figure = batch_figures.plot_model_speeds(model, batches.rows, kind)
-                show_figure(figure, "speed", "batch", f"{number} {said}", sentence=False)
+def show_server(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
+    """How one's own server is started and measured; below, the record of one that was uploaded."""
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(HEADINGS["start"])
+        if plan is not None:
+            show_server_lines(state, plan)
+    sent = None
     with right:
-        if batches is not None:
-            with st.container(key="speed-batch"):
-                show_answer(number, said)
-        with st.container(key="speed-pays"):
-            st.markdown(TEXTS["server"])
-            st.code(TEXTS["server_command"], language=None, wrap_lines=True)
-        sent = None
+        st.markdown(TEXTS["server"])
+        st.code(TEXTS["server_command"], language=None, wrap_lines=True)
         if load_options().mode == "local":  # what a visitor uploads is nobody else's business, and a host needs none
-            sent = st.file_uploader("Its record: report.json", type=["json"], key=f"speed-server-{turn}", max_upload_size=1)
+            sent = st.file_uploader("Its record: report.json", type=["json"], key=f"speed-server-{state.turn}", max_upload_size=1)
     if isinstance(sent, UploadedFile):
         show_server_record(sent, kind)
 
@@ -423,31 +425,43 @@ def show_server_record(sent: UploadedFile, kind: str) -> None:
     show_notes([f"Measured on {report['date']}, prompts: {report['prompts']}.", *report["remarks"]], "speed-notes-server")
 
 
-def show_batches(batches: BatchSpeeds | None, choice: PlanChoice, kind: str) -> None:
-    """What a pass costs with many texts: why drafting gains less there."""
+def show_batches(choice: PlanChoice, kind: str) -> None:
+    """The shipped pair over the number of texts at once, and why more gain less: what a pass costs there."""
+    batches = load_batches()
     if batches is None:
         st.caption("There is no recorded measurement of several texts at once.")
         return
-    key, origin = choose_rounds(batches, choice)
-    left, right = st.columns([7, 5], gap="large", vertical_alignment="center")
-    plot, said = batch_figures.plot_pass_costs, batch_figures.describe_pass_costs(batches)
-    with left, open_screen("speed", "passes"):
+    model, (key, origin) = build_bench_model(batches), choose_rounds(batches, choice)
+    (number, said), dip = words.describe_batches(model, batches), words.explain_dip(model, batches)
+    left, right = st.columns(2, gap="large")
+    with left, open_screen("speed", "batch"):
+        st.markdown(HEADINGS["batch"])
+        figure = batch_figures.plot_model_speeds(model, batches, kind)
+        show_figure(figure, "speed", "batch", f"{number} {said} {dip}".strip(), sentence=False)
+        with st.container(key="speed-batch"):
+            show_answer(number, said)
+    with right, open_screen("speed", "passes"):
         st.markdown(HEADINGS["passes"])
-        show_figure(draw_cached(plot, batches, kind), "speed", "passes", said, sentence=False)
-    with right:
-        show_sentence(said, "speed-said-passes")
+        plot, costs = batch_figures.plot_pass_costs, batch_figures.describe_pass_costs(batches)
+        show_figure(draw_cached(plot, batches, kind), "speed", "passes", costs, sentence=False)
+        st.markdown(costs)
+    with left.container(key="speed-dip"):
+        st.markdown(dip)
+    st.caption(TEXTS["batch"])
+    with st.expander("The numbers behind the pictures"):
         st.caption(f"{origin} {TEXTS['batch_table']}")
-    show_tables("The numbers behind the pictures", draw_cached(batch_figures.build_rows, batches, key))
+        show_table_list(draw_cached(batch_figures.build_rows, batches, key))
 
 
 def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
     """The surface, with the point of the sliders and that of the running pair."""
-    st.caption(f"{TEXTS['formula']} The circle is where the sliders at the top stand.")
     pair, row = locate_pair(question.choice, plan, load_batches(), gamma), plan and plan.row(gamma)
     surface, sentence = surface_figures.plot_surface(gamma, spot, pair, kind), surface_figures.describe_spot(gamma, spot)
     with open_screen("speed", "surface"):
+        st.markdown(HEADINGS["surface"])
         show_figure(surface, "speed", "surface", sentence)
     show_sentence(surface_figures.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
+    st.caption(f"{TEXTS['formula']} The circle is where the sliders at the top stand.")
     tables = (
         ("At both points, by gamma", surface_figures.build_rows(pair, spot)),
         (f"How close is the formula to the paper’s own table? {SOURCE}: {TEXTS['table']}", plan_figures.build_published_rows()),

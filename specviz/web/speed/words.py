@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from specviz.speed.records import headline
+from specviz.speed.records.batches import BatchSpeeds
 from specviz.speed.records.plan import SpeedPlan
-from specviz.web.common import cost_choice
 from specviz.web.common.pairs import describe_recorded_pair, name_pair
+from specviz.web.speed.batch_figures import QUICK_TOKENS, estimate_speeds, find_dip
 from specviz.web.speed.round_model import COMPUTED, MEASURED, PREDICTED, RoundModel
-from specviz.web.speed.state import SpeedState
+from specviz.web.speed.state import TEXTS, SpeedState
 
 
 def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
     """What the large number is: times as fast as target-only sampling, of what, and how it is known."""
     begin = model.compute_speed(model.alpha, model.c, model.gamma)
     how = {
-        MEASURED: f"{name_pair(pair)} on {model.machine}, measured",
-        PREDICTED: f"{name_pair(pair)} on {model.machine}, predicted",
+        MEASURED: f"the pair {name_pair(pair)} on {model.machine}, measured",
+        PREDICTED: f"the pair {name_pair(pair)} on {model.machine}, predicted",
         COMPUTED: f"computed from the acceptance of {name_pair(pair)} and the pass times of {model.machine}",
     }.get(model.kind)
     if how is None:
-        return "as fast as target-only sampling: an example. These models were not timed; predict them below."
+        return "as fast as the target alone: an example. These models were not timed; predict them below."
     if has_moved:
-        return f"as fast as target-only sampling, computed for these sliders. They began at {begin:.2f}×."
-    return f"as fast as target-only sampling: {how}."
+        return f"as fast as the target alone, computed for these sliders. They began at {begin:.2f}×."
+    span = ""
+    if model.kind == MEASURED:
+        _, low, high = headline.FACTORS["1"]
+        span = f" (95% interval {low:.2f} to {high:.2f})"
+    return f"as fast as the target alone: {how}{span}."
 
 
 def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
@@ -33,33 +36,32 @@ def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
         return ""
     if state.has_own_result:
         return f"For your {'prompts' if plan.of_prompts else 'text'}, without running speculative decoding."
-    said = f"Here for one story, {plan.text['name']}, without running speculative decoding."
+    said = f"For one story, {plan.text['name']}, without running speculative decoding."
     heat, row = f"{plan.settings.temperature:g}", next((one for one in plan.checked if one.gamma == headline.GAMMA), None)
     if headline.find_headline(plan.settings) is None or plan.settings.proposer != "draft" or row is None or row.factor is None:
         return said
     bench = headline.load_bench_round(heat)
-    question = state.question
-    begins = (
-        heat == "1"
-        and question.costs == cost_choice.MEASURED
-        and (question.alpha, question.c, question.gamma, question.texts) == (None,) * 4
-    )
-    texts = "the texts above" if begins else "the benchmark’s texts"
+    rarely = "less" if row.tokens.value < bench.tokens else "more"
     return (
-        f"{said} A round of {headline.GAMMA} draft tokens writes {row.tokens.value:.2f} tokens of it, {bench.tokens:.2f} of {texts}: "
-        f"so {row.factor.value:.2f}× is measured here, not {bench.factor:.2f}×."
+        f"{said} Its draft tokens are accepted {rarely} often than those of the benchmark, so with {headline.GAMMA} of them {row.factor.value:.2f}× is "
+        f"measured here, not {bench.factor:.2f}×."
     )
 
 
-def describe_batches(model: RoundModel, sizes: Sequence[int]) -> tuple[str, str]:
-    """The speeds with several texts at once as a large number, and in words beside that of one text."""
-    one, *others = (model.find_best_gamma(model.alpha, model.c, texts)[1] for texts in sizes)
-    slower = [str(texts) for texts, speed in zip(sizes[1:], others, strict=True) if speed < 1.0]
-    costs = f" With {' or '.join(slower)} texts, drafting costs time." if slower else ""
-    return (
-        f"{min(others):.2f}× to {max(others):.2f}×",
-        f"with {sizes[1]} to {sizes[-1]} texts at once, {one:.2f}× with one.{costs}",
-    )
+def describe_batches(model: RoundModel, batches: BatchSpeeds) -> tuple[str, str]:
+    """The speed of one text and of the most as a large number with its words; with how many texts drafting costs time, and why it does at a dip."""
+    speeds = dict(zip(batches.rows, estimate_speeds(model, batches), strict=True))
+    first, last = batches.rows[0], batches.rows[-1]
+    slower = [str(texts) for texts, speed in speeds.items() if speed.high < 1.0]
+    said = f"with one text, {speeds[last].value:.2f}× with {last} at once."
+    said += f" Only with {' or '.join(slower)} texts is a draft clearly slower than none." if slower else ""
+    return f"{speeds[first].value:.2f}×", said
+
+
+def explain_dip(model: RoundModel, batches: BatchSpeeds) -> str:
+    """Why more texts gain more than fewer where they do; empty where they do not."""
+    dip = find_dip(model, batches)
+    return "" if dip is None else TEXTS["dip"].format(few=dip[0], many=dip[1], quick=QUICK_TOKENS)
 
 
 def describe_verdict(state: SpeedState, plan: SpeedPlan) -> str:
@@ -83,4 +85,4 @@ def explain_lines(state: SpeedState, plan: SpeedPlan) -> str:
         return f"None: {why}."
     other = describe_recorded_pair(plan.settings.pair, state.pair, "lines")
     of_pair = f"{other} Predict for your text to get yours. " if other else ""
-    return f"{of_pair}Start it with {plan.best.value:g} draft tokens a round, the fastest by this prediction:"
+    return f"{of_pair}With {plan.best.value:g} draft tokens a round, the fastest by the prediction:"

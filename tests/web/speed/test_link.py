@@ -35,7 +35,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     said = "\n".join(seen["text"])
     assert "link's drafting method was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
     assert "The link's acceptance rate was left out: it must be a number from 0 to 1, got 7.0." in seen["text"]
-    assert any("What a longer pass costs" in one for one in seen["said"]), "the tab that it names is open"
+    assert any("a longer pass costs more" in one for one in seen["said"]), "the tab that it names is open"
 
 
 def test_a_link_leads_to_what_it_was_made_from():
@@ -55,7 +55,7 @@ def test_a_link_leads_to_what_it_was_made_from():
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     (
-        ("tab", "x", "one of many, drafts"),
+        ("tab", "x", "one of many, text"),
         ("alpha", "1.5", "a number from 0 to 1"),
         ("c", "nan", "a number from 0 to 1"),
         ("alpha", "x", "a number, got"),
@@ -90,10 +90,8 @@ def test_a_link_opens_the_tab_the_costs_and_the_sliders_that_it_names():
     said = "\n".join([*seen["said"], *seen["text"], *seen["captions"]])
     assert "Computed from both: tokens per target pass of this pair, costs of H200, target of 1.7B." in said
     assert "A draft of 28 layers beside this target of 28" in said and "Costs of H200, target of 1.7B: NVIDIA H200" in said
-    answer, many, best = [one for one in seen["html"] if "answer-line" in one]
-    assert "computed for these sliders" in answer and "texts at once" in many and "predicted" in best, (
-        "an answer for each picture"
-    )
+    (answer,) = [one for one in seen["html"] if "answer-line" in one]
+    assert "computed for these sliders" in answer, "one answer in sight"
 
 
 def test_another_machine_moves_what_is_its_own_and_leaves_the_pairs_acceptance():
@@ -116,7 +114,7 @@ def test_sliders_begin_where_the_model_does_and_keep_what_was_chosen():
     state = {
         build_slider_key("c", ask, 0): 0.7,
         build_slider_key("gamma", ask, 0): here.gamma,
-        build_tabs_key(0): "When does drafting pay?",
+        build_tabs_key(0): "The formula",
     }
     moved = follow_widgets(ask, model, state, 0)
     assert moved == replace(ask, c=0.7, tab="what-if"), "a slider that stands where it begins was not moved"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from specviz.errors import CancelledError, TraceError
 from specviz.jobs.queue import FairQueue, Ticket
+from specviz.models.fast_llama.products import HALVED
 from specviz.settings import Settings
 from specviz.speed.records import headline
 from specviz.speed.records.cost_model import load_cost_models
@@ -35,7 +37,7 @@ from specviz.web.speed.state import (
     load_recorded_plans,
     load_study,
 )
-from tests.pages import FreeTicket, draw_first_paint
+from tests.pages import PROMPT, FreeTicket, draw_first_paint
 from tests.speed.prediction.test_plan import TEXT, build_plan, curve
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,14 +58,14 @@ def recorded_plan():
 
 def open_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    return draw_first_paint("speed", query)
+    return draw_first_paint("speed", query, f'{PROMPT}, "captions": [one.value for one in app.caption]')
 
 
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(recorded_plan):
-    seen = open_page({})
+    seen = open_page({"tab": "text"})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], load_example_text())
-    assert seen["figures"] == 4 and "Predict for this text" in seen["buttons"]
-    assert sum("Best here" in one or "No other number of draft tokens" in one for one in seen["said"]) == 1, (
+    assert seen["figures"] == 2 and "Predict for this text" in seen["buttons"]
+    assert sum("Best here" in one or "No other number of draft tokens" in one for one in seen["captions"]) == 1, (
         "one place names the best number"
     )
     assert any(
@@ -128,10 +130,10 @@ def test_the_sentence_under_the_speeds_counts_the_predictions_that_miss_and_name
     ]
     worst = max(recorded_plan.rows, key=lambda row: abs(row.factor.value / measured[row.gamma].value - 1.0))
     said, off = figures.describe_gap(recorded_plan), worst.factor.value / measured[worst.gamma].value - 1.0
-    assert f"{8 - len(missed)} of 8 predictions lie within" in said
-    assert f"too {'high' if off > 0.0 else 'low'}, by {abs(off):.0%} at most ({worst.gamma} draft tokens a round)" in said
+    assert f"{8 - len(missed)} of 8 lie within the bars" in said
+    assert f"too {'high' if off > 0.0 else 'low'}, by at most {abs(off):.0%} (at {worst.gamma} draft tokens)" in said
     assert all(row.factor.value > measured[row.gamma].value for row in recorded_plan.rows), "so it says that all are too high"
-    assert "All are too high" in said and figures.describe_gap(build_plan(0.1)) == "", "nothing was measured"
+    assert "Every prediction is too high" in said and figures.describe_gap(build_plan(0.1)) == "", "nothing was measured"
 
 
 @pytest.mark.parametrize("key", [choice.key for choice in PLAN_CHOICES])
@@ -147,29 +149,51 @@ def test_the_best_length_stands_with_both_its_speeds_or_none_is_advised(key):
 
 
 def test_a_second_speed_of_the_pair_stands_beside_why_it_is_not_the_first():
-    """The text differs, and with it the tokens of a round: both counts stand in the sentence with both speeds."""
+    """The text differs, and with it how often its draft tokens are accepted: the reason points the way of the difference."""
     state = SpeedState(SpeedQuestion(load_example_text()), FairQueue())
     plan, bench = state.shown_result, headline.load_bench_round("1")
     row = next(one for one in plan.checked if one.gamma == headline.GAMMA)
     said = words.introduce_plan(state, plan)
-    assert f"{row.tokens.value:.2f} tokens of it, {bench.tokens:.2f} of the texts above" in said
-    assert said.endswith(f"so {row.factor.value:.2f}× is measured here, not {bench.factor:.2f}×.")
+    assert f"accepted {'less' if row.tokens.value < bench.tokens else 'more'} often than those of the benchmark" in said
+    assert said.endswith(f"{row.factor.value:.2f}× is measured here, not {bench.factor:.2f}×.")
     assert (row.tokens.value < bench.tokens) == (row.factor.value < bench.factor), "the reason points the way of the difference"
     assert "not 1" not in words.introduce_plan(state, load_recorded_plans()["ngram 1"]), "another draft has no headline"
 
 
 def test_many_texts_begin_at_the_headline_and_say_what_the_sliders_say():
-    model, sizes = build_bench_model(load_batches()), load_batches().rows
-    figure = batch_figures.plot_model_speeds(model, sizes)
+    batches = load_batches()
+    model, sizes = build_bench_model(batches), batches.rows
+    figure = batch_figures.plot_model_speeds(model, batches)
     speeds = next(trace.y for trace in figure.data if trace.name == "with a draft")
     assert speeds[0] == pytest.approx(headline.FACTORS["1"][0])
     assert list(speeds) == [
         max(model.compute_speed(model.alpha, model.c, gamma, texts) for gamma in range(1, 17)) for texts in sizes
     ]
-    number, said = words.describe_batches(model, sizes)
-    assert number == f"{min(speeds[1:]):.2f}× to {max(speeds[1:]):.2f}×"
-    slower = [str(texts) for texts, speed in zip(sizes, speeds, strict=True) if speed < 1.0]
-    assert slower and f"With {' or '.join(slower)} texts, drafting costs time." in said
+    number, said = words.describe_batches(model, batches)
+    assert number == f"{speeds[0]:.2f}×" and f"{speeds[-1]:.2f}× with {sizes[-1]} at once" in said
+    found = batch_figures.estimate_speeds(model, batches)
+    assert (found[0].low, found[0].high) == pytest.approx(headline.FACTORS["1"][1:])
+    slower = [str(texts) for texts, one in zip(sizes, found, strict=True) if one.high < 1.0]
+    assert slower and f"Only with {' or '.join(slower)} texts is a draft clearly slower than none." in said
+    assert any(one.value < 1.0 <= one.high for one in found), "a speed below 1 whose interval holds 1 is not called slower"
+
+
+def test_the_dip_stands_where_drafting_leaves_the_quick_passes():
+    """By the record: one more draft token takes a pass of so many texts over the limit, which costs most just there."""
+    batches, model = load_batches(), build_bench_model(load_batches())
+    few, many = batch_figures.find_dip(model, batches)
+    assert batch_figures.QUICK_TOKENS == HALVED and few <= HALVED < 2 * few and many > HALVED
+    growth = {texts: batches.estimate_cost(texts, 1).value for texts in batches.rows}
+    assert max(growth, key=growth.__getitem__) == few
+    passes = {gamma: median(batches.passes[0][1 + batches.gammas.index(gamma)]) for gamma in (6, 8)}
+    assert passes[8] > 1.3 * passes[6], "7 tokens of one text are within the limit, 9 are not"
+    assert f"The dip at {few} texts" in words.explain_dip(model, batches) and f"From {many} texts on" in words.explain_dip(
+        model, batches
+    )
+    steady = replace(
+        batches, rows=batches.rows[:3], passes=batches.passes[:3], drafting=batches.drafting[:3], rule=batches.rule[:3]
+    )
+    assert words.explain_dip(build_bench_model(steady), steady) == "", "no dip, no reason"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +277,12 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     passes = next(trace for trace in figure.data if trace.name == timeline_figures.PARTS[1])
     alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.ALONE]
     assert alone == list(range(timeline_figures.TOKENS)) and set(passes.text) - {""} <= {"1", f"{tokens:.1f}"}
-    assert [one.text.strip() for one in figure.layout.annotations] == ["<b>10.0</b>", f"<b>{end:.1f}</b>"]
+    ends, names = figure.layout.annotations[::2], figure.layout.annotations[1::2]
+    assert [one.text.strip() for one in ends] == ["<b>10</b> passes", f"<b>{timeline_figures.format_number(end)}</b> passes"]
+    assert [one.text for one in names] == [
+        "<b>Target only</b>: 1 token a pass",
+        f"<b>With a draft</b>: {tokens:.1f} tokens a pass on average",
+    ]
     said, (written, cost, factor) = (
         timeline_figures.describe_round(alpha, parts),
         map(timeline_figures.format_number, (tokens, parts.cost, speed)),
@@ -337,7 +366,7 @@ def test_every_speed_of_the_pair_is_listed_from_its_record_once(recorded_plan):
     )
     said = {one.place: one.speed for one in found}
     assert said["README, temperature 0"] == headline.format_headline("0")
-    assert said["Next section: measured"] == next(one.factor.format() for one in recorded_plan.checked if one.gamma == 3)
+    assert said["Predict for a text: measured"] == next(one.factor.format() for one in recorded_plan.checked if one.gamma == 3)
     assert all(one.why and float(one.speed.split(" ")[0]) > 1.0 for one in found)
 
 

@@ -1,4 +1,4 @@
-"""On your server: a record of ``pays`` is read field by field, its pictures show its numbers, and links to its former tab open the page."""
+"""On your server: a record of ``pays`` is read field by field, its pictures show its numbers, and links to former tabs open the page."""
 
 from __future__ import annotations
 
@@ -75,9 +75,10 @@ def test_the_pictures_show_the_numbers_of_the_record(report):
     assert set(package.pictures) == {"speedup", "rates", "gammas"} and report["sentence"] in package.captions
 
 
-def test_one_s_own_server_is_in_sight_and_a_link_to_its_former_tab_opens_the_page():
+def test_a_link_opens_one_s_own_server_and_a_former_tab_the_one_that_holds_it_now():
     seen = draw_first_paint("speed", {"tab": "server"})
-    assert seen["errors"] == 0 and any("On your server" in one for one in seen["said"])
-    assert SpeedQuestion.from_link({"tab": "server"}, Settings()) == (SpeedQuestion.from_link({}, Settings())[0], [])
-    with pytest.raises(SettingsError, match="one of many, drafts"):
-        SpeedQuestion("text", tab="server")
+    assert seen["errors"] == 0 and any("sends prompts to your server" in one for one in seen["said"])
+    question, said = SpeedQuestion.from_link({"tab": "drafts"}, Settings())
+    assert (question.tab, said) == ("text", [])
+    with pytest.raises(SettingsError, match="one of many, text"):
+        SpeedQuestion("text", tab="drafts")
