@@ -49,7 +49,7 @@ def build_offer(state: SpeedState) -> ExportOffer:
         facts,
         study=(study, choice.draft) if study else None,
         batches=(batches, choose_rounds(batches, choice)[0]) if batches else None,
-        what_if=(sliders.gamma, sliders.spot, locate_pair(choice, plan, batches, sliders.gamma)),
+        what_if=(sliders.gamma, sliders.spot, locate_pair(model)),
         parts=model.compute_parts(sliders.gamma, sliders.c, sliders.texts),
     )
     return ExportOffer.from_package(

@@ -70,9 +70,9 @@ def describe_best(plan: SpeedPlan) -> tuple[str, str]:
     """The draft length to take as a large number, or that none pays, and its speeds in words. plan: with costs."""
     row = choose_row(plan)
     assert row is not None, "a plan with costs has a row"
-    speeds = f"predicted {row.speedup.value:.2f}× ({row.speedup.low:.2f} to {row.speedup.high:.2f})"
+    speeds = f"predicted {row.speedup.value:.2f}×"
     if measured := next((one for best, one in _pair_speeds(plan) if best is row), None):
-        speeds += f", measured {measured.value:.2f}× ({measured.low:.2f} to {measured.high:.2f})"
+        speeds += f", measured {measured.value:.2f}×"
     if plan.verdict == "speculate":
         return (
             f"{row.gamma}",

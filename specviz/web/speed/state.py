@@ -21,6 +21,7 @@ from specviz.web.common.cost_choice import MEASURED, apply_costs, check_costs
 from specviz.web.common.page_state import MeasurementState
 from specviz.web.hosting.limits import check_text
 from specviz.web.speed.round_model import (
+    UNKNOWN,
     RoundModel,
     build_bench_model,
     build_machine_model,
@@ -226,19 +227,6 @@ class Sliders:
         return Spot(self.alpha, self.c)
 
 
-def locate_pair(choice: PlanChoice, plan: SpeedPlan | None, batches: BatchSpeeds | None, gamma: int) -> Spot | None:
-    """The running pair on the surface: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
-
-    Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
-    """
-    if plan is None:
-        return None
-    row = min(plan.rows, key=lambda one: abs(one.gamma - gamma))
-    if plan.costs is not None:
-        return Spot(row.alpha, plan.costs.c)
-    return Spot(row.alpha, batches.c) if batches is not None and choice.key in batches.rounds else None
-
-
 def build_round_model(question: SpeedQuestion, shown: SpeedPlan | None, batches: BatchSpeeds | None) -> RoundModel:
     """The model where the sliders begin: this pair at temperature 1, on the chosen machine. shown: the plan on screen, without another machine's costs."""
     pair, layers = _build_pair_model(question, shown, batches)
@@ -262,6 +250,11 @@ def _build_pair_model(
         ), layers
     origin = f"Predicted from {plan.openings} continuations of {plan.text['name']} and timed rounds, {plan.date}; temperature {plan.settings.temperature:g}."
     return build_plan_model(plan, batches, "two CPU cores", origin), layers
+
+
+def locate_pair(model: RoundModel) -> Spot | None:
+    """The pair on the surface: where the sliders begin; None where it was not timed."""
+    return None if model.kind == UNKNOWN else Spot(min(1.0, model.alpha), min(1.0, model.c))
 
 
 def place_sliders(question: SpeedQuestion, model: RoundModel) -> Sliders:

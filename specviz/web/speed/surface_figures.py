@@ -53,9 +53,9 @@ def plot_surface(gamma: int, spot: Spot, pair_spot: Spot | None, kind: str = "li
         figure.add_annotation(x=c[place], y=alpha[place], text=f"{reached:g}", showarrow=False, font={"size": 11.5, "color": INK[kind]},
                               bgcolor=SHADES[kind][1][1], opacity=0.9, borderpad=1)  # fmt: skip
     if pair_spot is not None:
-        figure.add_scatter(x=[pair_spot.c], y=[pair_spot.alpha], mode="markers", name="the chosen pair", hovertemplate="the chosen pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
+        figure.add_scatter(x=[pair_spot.c], y=[pair_spot.alpha], mode="markers", name="the pair", hovertemplate="the pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
                            marker={"size": 13, "symbol": "diamond", "color": INK[kind], "line": {"color": SHADES[kind][1][1], "width": 1.4}})  # fmt: skip
-    figure.add_scatter(x=[spot.c], y=[spot.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
+    figure.add_scatter(x=[spot.c], y=[spot.alpha], mode="markers", name="the sliders", hovertemplate="the sliders: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
                        marker={"size": 19, "symbol": "circle-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
     frame_chart(figure, 400, ACROSS, UP, xaxis_range=[0, 1], yaxis_range=[0, 1])
     return figure
@@ -91,20 +91,6 @@ def advise_gamma(gamma: int, spot: Spot) -> str:
         return "No other gamma is better."
     last = ", the largest allowed" if best == GAMMA_MAX else ""
     return f"The best gamma is {best}{last}: a speed-up of {factors[best]:.2f}."
-
-
-def describe_pair(gamma: int, pair_spot: Spot | None, counted: float | None) -> str:
-    """Where the chosen pair is, and what the formula leaves out there. counted: speed-up predicted from accepted draft tokens and measured rounds."""
-    if pair_spot is None:
-        return "The chosen pair is not marked: its draft was not timed, so its c is unknown."
-    formula = compute_wall_clock_factor(pair_spot.alpha, gamma, pair_spot.c)
-    beyond = "" if pair_spot.c <= 1.0 else ", beyond the right edge"
-    said = f"The chosen pair (diamond) is at alpha {pair_spot.alpha:.2f} and c {pair_spot.c:.2f}{beyond}. The formula gives a speed-up of {formula:.2f}"
-    return (
-        f"{said}; the prediction from accepted draft tokens and measured rounds is {counted:.2f}."
-        if counted is not None
-        else f"{said}."
-    )
 
 
 def build_rows(pair_spot: Spot | None, spot: Spot) -> list[dict[str, object]]:

@@ -67,7 +67,6 @@ from specviz.web.speed.state import (
     locate_pair,
     place_sliders,
 )
-from specviz.web.speed.surface_figures import Spot
 
 HEADINGS = TEXTS["headings"]
 DRAFTS = {"storybook": "distilled draft", "storybook-plain": "plain draft", "ngram": "copied text"}
@@ -116,7 +115,7 @@ def show_page() -> None:
     shows = {
         "many": lambda: show_batches(state.question.choice, kind),
         "server": lambda: show_server(state, plan, kind),
-        "what-if": lambda: show_formula(state, model, plan, kind),
+        "what-if": lambda: show_formula(state, model, kind),
         "acceptance": lambda: show_acceptance(study, plan, draft, kind),
         "foretold": lambda: show_predictions(study, plan, draft, kind),
     }
@@ -176,7 +175,7 @@ def show_sliders(question: SpeedQuestion, model: RoundModel, turn: int, places: 
     return start
 
 
-def show_formula(state: SpeedState, model: RoundModel, plan: SpeedPlan | None, kind: str) -> None:
+def show_formula(state: SpeedState, model: RoundModel, kind: str) -> None:
     """The speed at the top as a formula, the paper's formula over all alpha and c, and why other pages name other speeds."""
     values, computed = place_sliders(state.question, model), state.shown_plan
     parts = model.compute_parts(values.gamma, values.c, values.texts)
@@ -190,17 +189,18 @@ def show_formula(state: SpeedState, model: RoundModel, plan: SpeedPlan | None, k
         if longer := timeline_figures.explain_pass_cost(model, values.gamma, values.texts):
             st.markdown(longer)
         st.markdown(timeline_figures.explain_paper_formula(model, values.alpha, values.c, values.gamma, speed))
-        st.caption(TEXTS["alpha"] if model.kind == MEASURED else TEXTS["alpha_computed"])
-        if model.origin:
-            st.caption(escape_markdown(model.origin))
+        with st.expander("How it is known"):
+            if model.origin:
+                st.caption(escape_markdown(model.origin))
+            st.caption(TEXTS["alpha"] if model.kind == MEASURED else TEXTS["alpha_computed"])
+            if model.kind == COMPUTED and computed is not None:
+                show_notes(computed.describe_drafts(), "speed-notes-from-drafts")
+                st.caption(f"{computed.origin} {TEXTS['bands_computed']}")
+                show_dataframe(plan_figures.build_rows(computed), placeholder="")
+        with st.expander(HEADINGS["others"]):
+            show_other_speeds()
     with right:
-        show_surface(state.question, plan, kind, values.gamma, values.spot)
-    if model.kind == COMPUTED and computed is not None:
-        show_notes(computed.describe_drafts(), "speed-notes-from-drafts")
-        st.caption(f"{computed.origin} {TEXTS['bands_computed']}")
-        show_dataframe(plan_figures.build_rows(computed), placeholder="")
-    with st.expander(HEADINGS["others"]):
-        show_other_speeds()
+        show_surface(model, values, kind)
 
 
 def show_other_speeds() -> None:
@@ -208,9 +208,7 @@ def show_other_speeds() -> None:
     batches = load_batches()
     model = build_round_model(SpeedQuestion(""), None, batches)
     found = other_speeds.list_other_speeds(model, load_recorded_plans().get(FIRST.key), batches)
-    half = (len(found) + 1) // 2
-    for place, part in zip(st.columns(2, gap="large"), (found[:half], found[half:]), strict=True):
-        place.html(html.build_plain_table(other_speeds.COLUMNS, [one.row for one in part], wide=True))
+    st.html(html.build_plain_table(other_speeds.COLUMNS, [one.row for one in found], wide=True))
 
 
 def show_fields(state: SpeedState, costs: str, choices: Any) -> tuple[SpeedQuestion, list[str]]:
@@ -453,15 +451,14 @@ def show_batches(choice: PlanChoice, kind: str) -> None:
         show_table_list(draw_cached(batch_figures.build_rows, batches, key))
 
 
-def show_surface(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, gamma: int, spot: Spot) -> None:
-    """The surface, with the point of the sliders and that of the running pair."""
-    pair, row = locate_pair(question.choice, plan, load_batches(), gamma), plan and plan.row(gamma)
+def show_surface(model: RoundModel, sliders: Sliders, kind: str) -> None:
+    """The paper's formula as a surface, with the point of the sliders and that of the pair."""
+    pair, gamma, spot = locate_pair(model), sliders.gamma, sliders.spot
     surface, sentence = surface_figures.plot_surface(gamma, spot, pair, kind), surface_figures.describe_spot(gamma, spot)
     with open_screen("speed", "surface"):
         st.markdown(HEADINGS["surface"])
         show_figure(surface, "speed", "surface", sentence)
-    show_sentence(surface_figures.describe_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
-    st.caption(f"{TEXTS['formula']} The circle is where the sliders at the top stand.")
+    st.caption(TEXTS["formula"])
     tables = (
         ("At both points, by gamma", surface_figures.build_rows(pair, spot)),
         (f"How close is the formula to the paper’s own table? {SOURCE}: {TEXTS['table']}", plan_figures.build_published_rows()),

@@ -35,8 +35,8 @@ def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:
     if plan is None:
         return ""
     if state.has_own_result:
-        return f"For your {'prompts' if plan.of_prompts else 'text'}, without running speculative decoding."
-    said = f"For one story, {plan.text['name']}, without running speculative decoding."
+        return f"The speed for your {'prompts' if plan.of_prompts else 'text'}, predicted without running speculative decoding."
+    said = f"The speed for one story, {plan.text['name']}, predicted without running speculative decoding."
     heat, row = f"{plan.settings.temperature:g}", next((one for one in plan.checked if one.gamma == headline.GAMMA), None)
     if headline.find_headline(plan.settings) is None or plan.settings.proposer != "draft" or row is None or row.factor is None:
         return said

@@ -132,10 +132,8 @@ def test_a_pair_of_ones_own_is_an_example_until_its_plan_is_made():
     assert build_round_model(ask, own, load_batches()).kind == "predicted"
 
 
-def test_the_map_marks_the_pair_that_was_timed():
-    plan, choice = build_plan(0.5), PlanChoice()
-    assert locate_pair(choice, plan, None, 2).c == pytest.approx(plan.costs.c)
-    timeless = replace(plan, costs=None, best=None)
-    assert locate_pair(choice, timeless, None, 2) is None, "nothing was timed"
-    assert locate_pair(choice, timeless, load_batches(), 2).c == load_batches().c
-    assert locate_pair(PlanChoice("ngram"), timeless, load_batches(), 2) is None, "copying has no draft that was timed"
+def test_the_surface_marks_the_pair_where_the_sliders_begin():
+    ask = SpeedQuestion(TEXT)
+    model = build_round_model(ask, None, load_batches())
+    assert locate_pair(model) == place_sliders(ask, model).spot
+    assert locate_pair(build_round_model(SpeedQuestion(TEXT, pair="a|b"), None, None)) is None, "nothing was timed"

@@ -250,11 +250,11 @@ def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
     named = {trace.name: trace for trace in surface_figures.plot_surface(3, spot, pair).data}
     shade = named["factor"]
     assert shade.z[30][6] == pytest.approx(compute_wall_clock_factor(shade.y[30], 3, shade.x[6]))
-    assert (named["the chosen pair"].x[0], named["the chosen pair"].y[0]) == (0.19, 0.66)
-    assert (named["what if"].x[0], named["what if"].y[0]) == (0.1, 0.8)
+    assert (named["the pair"].x[0], named["the pair"].y[0]) == (0.19, 0.66)
+    assert (named["the sliders"].x[0], named["the sliders"].y[0]) == (0.1, 0.8)
     edge = named[surface_figures.ALONE]
     assert all(compute_wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
-    assert "the chosen pair" not in {trace.name for trace in surface_figures.plot_surface(3, spot, None).data}
+    assert "the pair" not in {trace.name for trace in surface_figures.plot_surface(3, spot, None).data}
 
 
 @pytest.mark.parametrize(
@@ -402,8 +402,6 @@ def test_what_the_surface_says_follows_from_the_formula():
         in surface_figures.describe_spot(1, surface_figures.Spot(0.7, 0.1))
     )
     assert "No other gamma" in surface_figures.describe_spot(best, surface_figures.Spot(0.7, 0.1))
-    assert "not marked" in surface_figures.describe_pair(2, None, None)
-    assert "measured rounds is 1.20" in surface_figures.describe_pair(2, surface_figures.Spot(0.7, 0.1), 1.2)
 
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
