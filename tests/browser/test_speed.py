@@ -96,7 +96,7 @@ def test_a_phones_first_screen_has_the_answer_its_picture_and_all_three_sliders(
         at_rest(page)
         for part in (".st-key-speed-answer", ".st-key-speed-figure-timeline"):
             expect(page.locator(part)).to_be_in_viewport(ratio=0.99)
-        sliders = page.get_by_role("slider")
+        sliders = page.locator(".st-key-speed-sandbox").get_by_test_id("stSlider")
         expect(sliders).to_have_count(3)
         for slider in sliders.all():
             expect(slider).to_be_in_viewport(ratio=0.99)

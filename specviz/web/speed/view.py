@@ -83,11 +83,11 @@ def show_page() -> None:
     show_page_head("speed", TEXTS["lede"])
     with open_screen("speed", "sliders"):
         top = st.container(key="speed-sandbox")
-    with st.popover(MACHINE, type="tertiary", key="speed-machine"):
+    with st.expander(MACHINE, key="speed-machine"):
+        left, load = st.columns([7, 3], gap="large")
         costs = Form("speed", state.turn, {}).show_choice(
-            st.container(), "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
+            left, "costs", cost_choice.LABEL, cost_choice.list_cost_titles(), state.question.costs, cost_choice.HELP
         )
-        load = st.container()
     middle, more = st.container(), st.container(key="speed-more")
     more.markdown(HEADINGS["more"])
     tabs = dict(
@@ -99,7 +99,7 @@ def show_page() -> None:
     )
     with tabs["text"]:
         intro, choices, picture = st.container(), st.container(key="speed-choices", horizontal=True, gap="medium"), st.container()
-        fold = st.expander(TEXTS["own_text"])
+        fold = st.expander(TEXTS["own_text"], key="speed-own-text")
     with fold:
         question, problems = show_fields(state, costs, choices)
     state.choose(question)
@@ -325,7 +325,6 @@ def show_other_drafts(question: SpeedQuestion) -> None:
 
 def show_acceptance(study: Study | None, plan: SpeedPlan | None, draft: str, kind: str) -> None:
     """The acceptance rate over temperature, over top-p and over the position in the round: a small picture and a sentence each."""
-    st.caption(TEXTS["letters"])
     tables: list[Any] = []
     places = iter(st.columns(3, gap="large"))
     if study is not None and study.list_measured((draft,)):

@@ -70,6 +70,8 @@ def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, f
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["pair"] = foreign
     app.query_params["text" if page == "speed" else "prompt"] = " ".join(TEXT) if page == "speed" else "the river"
+    if page == "speed":
+        app.query_params["tab"] = "text"  # there the button and what follows from it stand
     settle(app.run(), page)
     if BUTTONS[page]:
         app.button(key=BUTTONS[page]).click().run()
