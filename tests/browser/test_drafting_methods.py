@@ -52,8 +52,11 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
     fits(page)
 
 
-def test_the_answer_and_the_chart_stand_in_the_first_screen_and_nothing_is_chosen(page, server):
+def test_the_answer_the_chart_and_its_legend_stand_in_the_first_screen_and_nothing_is_chosen(page, server):
+    page.set_viewport_size({"width": 1366, "height": 768})
     open_methods(page, server)
+    for part in (".ticks", ".foot .note"):
+        expect(page.locator(f".methods {part}")).to_be_in_viewport(ratio=0.99)
     answer, lines = page.locator(".st-key-drafting_methods-ranks"), page.locator(".methods li:visible .method")
     expect(answer).to_contain_text("exact methods are faster than no draft on two CPU cores")
     assert 6 <= lines.count() <= 12
@@ -82,11 +85,11 @@ def test_the_round_that_a_click_leads_to_has_tree_bars_and_mask_in_one_screen(pa
 
 def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page, server):
     open_methods(page, server)
-    page.get_by_role("button", name="EAGLE head").click()
-    page.wait_for_url(re.compile("row=eagle(&|$)"))
-    expect(page.get_by_role("heading", name="EAGLE head: one round")).to_be_visible()
+    page.get_by_role("button", name="Copy from the text").click()
+    page.wait_for_url(re.compile("row=ngram(&|$)"))
+    expect(page.get_by_role("heading", name="Copy from the text: one round")).to_be_visible()
     expect(page.locator('.method[aria-pressed="true"]')).to_have_count(1)
-    more = page.get_by_role("button", name="All 21 methods")
+    more = page.get_by_role("button", name="Show every method")
     expect(more).to_have_attribute("aria-expanded", "false")
     more.click()
     expect(page.locator(".methods li:visible .method")).to_have_count(21)

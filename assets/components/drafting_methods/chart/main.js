@@ -12,7 +12,7 @@ class MethodsView {
     this.whole = false;
     this.ticks = h("div", { class: "ticks", "aria-hidden": "true" });
     this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, h("b", {}, "Click a row to step through one of its rounds")), h("span", { class: "per" }, "tokens of a round"),
-      h("span", { class: "cost" }, "its time, in passes"), h("span", { class: "fast" }, "times as fast as target only"), h("span", { class: "reads" }));
+      h("span", { class: "cost" }, "its time, in passes"), h("span", { class: "fast" }, h("span", {}, "times as fast as target only"), this.ticks), h("span", { class: "reads" }));
     this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
@@ -44,7 +44,6 @@ class MethodsView {
       return [h("li", { class: "group" }, row.group), made.node];
     }));
     this.ticks.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
-    this.list.append(h("li", { class: "axis", "aria-hidden": "true" }, this.ticks));
     this.key.replaceChildren(key, h("span", { class: "marks" }, ` ${marks}`));
   }
 
@@ -63,7 +62,7 @@ class MethodsView {
       face.setAttribute("aria-pressed", String(is));
     }
     this.more.setAttribute("aria-expanded", String(this.whole));
-    say(this.more, this.whole ? "Fewer methods" : `All ${this.rows.length} methods`);
+    say(this.more, this.whole ? "Fewer methods" : "Show every method");
   }
 
   resize() {
