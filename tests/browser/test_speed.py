@@ -35,7 +35,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
     assert query(page)["text"] == SHORT
-    page.get_by_role("tab", name="How is it predicted?").click()
+    page.get_by_role("tab", name="How it is predicted").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_contain_text("without running speculative decoding", timeout=PATIENT)
     page.get_by_role("tab", name="Predict for a text").click()
     expect(page.locator(".st-key-speed-said-tokens")).to_have_count(0, timeout=PATIENT)
