@@ -100,13 +100,13 @@ def show_new_room(desk: DeskState) -> None:
     desk.choose(lesson)
     show_notes(problems, "classroom-notes-fields")
     session.sync_address(desk)
-    show_export(desk, None)
     if button.button("Open a room", key="classroom-open", type="primary", width="stretch", disabled=bool(problems)):
         try:
             desk.open_room()
         except SpecvizError as error:
             desk.notes = [explain_error(error)]
         st.rerun()
+    show_export(desk, None)  # after the button, which waits for nothing
     show_notes(desk.notices, "classroom-notes-live")
     show_example_samples()
     st.html(words.build_steps())

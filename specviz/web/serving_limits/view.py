@@ -48,8 +48,11 @@ def show_page() -> None:
     form = Form("serving_limits", state.turn, {"prompt": state.question.settings.prompt})
     form.show_prompt(own, label=TEXTS["own"])
     settings, problems = read_fields(form.raw, state.question.settings)
-    with margins:
-        arm = _show_comparison_choice(form, state.question.arm)
+    margins.markdown(f"## {TEXTS['ties']}\n{TEXTS['near_ties']}")
+    picture = margins.container()
+    arm = form.show_choice(
+        margins, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, state.question.arm
+    )
     question = replace(state.question, settings=settings, arm=arm)
     measurement_page.show_controls(
         "serving_limits",
@@ -74,7 +77,7 @@ def show_page() -> None:
         st.html(figures.build_setup_list(one))
     with details:
         _show_details(state, one)
-    with margins:
+    with picture:
         _show_near_ties(one, state.question.arm, kind, state.partial_result is one)
 
 
@@ -120,11 +123,6 @@ def split_number(sentence: str) -> tuple[str, str]:
     """Split a sentence after the count that it begins with, such as "5 of 6"; an empty first part where it begins otherwise."""
     found = COUNT.match(sentence)
     return (found[0].strip(), sentence[found.end() :]) if found else ("", sentence)
-
-
-def _show_comparison_choice(form: Form, arm: str) -> str:
-    st.markdown(f"## {TEXTS['ties']}\n{TEXTS['near_ties']}")
-    return form.show_choice(st, "arm", "Compare the greedy texts of", {key: one.name for key, one in COMPARISONS.items()}, arm)
 
 
 def _show_near_ties(one: SetupComparison, arm: str, kind: str, underway: bool) -> None:
