@@ -99,7 +99,7 @@ def describe_control(result: ExactnessResult) -> str:
         for one in result.arms[:2]
     )
     conclusion = ": drafting moves no bar farther than chance does" if tested <= control else ""
-    return f"At most {tested:.2f} points from its mark with drafting, {control:.2f} here without{conclusion}."
+    return f"The farthest bar is {control:.2f} points from its mark here, and {tested:.2f} with drafting{conclusion}."
 
 
 def describe_undrawn(result: ExactnessResult) -> str:
