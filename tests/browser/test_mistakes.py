@@ -111,7 +111,7 @@ def test_the_game_is_answered_and_leads_to_its_bug(page, server):
     assert page.locator(".game .outside").count() == 0, "no color tells before the answer"
     page.get_by_role("button", name="A is wrong").click()
     told = page.locator(".game .answer")
-    expect(told).to_contain_text(re.compile("(Right: A|No: B) is"))
+    expect(told).to_contain_text(re.compile("(Yes: A|No: B) is"))
     expect(told.get_by_role("link").first).to_have_attribute("href", re.compile("^https://github.com/"))
     page.get_by_role("button", name="See this bug").click()
     expect(page.locator(".filling .answer")).to_contain_text("Not exact", timeout=PATIENT)
