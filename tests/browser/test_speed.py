@@ -112,3 +112,12 @@ def test_paper_has_the_charts_and_no_sliders_or_closed_folds(page, server):
     assert len(charts) >= 3 and max(charts) <= page.viewport_size["width"]
     expect(page.get_by_role("slider")).to_have_count(0)
     expect(page.get_by_text("Its own rounds are one more measurement")).to_be_hidden()
+
+
+def test_tabs_open_one_after_the_other(page, server):
+    page.goto(f"{server}/speed")
+    tabs = (("Predict for a text", "speed-factors"), ("The formula", "speed-surface"), ("Many texts at once", "speed-batch"))
+    for title, screen in tabs:
+        page.get_by_role("tab", name=title).click()
+        expect(page.locator(f".st-key-screen-{screen}")).to_be_visible(timeout=PATIENT)
+        expect(page.get_by_role("tab", name=title)).to_have_attribute("aria-selected", "true")

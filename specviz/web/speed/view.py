@@ -90,13 +90,11 @@ def show_page() -> None:
         )
     middle, more = st.container(), st.container(key="speed-more")
     more.markdown(HEADINGS["more"])
-    tabs = dict(
-        zip(
-            TABS,
-            more.tabs([*TABS.values()], default=TABS[state.question.tab], key=build_tabs_key(state.turn), on_change="rerun"),
-            strict=True,
-        )
-    )
+    key = build_tabs_key(state.turn)
+    open_tab = st.session_state.get(
+        key, TABS[state.question.tab]
+    )  # another default than the tab in force would make the tabs anew
+    tabs = dict(zip(TABS, more.tabs([*TABS.values()], default=open_tab, key=key, on_change="rerun"), strict=True))
     with tabs["text"]:
         intro, choices, picture = st.container(), st.container(key="speed-choices", horizontal=True, gap="medium"), st.container()
         fold = st.expander(TEXTS["own_text"], key="speed-own-text")
