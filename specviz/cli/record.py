@@ -258,6 +258,12 @@ def record_costs(settings: Settings, options: argparse.Namespace, progress: Prog
     )
 
 
+def read_opening_settings(settings: Settings) -> Settings:
+    """Those of the opening run, on the pair and machine of ``settings``, under the seed that pages share."""
+    first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
+    return replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype, seed=RECORDED_SEED)
+
+
 def record_samples(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
     """Samples of the question that Is it exact? opens with and of every mistake, under the text of the opening run and the seed that pages share."""
     from specviz.evidence.mistakes.published import REPORTED
@@ -266,9 +272,7 @@ def record_samples(settings: Settings, options: argparse.Namespace, progress: Pr
     from specviz.web.mistakes.state import MistakeQuestion
     from specviz.web.mistakes.work import make_specs
 
-    first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
-    first = replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype, seed=RECORDED_SEED)
-    asked = settings if settings.prompt else first
+    asked = settings if settings.prompt else read_opening_settings(settings)
     pair = load_models(asked)
     exact = record_decoder(pair, replace(asked, max_new_tokens=SAMPLE_TOKENS), options.samples, progress.make_part(0, 2))
     records, parts = [], len(REPORTED)
@@ -286,9 +290,7 @@ def record_games(settings: Settings, options: argparse.Namespace, progress: Prog
     """Samples of wrong decoders and right ones for the front page, under the text of the opening run and the seed that pages share."""
     from specviz.evidence.recordings.game_drawing import draw_games
 
-    first = Settings.from_record(Trace.from_json(read_text(ASSETS / "traces" / "opening.json", "The opening run")).settings)
-    first = replace(first, pair=settings.pair, device=settings.device, dtype=settings.dtype, seed=RECORDED_SEED)
-    asked = settings if settings.prompt else first
+    asked = settings if settings.prompt else read_opening_settings(settings)
     found = draw_games(load_models(asked), asked, options.samples, progress)
     return RecordedText(found.to_json(), f"{len(found.games)} games of {options.samples:,} samples each way")
 

@@ -28,10 +28,11 @@ CONTROL = "This is the control: target-only sampling drafts nothing, so no accep
 
 
 def label_cell(ids: Sequence[int], is_whole_text: bool, pieces: Mapping[int, str]) -> str:
-    """A cell's name: its tokens with their spaces shown, and … where several texts that begin like this share the cell."""
+    """A cell's name: its tokens with spaces and ‹bytes› shown, and … where several texts that begin like this share the cell."""
     if not ids:
         return "(nothing)" if is_whole_text else REST
-    shown = "".join(glyph["t"] for token in ids for glyph in build_glyphs(read_piece(pieces, token), token))
+    glyphs = (glyph for token in ids for glyph in build_glyphs(read_piece(pieces, token), token))
+    shown = "".join(f"‹{one['t']}›" if one["k"] in ("byte", "sign") else one["t"] for one in glyphs)
     return shown if is_whole_text else f"{shown} …"
 
 

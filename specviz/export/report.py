@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
+from specviz.evidence.results import label_cell
 from specviz.export.folder import write_folder
 from specviz.export.manifest import build_drafting_options, build_sampling_options, describe_recorded_conditions
 from specviz.export.package import NO_FIGURES, Package, Picture, can_draw, quote_text
@@ -30,7 +31,7 @@ TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detec
 
 def build_report_package(record: Mapping[str, Any]) -> Package:
     """A report as what leaves the app."""
-    answers, pieces = record["answers"], record.get("pieces", {})
+    answers, pieces = record["answers"], {int(token): raw for token, raw in record.get("pieces", {}).items()}
     pictures = {}
     for number, one in enumerate(answers, 1):
         slug = re.sub(r"[^a-z0-9]+", "-", one["mode"].lower()).strip("-")[:40]
@@ -64,14 +65,14 @@ def write_certificate(folder: Path, record: Mapping[str, Any]) -> str:
     return "" if can_draw() else NO_FIGURES
 
 
-def _iterate_cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) -> Iterable[list[Any]]:
+def _iterate_cell_rows(answers: Iterable[Mapping[str, Any]], pieces: Mapping[int, str]) -> Iterable[list[Any]]:
     """Every cell with its exact mass, count, and the 99% band of its share."""
     for one in answers:
         total = sum(cell["mass"] for cell in one["cells"])
         masses = [cell["mass"] / total for cell in one["cells"]]
         bands = compute_cell_bands(masses, one["n"], figures.LEVEL).T.tolist() if masses else []
         for cell, mass, band in zip(one["cells"], masses, bands, strict=True):
-            begins, text = " ".join(map(str, cell["begins"])), quote_text(figures.name_cell(cell, pieces))
+            begins, text = " ".join(map(str, cell["begins"])), quote_text(label_cell(cell["begins"], cell["whole"], pieces))
             yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], *band]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from specviz.evidence.results import label_cell
 from specviz.figures.charts import escape_label, shorten_label
 from specviz.figures.lazy_plotly import go
 from specviz.figures.theme import MEANINGS, REPORT_MARK
-from specviz.glyphs import build_glyphs
 from specviz.statistics.total_variation import compute_cell_bands
 
 MOST = 32  # cells of a histogram; cells.csv holds all
@@ -19,14 +19,11 @@ LEVEL = 0.99  # of the band of each cell
 LEAST_P = 1e-6  # smaller p-values are drawn here; tests.csv holds them
 
 
-def plot_histogram(one: Mapping[str, Any], pieces: Mapping[str, str]) -> go.Figure:
-    """Share of an answer's samples in its heaviest cells, beside the exact distribution and its band.
-
-    pieces  token id as text -> its bytes as hex
-    """
+def plot_histogram(one: Mapping[str, Any], pieces: Mapping[int, str]) -> go.Figure:
+    """Share of an answer's samples in its heaviest cells, beside the exact distribution and its band. pieces: id -> bytes as hex."""
     masses = np.array([cell["mass"] for cell in one["cells"]])
     order = np.argsort(-masses, kind="stable")[:MOST]
-    labels = [name_cell(one["cells"][place], pieces) for place in order]
+    labels = [label_cell(cell["begins"], cell["whole"], pieces) for cell in (one["cells"][place] for place in order)]
     probs, share = masses / masses.sum(), np.array([cell["count"] for cell in one["cells"]]) / one["n"]
     probs, low, high, share = (column[order] for column in (probs, *compute_cell_bands(probs, one["n"], LEVEL), share))
     edge = min(*probs, *share[share > 0.0], 1.0 / one["n"]) / 2.0  # left end of the logarithmic axis, where a share of 0 stands
@@ -81,19 +78,6 @@ def _finish_figure(figure: go.Figure, labels: list[str], title: str) -> go.Figur
         height=160 + 24 * max(4, len(labels)),
         legend={"orientation": "h", "yref": "container", "y": 0.0},
     )
-
-
-def name_cell(cell: Mapping[str, Any], pieces: Mapping[str, str]) -> str:
-    """A cell in words: the texts that begin so, and whether there is more than one."""
-    if not cell["begins"]:
-        return "(empty text)" if cell["whole"] else "all others"
-    shown = "".join(_write_token(token, pieces) for token in cell["begins"])
-    return shown if cell["whole"] else f"{shown} …"
-
-
-def _write_token(token: int, pieces: Mapping[str, str]) -> str:
-    shown = build_glyphs(bytes.fromhex(pieces.get(str(token), "")), token)
-    return "".join(f"‹{glyph['t']}›" if glyph["k"] in ("byte", "sign") else glyph["t"] for glyph in shown)
 
 
 def _name_test(test: Mapping[str, Any]) -> str:

@@ -106,7 +106,7 @@ def test_a_rejected_test_is_drawn_as_one_and_a_p_value_too_small_for_the_axis_at
 
 
 def test_a_cell_without_a_draw_stands_on_the_edge_and_the_axis_says_so(record):
-    drawn = figures.plot_histogram(record["answers"][0], PIECES)
+    drawn = figures.plot_histogram(record["answers"][0], {int(token): raw for token, raw in PIECES.items()})
     probs, shares = drawn.data
     edge = shares.x[list(shares.customdata).index(0.0)]
     assert edge == min(shares.x) < min(probs.x)
@@ -144,8 +144,8 @@ def test_no_text_in_a_table_is_taken_for_a_formula(built_package):
 
 
 def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_they_are(record):
-    shown = figures.plot_histogram(record["answers"][0], PIECES).layout.yaxis.ticktext
-    assert {"&#36;x&#36;·&lt;b&gt; …", "猫‹E2›", "all others", "·the …"} <= set(shown)
+    shown = figures.plot_histogram(record["answers"][0], {int(token): raw for token, raw in PIECES.items()}).layout.yaxis.ticktext
+    assert {"&#36;x&#36;·&lt;b&gt; …", "猫‹E2›", "any other text", "·the …"} <= set(shown)
     assert make_printable("猫 é") in ("猫 é", "‹U+732B› é")
 
 

@@ -56,7 +56,7 @@ def test_no_table_is_left_out():
 
 
 def test_the_cells_of_a_report():
-    labels = ["all others", "·1 …", "·2 …", "·3 …", "·4 …", "·4·5"]
+    labels = ["any other text", "·1 …", "·2 …", "·3 …", "·4 …", "·4·5"]
     expected = []
     for one in e.build_report()["answers"]:
         for cell, text in zip(one["cells"], labels, strict=True):
