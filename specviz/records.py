@@ -110,7 +110,7 @@ class Record:
 def parse_record(text: str, what: str) -> Any:
     """Parse JSON. Raises TraceError with a sentence for anything else, also for NaN and infinities."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{what} is damaged, or no JSON ({str(error)[:200]}).") from error
 
@@ -132,7 +132,8 @@ def read_text(path: Path, what: str) -> str:
         raise TraceError(f"{what} is damaged, or no JSON ({error}).") from error
 
 
-def _refuse_constant(text: str) -> Any:
+def refuse_constant(text: str) -> Any:
+    """For ``parse_constant`` of json: NaN and infinities are no JSON."""
     raise ValueError(f"{text} is no number of JSON")
 
 

@@ -27,6 +27,7 @@ from specviz.evidence.sampling.session import Session
 from specviz.evidence.scores import find_tokens_after_end, score_samples
 from specviz.models.pairs.loading import LoadedPair
 from specviz.progress import ProgressCallback, ignore_progress, scale_progress
+from specviz.records import refuse_constant
 from specviz.settings import SAMPLING_FIELDS, Settings
 from specviz.statistics.finding import ALPHA, POWER, Finding, format_count, format_p_value
 from specviz.statistics.power import adjust_p_values, correct_level, count_draws_needed
@@ -115,7 +116,7 @@ def parse_sample_line(line: bytes, where: str) -> dict[str, Any]:
     if len(line) > LINE:
         raise EvidenceError(f"{where} is too long: {len(line):,} bytes, at most {LINE:,} are read.")
     try:
-        record = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant)
+        record = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_reject_duplicate_keys, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:  # Python's own bounds on depth and on digits are among them
         raise EvidenceError(f"{where} is not valid JSON; perhaps it is cut off ({str(error)[:MAX_SHOWN]}).") from error
     if not isinstance(record, dict) or not isinstance(record.get("prompt"), str):
@@ -157,10 +158,6 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key occurs twice in one object")
     return found
-
-
-def _reject_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
 
 
 def _check_storable(texts: list[Any], settings: dict[str, Any] | None, where: str) -> None:

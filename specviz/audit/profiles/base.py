@@ -280,9 +280,4 @@ Profile = TypeVar("Profile", bound=type[ServerProfile])
 
 def register_server_profile(name: str) -> Callable[[Profile], Profile]:
     """Class decorator: add a profile under a name. Other packages name their module in the entry-point group ``specviz.server_profiles``."""
-
-    def register(profile: Profile) -> Profile:
-        PROFILES[name] = profile
-        return profile
-
-    return register
+    return PROFILES.register(name, lambda profile: profile)

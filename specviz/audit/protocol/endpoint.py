@@ -19,6 +19,7 @@ import httpx2
 
 from specviz.audit.collection.size import RequestLimits
 from specviz.errors import MAX_SHOWN, EndpointError, SettingsError
+from specviz.records import refuse_constant
 
 API_PREFIX = "/v1"  # where OpenAI's paths begin
 MAX_ANSWER_BYTES = 8 * 2**20  # bytes of an answer
@@ -143,7 +144,7 @@ class Endpoint:
                 f"{where} answered with {page}, not JSON: is this the address of an OpenAI-compatible server?", reply.status
             )
         try:
-            return json.loads(reply.content.decode("utf-8"), parse_constant=_refuse_constant)
+            return json.loads(reply.content.decode("utf-8"), parse_constant=refuse_constant)
         except (ValueError, RecursionError) as error:
             raise EndpointError(
                 f"{where} answered with something that is not JSON ({_sanitize(reply.content[:80])!r}).", reply.status
@@ -375,13 +376,9 @@ def _read_start(answer: httpx2.Response) -> bytes:
 def _parse_event(data: bytes, where: str) -> dict[str, Any]:
     """The JSON object of a server-sent event. Raises EndpointError for anything else."""
     try:
-        event = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        event = json.loads(data.decode("utf-8"), parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict):
         raise EndpointError(f"{where} streamed something that is no JSON object ({_sanitize(data[:80])!r}).")
     return event
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
