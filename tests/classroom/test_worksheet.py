@@ -162,7 +162,7 @@ def test_a_file_that_is_there_is_kept_and_the_other_is_not_written(there, tmp_pa
 @pytest.mark.parametrize(
     ("given", "said"),
     (
-        (["--seed", "-3"], "seed must be a whole number from 0 to 999,999, got -3"),
+        (["--seed", "-3"], "seed must be a whole number from 0 to 999999, got -3"),
         (["--seed", "999999", "--count", "2"], "got 1000000"),
         (["--count", "0"], "count must be a whole number from 1 to 100, got 0"),
         (["--out", "sheet.txt"], "ends in .pdf"),
