@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from specviz.figures.numbers import format_probability
 from specviz.figures.pages_and_glossary import PAGES
@@ -277,6 +278,30 @@ def test_playing_steps_by_itself_and_stops_at_the_end(open_stage, browser):
     page.clock.run_for(7000)
     assert sentence(page) == payload["rounds"][0]["steps"][-1]["sentence"]
     assert page.get_by_role("button", name="Play").is_visible()
+
+
+@pytest.mark.parametrize(("size", "first"), [("1366", "draft tokens"), ("390", "draft")])
+def test_every_part_of_a_round_has_its_name_and_a_click_in_a_part_leads_to_its_step(open_stage, size, first):
+    payload = build_round_payload(traces.build_story())
+    page = open_stage(payload, size=size)
+    labels = page.locator(".part .label")
+    assert labels.all_inner_texts() == [first, "pass", "check 1", "check 2", "check 3", "replacement", "result"]
+    assert labels.evaluate_all("all => all.every((one) => one.scrollWidth <= one.clientWidth)"), "no name is cut"
+    box = page.locator(".part").nth(3).bounding_box()
+    for share, kind in ((0.25, "look"), (0.75, "uniform")):
+        page.mouse.click(box["x"] + share * box["width"], box["y"] + 4)
+        assert page.locator(".track input").input_value() == str(find_step(payload, kind, node=1))
+        expect(page.locator(".part.now .label")).to_have_text("check 2")
+
+
+def test_the_axis_stays_through_a_round(open_stage):
+    payload = build_round_payload(traces.build_story())
+    page, seen = open_stage(payload), set()
+    for step in payload["rounds"][0]["steps"]:
+        if step["kind"] in ("draft", "look", "lift"):
+            seen.add(tuple(page.locator(".distributions .tick").all_inner_texts()))
+        page.keyboard.press("ArrowRight")
+    assert len(seen) == 1, seen
 
 
 OVERLAPPING = """() => {

@@ -30,6 +30,6 @@ export function drawChain(chain, there, round, texts) {
     ...(i ? [sign("×")] : []),
     h("span", { class: "factor", "data-is": is }, h("b", {}, p === null ? "p" : number(p)), h("span", { class: "face" }, ...glyphSpans(glyphs))),
   ]);
-  const whole = known && tokens.length > 1 ? [sign("="), h("span", { class: "factor" }, h("b", {}, number(tokens.reduce((product, { p }) => product * p, 1))), h("span", { class: "caption" }, texts.whole))] : [];
+  const whole = known && tokens.length > 1 ? [h("span", { class: "product" }, sign("="), h("span", { class: "factor" }, h("b", {}, number(tokens.reduce((product, { p }) => product * p, 1))), h("span", { class: "caption" }, texts.whole)))] : [];
   chain.factors.replaceChildren(...parts, ...whole);
 }
