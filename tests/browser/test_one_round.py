@@ -7,6 +7,8 @@ from playwright.sync_api import expect
 
 from specviz.figures.numbers import format_probability
 from specviz.figures.pages_and_glossary import PAGES
+from specviz.records import ASSETS, read_file
+from specviz.trace import Trace
 from specviz.web.one_round.payload import TEXTS, build_round_payload
 from tests import traces
 from tests.browser.component_pages import find_step, open_more, page_html, sentence, standings, step_through
@@ -295,11 +297,11 @@ def test_every_part_of_a_round_has_its_name_and_a_click_in_a_part_leads_to_its_s
 
 
 def test_the_axis_stays_through_a_round(open_stage):
-    payload = build_round_payload(traces.build_story())
+    payload = build_round_payload(read_file(ASSETS / "traces" / "opening.json", Trace.from_json))
     page, seen = open_stage(payload), set()
     for step in payload["rounds"][0]["steps"]:
         if step["kind"] in ("draft", "look", "lift"):
-            seen.add(tuple(page.locator(".distributions .tick").all_inner_texts()))
+            seen.add(tuple(page.locator(".distributions .tick").all_text_contents()))
         page.keyboard.press("ArrowRight")
     assert len(seen) == 1, seen
 
