@@ -22,7 +22,7 @@ KINDS = {
     "several chains, k-sequential selection": CASES["several"] | {"rule": "k-seq"},
     "tree of distinct siblings": CASES["tree, distinct"],
     "tokens by frequency": CASES["unigram"],
-    "adaptive draft length": CASES["entropy"],
+    "adaptive draft length": CASES["gain"],  # the entropy policy never stops a chain on this pair
 }
 SAMPLES, COLD = 400, 0.3  # at this temperature samples share their prefixes
 
@@ -38,3 +38,13 @@ def test_exact_decoders_pass_at_20_seeds(kind, pair):
         report = report_against_weights(build_sample_file(samples), settings, plan, pair, ignore_progress)
         verdicts.append(report["verdict"])
     assert verdicts.count("rejected") <= 1 and "too few samples" not in verdicts
+
+
+@pytest.mark.slow
+def test_each_kind_draws_samples_of_its_own(pair):
+    """Two kinds with the same random numbers and equal samples would be one decoder, tested twice. No chance: seed 0."""
+    drawn = {
+        draw_mistaken_samples("speculative", pair, SAMPLES, temperature=COLD, seed=0, **changes).tokens.tobytes()
+        for changes in KINDS.values()
+    }
+    assert len(drawn) == len(KINDS)
