@@ -172,7 +172,7 @@ def score_texts(
 ) -> TextScores:
     """Score every token of whole texts. tokens: (N, L), NONE after the end. Texts that begin alike share their passes.
 
-    Tokens after an end token have probability 0. members: of ``choose_classes``; None: of this prompt.
+    Tokens after an end token have probability 0. members: of ``choose_classes``; None: no token is in a class.
     """
     after_end = find_tokens_after_end(tokens, eos_token_ids)
     lengths = (tokens != NONE).sum(1)
@@ -196,7 +196,7 @@ def score_texts(
         )
     }
     if members is None:
-        members = choose_classes(target, [prompt], tokens.shape[1], eos_token_ids, seed)
+        members = torch.full((target.vocabulary,), CLASSES + 1)
     member, class_masses = np.zeros(total, dtype=np.int64), np.zeros((total, CLASSES + 1), dtype=np.float32)
     order = np.lexsort(tokens.T[::-1])
     limit, done = limit_rows(NODES, target.vocabulary), 0
@@ -362,8 +362,9 @@ def run_whole_text_tests(
     samples = convert_to_samples(file, settings, pair.vocabulary, pair.eos_token_ids).slice_samples(0, MAX_TEXTS)
     target, draft = pair.open(settings)
     prompt = pair.encode(settings.prompt)
+    members = choose_classes(target, [prompt], samples.tokens.shape[1], pair.eos_token_ids, settings.seed)
     scored = score_texts(
-        target, draft if has_draft else None, prompt, samples.tokens, pair.eos_token_ids, settings.seed, on_progress
+        target, draft if has_draft else None, prompt, samples.tokens, pair.eos_token_ids, settings.seed, on_progress, members
     )
     told = file.rounds[: len(samples)]
     rounds = None

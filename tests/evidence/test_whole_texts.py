@@ -158,7 +158,9 @@ def test_exact_decoders_pass_at_20_seeds(kind):
 def test_scores_are_those_of_each_token_by_hand():
     """Two texts that begin alike, and one that ends: mass, mass of likelier tokens, and moments after the prefix of each token."""
     tokens = np.array([[4, 5, 6], [4, 7, NONE], [4, 5, 8]], dtype=np.int32)
-    found = score_texts(*OPEN(SETTINGS), PROMPT, tokens, frozenset({7}), 0)
+    target, draft = OPEN(SETTINGS)
+    members = choose_classes(target, [PROMPT], tokens.shape[1], frozenset({7}), 0)
+    found = score_texts(target, draft, PROMPT, tokens, frozenset({7}), 0, members=members)
     before, after = np.array([3, 4, 5, 3, 4, 3, 4, 5]), np.array([4, 5, 6, 4, 7, 4, 5, 8])
     mass = P[before, after]
     logs = np.log(np.maximum(P, 1e-9))
@@ -173,6 +175,9 @@ def test_scores_are_those_of_each_token_by_hand():
     assert np.allclose(found.scores.class_masses.sum(1), 1.0) and (
         found.scores.class_masses[0, found.scores.member[4]] == np.float32(P[3, 7])
     )
+    alone = score_texts(target, draft, PROMPT, tokens, frozenset({7}), 0).scores
+    assert (alone.member == CLASSES + 1).all() and not alone.class_masses.any()
+    assert np.array_equal(alone.log_probability.score, found.scores.log_probability.score)
 
 
 def test_classes_are_the_likeliest_tokens_of_the_targets_own_texts():
