@@ -25,9 +25,7 @@ from specviz.audit.findings.known_mistakes import (
     EdgeProbabilities,
     FurtherDistributions,
     KnownMistake,
-    NextTokenSplit,
     build_pass_temperature,
-    build_state_mask,
     compute_edge_probabilities,
     compute_next_token,
     list_known_mistakes,
@@ -41,6 +39,7 @@ from specviz.audit.findings.prefix_table import (
     compute_distributions,
     compute_kept_rejected,
 )
+from specviz.audit.findings.temperature_chain import MIXED, fit_temperature_chain
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.published import PUBLISHED_MISTAKES
 from specviz.evidence.mistakes.registry import drop_warpers
@@ -60,11 +59,10 @@ MIN_EXPLAINED = 0.8  # share of the deviation that a mistake must explain to be 
 BEYOND_DOUBT = 30  # power of ten above which a likelihood ratio is not written out
 MIN_LOG_RATIO = log(100.0)  # log likelihood ratio from which two mistakes are distinguished
 MAX_MATCHES = 5  # mistakes in the list
-HALVINGS, EM_ROUNDS = 3, 30  # halvings between two temperatures; rounds of expectation maximization
+HALVINGS = 3  # halvings between two temperatures
 # What these write depends on the draft only through the number of accepted tokens.
 DRAFT_INDEPENDENT = ("pass-temperature", "R4", SETTINGS)
 NO_DRAFT = "The server's draft is not known here, so only mistakes that hardly depend on it were compared; --draft gives it."
-MIXED = "a temperature of its own for each verified token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ def score_mistakes(
     for is_greedy, _ in DRAFT_KINDS:
         if mine := heats[is_greedy]:
             found += _refine_temperature([one for one in found if one.mistake in mine], table, settings)
-            found += [_fit_mixture(mine, table, plan) for plan in plans]
+            found += [_score_chain(mine, table, plan) for plan in plans]
     return found
 
 
@@ -221,39 +219,11 @@ def _refine_temperature(found: Sequence[_ScoredMistake], table: PrefixTable, set
             yield _ScoredMistake(one, best.schedule, ratio)
 
 
-def _fit_mixture(heats: dict[KnownMistake, EdgeProbabilities], table: PrefixTable, plan: DraftSchedule) -> _ScoredMistake:
-    """Each verified token meets a temperature of its own: how often which at each place, by expectation maximization (Dempster et al. 1977)."""
-    ways = list(heats)
-    accepted, last = (np.stack([getattr(heats[one], name)[0, 0] for one in ways]) for name in ("accepted", "last"))
-    exact, weights = table.gather(table.p), np.full((len(ways), table.length), 1.0 / len(ways))
-    place = table.prefix_lengths[table.edge]
-    drafting, here = build_state_mask(plan, table.length)[place], place == np.arange(table.length)[:, None]
-    variants = np.zeros(table.length + 1, dtype=np.int64)
-    written, judged = exact, np.zeros(table.length)
-    for _ in range(EM_ROUNDS):
-        mine = weights[:, place]
-        mixed_accepted, mixed_last = ((mine * part).sum(0)[None, None] for part in (accepted, last))
-        edges = EdgeProbabilities(mixed_accepted, mixed_last, exact[None, None], variants)
-        written, states = compute_edge_probabilities(edges, table, plan)
-        judging = (states[0][table.edge] * drafting).sum(-1)
-        shares = table.count * judging / np.maximum(written, MIN_PROBABILITY)
-        grown = weights * (((accepted + last) * shares) @ here.T)
-        judged = grown.sum(0)
-        weights = np.where(judged > 0.0, grown / np.maximum(judged, MIN_PROBABILITY), weights)
-    often = weights @ judged / max(MIN_PROBABILITY, float(judged.sum()))
-    heavy = sorted(((w, one) for w, one in zip(often.tolist(), ways, strict=True) if w >= 0.05), key=lambda pair: -pair[0])
-    temperatures = ", ".join(f"{one.words.removeprefix('temperature ')} ({w:.0%})" for w, one in heavy)
-    by_place = torch.from_numpy(weights)
-
-    def split_tokens(table: PrefixTable) -> list[NextTokenSplit]:
-        mine = by_place[:, torch.from_numpy(table.prefix_lengths)][..., None]
-        parts = [(w, part) for w, one in zip(mine, ways, strict=True) if bool((w > 0.0).any()) for part in one.model(table)]
-        return [NextTokenSplit(sum(w * part.accepted for w, part in parts), sum(w * part.last for w, part in parts), table.p)]
-
-    one = KnownMistake("pass-temperature", ways[0].greedy, split_tokens, words=f"{MIXED}: {temperatures}")
-    fitted = (len(ways) - 1) * int((judged > 0.0).sum())
-    penalty = fitted / 2 * log(max(2, int(table.count.sum())))  # Schwarz 1978
-    return _ScoredMistake(one, plan, compute_log_ratio(written, exact, table.count) - penalty)
+def _score_chain(heats: dict[KnownMistake, EdgeProbabilities], table: PrefixTable, plan: DraftSchedule) -> _ScoredMistake:
+    """Each verified token meets a temperature of its own. The score is less the penalty of Schwarz 1978 for the fitted probabilities."""
+    chain = fit_temperature_chain(heats, table, plan)
+    penalty = chain.num_parameters / 2 * log(max(2, int(table.count.sum())))
+    return _ScoredMistake(chain.mistake, plan, compute_log_ratio(chain.written, table.gather(table.p), table.count) - penalty)
 
 
 # What is said -----------------------------------------------------------------------------------------------------------------
@@ -268,7 +238,7 @@ def build_diagnosis(
     """
     counts = torch.stack([table.count_tokens(prefix) for prefix in range(len(table.prefixes))])
     best: dict[str, list[_ScoredMistake]] = {}
-    for one in sorted(_drop_loose_mixtures(found, table, counts), key=lambda one: -one.score):
+    for one in sorted(_drop_loose_chains(found, table, counts), key=lambda one: -one.score):
         best.setdefault(one.mistake.id, []).append(one)
     variants = list(best.values())[:MAX_MATCHES]
     plain = [ones for ones in variants if ones[0].mistake.id == SETTINGS and variants[0][0].score - ones[0].score < MIN_LOG_RATIO]
@@ -294,10 +264,10 @@ def build_diagnosis(
     )
 
 
-def _drop_loose_mixtures(found: Sequence[_ScoredMistake], table: PrefixTable, counts: Tensor) -> list[_ScoredMistake]:
-    """All but the mixtures of temperatures that do not fit.
+def _drop_loose_chains(found: Sequence[_ScoredMistake], table: PrefixTable, counts: Tensor) -> list[_ScoredMistake]:
+    """All but the chains of temperatures that do not fit.
 
-    With so many free numbers a mixture explains most of many other mistakes; it is a candidate only where it explains everything.
+    With so many free numbers a chain explains most of many other mistakes; it is a candidate only where it explains everything.
     """
     return [one for one in found if not one.mistake.words.startswith(MIXED) or _compute_fit(one, table, counts) > ALPHA]
 

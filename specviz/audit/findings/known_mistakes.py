@@ -37,7 +37,7 @@ from specviz.verification.warp import warp
 TEMPERATURE_FACTORS = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 50.0)  # temperatures of a verifying pass over the one asked for
 STRANGE_FACTORS = {
     inf: "infinite",
-    -0.02: "negative",
+    -1e-6: "negative",
 }  # further ones, which memory that was never written holds as well, and their names
 LENIENCES = (2.0, 1.1, 1 / 0.7, 4.0)  # factors of p / q with which lenient rules accept
 DRAFT_FACTORS = (0.5, 0.7, 1.5, 2.0)  # temperatures of another request over this one's, by which its q is computed

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from specviz.audit.findings.diagnosis import (
-    MIXED,
     build_diagnosis,
     compute_explained_share,
     compute_goodness_of_fit,
@@ -23,6 +22,7 @@ from specviz.audit.findings.diagnosis import (
 )
 from specviz.audit.findings.known_mistakes import FurtherDistributions
 from specviz.audit.findings.prefix_table import MIN_SAMPLES_PER_PREFIX, build_prefix_table
+from specviz.audit.findings.temperature_chain import MIXED
 from specviz.decoding.sampler import Shard, sample_with_shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.mistakes.components import change_temperature
@@ -158,7 +158,7 @@ def test_temperatures_may_differ_from_place_to_place():
     target, draft = OPEN(SETTINGS)
     for _ in range(3000):
         ids = [int(dice.choice(6, p=target.probs(IDS).numpy()))]
-        for factor in (np.inf, -0.02):
+        for factor in (np.inf, -1e-6):
             p, guess = change_temperature(target.probs((*IDS, *ids)), factor), int(draft.probs((*IDS, *ids)).argmax())
             others = p.clone().index_fill_(0, torch.tensor([guess]), 0.0)
             ids.append(guess if dice.random() < p[guess] else int(dice.choice(6, p=(others / others.sum()).numpy())))
@@ -166,6 +166,27 @@ def test_temperatures_may_differ_from_place_to_place():
     _, _, found = diagnose_on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"), total=4)
     first = found.matches[0]
     assert found.named == ("pass-temperature",) and first.fit > ALPHA and first.explained > 0.99
+    assert MIXED in first.words and "infinite" in first.words and "negative" in first.words
+
+
+def test_a_temperature_may_depend_on_the_one_before():
+    """4,000 texts. A token is verified at an infinite temperature or at a negative one, and the next token 9 times in 10 at the same.
+
+    Shares of both that do not depend on the token before fit with a p-value below 1e-100.
+    """
+    rows, dice, tokens = [], np.random.default_rng(SEED), range(6)
+    target, draft = OPEN(SETTINGS)
+    for _ in range(4000):
+        ids, factor = [int(dice.choice(6, p=target.probs(IDS).numpy()))], (np.inf, -1e-6)[int(dice.random() < 0.3)]
+        for _ in range(2):
+            p, guess = change_temperature(target.probs((*IDS, *ids)), factor), int(draft.probs((*IDS, *ids)).argmax())
+            others = torch.tensor([float(p[token]) * (token != guess) for token in tokens])
+            ids.append(guess if dice.random() < p[guess] else int(dice.choice(6, p=(others / others.sum()).numpy())))
+            factor = factor if dice.random() < 0.9 else {np.inf: -1e-6, -1e-6: np.inf}[factor]
+        rows.append(ids)
+    _, _, found = diagnose_on_table(Samples(np.array(rows, dtype=np.int32), SETTINGS.to_record(), "by hand"), total=4)
+    first = found.matches[0]
+    assert found.named == ("pass-temperature",) and first.fit > ALPHA
     assert MIXED in first.words and "infinite" in first.words and "negative" in first.words
 
 
