@@ -137,7 +137,7 @@ def build_arguments(plan: PlannedAudit, server: StartedServer, out: Path, option
         "--min-tv",
         str(WHOLE_TV if plan.whole_texts else TV),
         "--pair",
-        kinds.NAME,
+        server.pair,
         "--dtype",
         "float32",
     ]

@@ -15,6 +15,7 @@ from tools.processes import find_free_port, run_server
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = Path("assets/models/storybook")  # below ROOT, where servers are started: their answers name it
 NAME = "storybook"
+PLAIN_PAIR = "storybook-plain"  # the pair with MODELS/draft, in the catalog of specviz; "storybook" has another draft
 OFFLINE_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
@@ -23,11 +24,13 @@ class StartedServer:
     """A server that answers.
 
     Attributes:
+        pair: Name of the pair whose target and draft it runs.
         body: Fields that requests add for this drafting.
     """
 
     address: str
     model: str
+    pair: str = PLAIN_PAIR
     body: dict[str, object] = field(default_factory=dict)
 
 
@@ -70,7 +73,7 @@ def start_transformers(folder: Path, log: Path, generation: dict[str, object] | 
     command += ["--host", "127.0.0.1", "--port", str(port)]
     with run_server(command, f"http://127.0.0.1:{port}/health", log, 180, ROOT, OFFLINE_ENVIRONMENT):
         body: dict[str, object] = {"generation_config": generation} if generation else {}
-        yield StartedServer(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", body)
+        yield StartedServer(f"http://127.0.0.1:{port}/v1", f"{MODELS}/target", NAME, body)
 
 
 @contextmanager
@@ -79,4 +82,4 @@ def start_own(log: Path, mistake: str) -> Iterator[StartedServer]:
     port = find_free_port()
     command = [sys.executable, "tools/servers/own.py", "--mistake", mistake, "--gamma", "3", "--port", str(port)]
     with run_server(command, f"http://127.0.0.1:{port}/health", log, 120, ROOT, OFFLINE_ENVIRONMENT):
-        yield StartedServer(f"http://127.0.0.1:{port}/v1", "")
+        yield StartedServer(f"http://127.0.0.1:{port}/v1", "", NAME)
