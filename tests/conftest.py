@@ -14,6 +14,7 @@ os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"specviz-tes
 
 import pytest
 
+from tests.case_choice import mark_cases_slow
 from tests.cpu_budgets import pytest_collection_finish as pytest_collection_finish
 from tests.cpu_budgets import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.cpu_budgets import pytest_terminal_summary as pytest_terminal_summary
@@ -52,9 +53,11 @@ def pytest_itemcollected(item):
         item.add_marker("browser")
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Whole files keep together and their tests in order; with --dist loadfile a process then takes the next file of this order."""
+    mark_cases_slow(items)
+    yield  # of those that stay, once -m and -k have chosen
     items.sort(key=lambda item: next((n for n, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST)))
 
 

@@ -256,6 +256,7 @@ def exact_pair(pair_folders):
     return load_pair("|".join(map(str, pair_folders)), "cpu", "float64")
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("options", METHODS, ids=lambda options: options.get("proposer") or options.get("engine", "draft"))
 def test_probes_change_no_token(exact_pair, options, request):
     """A probe makes the same pass with an empty cache."""

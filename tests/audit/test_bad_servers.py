@@ -35,6 +35,7 @@ BAD = {  # name -> switches of the first server, further options, sentences in t
 pytestmark = pytest.mark.usefixtures("short_preflight")
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", BAD)
 def test_an_audit_of_it_says_so_and_keeps_its_samples(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(endpoint, "MAX_BACKOFF", 0.001)

@@ -43,6 +43,7 @@ def solve_by_hand(sheet):
     raise AssertionError("a sheet has a rejected guess")
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("sheet", SHEET_SEEDS, indirect=True)
 def test_a_pencil_and_the_decoder_come_to_the_same_round(sheet):
     guesses, text = solve_by_hand(sheet)

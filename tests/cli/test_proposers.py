@@ -62,6 +62,7 @@ def decode(folders, *more: str) -> int:
 # decode --------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize("name", CHOICES)
 def test_each_proposer_and_rule_decodes_by_name_and_its_trace_reads_back(name, folders, capsys):
     """The record holds the requested settings, so the same run can be repeated from them."""

@@ -66,6 +66,7 @@ def build_world(kind, settings, gamma, sizes=(V, V), contexts=(64, 64), eos_toke
     return World(opened[0], DraftModel(opened[1], gamma), eos_token_ids=eos_token_ids), fresh
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("kind", ("gpt2", "llama", "mistral"))
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
 def test_whole_texts_of_a_cached_pair_have_the_distribution_of_fresh_passes(kind, warper):
@@ -85,6 +86,7 @@ def test_padded_vocabularies_of_a_cached_pair_keep_the_distribution(sizes):
     assert measure_distance(enumerate_texts(world, (0, 2), length=2), target_distribution(fresh, 2, prefix=(0, 2))) < 1e-10
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
 @pytest.mark.parametrize("draft_context", (3, CONTEXT, 64))
 @pytest.mark.parametrize("prompt", ((0, 2, 3, 1), (0, 2, 3, 1, 0, 2)), ids=("near", "at"))

@@ -28,6 +28,7 @@ def recorder(monkeypatch):
     fake_device.recordings.clear()
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("length", [12, pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_replay_is_the_references_round(name: str, length: int) -> None:
@@ -44,6 +45,7 @@ def test_a_replay_is_the_references_round(name: str, length: int) -> None:
     assert len(fake_device.recordings) == 1
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("length", [1, 2, pytest.param(READ_CHUNK - 1, marks=pytest.mark.slow), READ_CHUNK, READ_CHUNK + 26])
 def test_a_text_is_read_by_recorded_calls(length: int) -> None:
     """Of a single row; what a call writes behind the text's end changes nothing."""

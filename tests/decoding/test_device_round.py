@@ -91,6 +91,7 @@ WARPERS = ({}, {"temperature": 0.7, "top_p": 0.95}, {"temperature": 0.0}, {"top_
 FAST = {(name, 1 + number % 3) for number, name in enumerate(SHAPES)} | {("tree, distinct", 2), ("tree, top", 3)}
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
@@ -317,6 +318,7 @@ def test_a_round_fetches_once_and_forgets_no_device(name: str) -> None:
     assert committed == expected
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_round_runs_on_tensors_without_numbers(name: str) -> None:
     """On torch's meta device every tensor made elsewhere, and every look at a number, is an error."""

@@ -127,6 +127,7 @@ ONE_OF_A_KIND = (
 )  # a proposer of each kind of source
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize("rule", ("token", *(pytest.param(rule, marks=SLOW) for rule in RULES if rule != "token")))
 @pytest.mark.parametrize(
     ("name", "kind", "temperatures"),
@@ -172,6 +173,7 @@ def test_rows_of_a_batch_decode_alike(compare_devices, heads, name):
     assert here == there
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     "warper", ({}, {"temperature": 0.0}, {"top_k": 5, "temperature": 0.7}, {"top_p": 0.8}, {"min_p": 0.1}), ids=str
 )
@@ -185,6 +187,7 @@ def test_warpers_and_target_only_sampling(compare_devices, warper):
     assert here == there
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("proposer", ("draft", "none", "unigram", "uniform", "adversarial", "oracle", "early-exit"))
 def test_samples_on_shared_distributions(compare_devices, proposer):
     def work(pair):

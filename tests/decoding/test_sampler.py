@@ -39,6 +39,7 @@ def pad_tokens(rounds, remaining: int) -> list[int]:
     return tokens + [NONE] * (remaining - len(tokens))
 
 
+@pytest.mark.fast_cases(4)
 @SAMPLES
 @pytest.mark.parametrize(
     ("gamma", "kind"),

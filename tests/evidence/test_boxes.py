@@ -122,6 +122,7 @@ def count_misplaced(made: Components, remaining: int, n: int, seed: int = SEED, 
     return wrong
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("name", DECODERS)
 def test_random_points_lie_in_the_box_of_their_own_round(name):
     make, remaining = DECODERS[name]
@@ -141,6 +142,7 @@ def test_a_hundred_thousand_random_points_lie_in_the_box_of_their_own_round(name
 HEAVY = ("budget", "two of three", "distinct", "entropy", "chain", "kept-rest")
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in HEAVY else name for name in DECODERS])
 def test_four_seeds_of_the_points_give_one_distribution(name):
     make, remaining = DECODERS[name]
@@ -155,6 +157,7 @@ def compute_distance(mutant, tables) -> float:
     return enumerate_tv(mutant.build, open_tables(*tables), mutant.settings)
 
 
+@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name):
     mutant = MISTAKES[name]

@@ -72,6 +72,7 @@ LINES = {
 }
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize(
     "changes", [{}, pytest.param({"temperature": 0.7, "top_p": 0.9}, marks=pytest.mark.slow), {"temperature": 0.0}]
@@ -120,6 +121,7 @@ class CuttingRandomness:
         return np.array([self.known[key] for key in keys])
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("rule", ["token", "block"])
 @pytest.mark.parametrize("changes", [{}, {"temperature": 0.7}])
 def test_along_a_text_the_rule_gets_the_distributions_of_uncached_passes_and_decides_as_the_reference(

@@ -82,6 +82,7 @@ def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, r
     )
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 @pytest.mark.parametrize("eos_token_ids", (frozenset({1}), frozenset({0, 2})), ids=str)

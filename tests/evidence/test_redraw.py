@@ -47,6 +47,7 @@ def change_settings(**changed):
     return lambda record: record["settings"].update(changed)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -118,6 +119,7 @@ def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
     assert all(count == 512 for _, count in engine[1:-1]) and [first for first, _ in engine] == sorted({f for f, _ in engine})
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     "change",
     [
@@ -160,6 +162,7 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
     assert "a cell's mass is off" in found[0].reason
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("change", "found"), [(1e-3, ALTERED), (1 / 20, ALTERED), (20, ALTERED), (None, ALTERED), (1.5, CONFIRMED)]
 )

@@ -123,6 +123,7 @@ def continue_text(dice: random.Random, ids: tuple[int, ...], block: DraftTree, r
     return longer[-1:] if len(longer) > CONTEXT - 8 else longer
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("rounds", [20, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, rounds):
@@ -270,6 +271,7 @@ def draw_wide_tree(dice: random.Random, inner: int, leaves: int) -> DraftTree:
     return DraftTree((tokens,), (tuple(parents),), (None,), ((None,) * len(parents),), "wide")
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("key_heads", (1, 2))
 @pytest.mark.parametrize(("inner", "short"), ((0, False), (9, False), (9, True)))
 def test_after_each_of_many_leaves_the_logits_are_those_of_a_fresh_pass(key_heads, inner, short, monkeypatch):

@@ -57,6 +57,7 @@ def test_greedy_is_token_identical_to_generate(encoder_decoders, kind, count):
     assert len(written) > count // 3 and {True, False} <= fates, "prompts matter, and draft tokens were accepted and rejected"
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("positions", [15, pytest.param(25, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize(
     ("kind", "warper"),

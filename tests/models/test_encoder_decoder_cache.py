@@ -180,6 +180,7 @@ def build_world(kind: str, settings: Settings, gamma: int, eos_token_ids=frozens
     return World(models[0], DraftModel(models[1], gamma), eos_token_ids=eos_token_ids), probs
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("kind", MARKED_KINDS)
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
 def test_whole_texts_of_a_cached_pair_have_the_distribution_of_fresh_passes(kind, warper):

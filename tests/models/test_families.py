@@ -82,6 +82,7 @@ def measure_worst(config, rounds: int = 12, start: int = 12) -> float:
     return float(torch.stack(apart).max() / compute_fresh_logits(network_, (3, 4, 5)).std())
 
 
+@pytest.mark.fast_cases(24)
 @pytest.mark.parametrize("rounds", [4, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", (*DENSE, *EXPERTS))
 def test_a_family_on_the_list_gives_the_logits_of_a_fresh_pass(family, rounds):

@@ -17,6 +17,7 @@ def compute_fresh_state(network_, ids) -> torch.Tensor:
     return network_(input_ids=torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True).hidden_states[-1][0, -1]
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text", "OPT"))
 @pytest.mark.parametrize(("shape", "rows"), (("chain", 1), ("tree", 1), ("tree", 3)))
 def test_features_are_those_of_a_fresh_pass_after_random_histories(kind, shape, rows):

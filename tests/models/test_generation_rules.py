@@ -65,6 +65,7 @@ def test_every_field_of_the_installed_version_is_declared():
     assert {name for name, one in FIELDS.items() if one["effect"] == "applied"} == {*PROCESSORS, *TOKENS} == {*VALUES, *TOKENS}
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("name", VALUES)
 def test_an_applied_field_gives_the_text_of_generate_with_every_opponent(pair, name):
     """Speculative decoding, generate() as a user calls it, and both opponents write one text, which is not the plain one."""

@@ -129,6 +129,7 @@ def compute_wanted(network_, model: LayeredModel, ids, early: bool):
     return model.lower.exit.logits(states[model.lower.exit.layer][None, -1:])[0, 0] if early else logits[-1]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("rounds", [10, pytest.param(25, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("layer", "shape", "rows"), ((1, "chain", 1), (2, "chain", 3), (3, "tree", 1), (1, "tree", 3)))
 def test_every_layer_holds_what_a_fresh_pass_gives_it_after_random_histories(layer, shape, rows, rounds):

@@ -93,6 +93,7 @@ def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warp
     assert compute_text_tv(made, enumerate_target(target, PROMPT, 3)) < 1e-12
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize(("name", "rule"), CASES)
 def test_every_way_to_draft_from_it_keeps_the_distribution_and_stays_silent_where_nothing_is_shared(name, rule):
     settings = Settings(rule=rule)
@@ -200,6 +201,7 @@ def test_its_distributions_are_a_pure_function_of_the_text_and_equal_uncached_on
             rows[index] = replace(row, ids=text[: dice.randrange(4, 60)] + tuple(path[: dice.randrange(3)]))
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("positions", [25, pytest.param(80, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.0}, {"temperature": 0.7, "top_k": 20}, {"top_p": 0.8}), ids=str)
 def test_along_a_text_the_decoder_has_the_distribution_of_a_fresh_pass(foreign, warper, positions):
@@ -241,6 +243,7 @@ POLICIES = ("heuristic", "entropy", "gain", "ceiling")
 IGNORED = pytest.mark.slow  # a policy beside a method that reads another distribution than the draft's, or none
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize(
     ("name", "lengths"),
     [

@@ -81,6 +81,7 @@ METHODS = (
 )
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("proposer", "rule", "warper"),
     [

@@ -134,6 +134,7 @@ def test_a_chain_keeps_the_distribution_under_block_verification_too():
     assert compute_text_tv(probs, enumerate_target(target, (0, 1), 3)) < 1e-12
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 3), marks=pytest.mark.slow)], ids="{}".format)
 @pytest.mark.parametrize(("shape", "nodes"), (("4", 4), ("2-2", 5), pytest.param("3-2", 5, marks=pytest.mark.slow)))
 @pytest.mark.parametrize(

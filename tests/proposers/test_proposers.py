@@ -52,12 +52,14 @@ def test_texts_have_the_targets_distribution(name, rule):
     assert measure_distance(name, 1, 2 if name in BINARY else 3, rule, 5 if name in LONG else 3) < 1e-12
 
 
+@pytest.mark.fast_cases(20)
 @pytest.mark.parametrize("warper", ({"temperature": 0.0}, {"temperature": 0.8, "top_p": 0.8}), ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_under_every_temperature_and_cut_texts_have_the_targets_distribution(name, warper):
     assert measure_distance(name, 2, 2 if name in TREES else 3, "token", 3, **warper) < 1e-12
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("name", CASES)
 def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
     target, proposer = build_case_world(name, 3, 2 if name in TREES else 3)

@@ -88,6 +88,7 @@ def test_every_name_of_the_gallery_and_every_kind_of_sibling_is_tested_here():
     assert {case.get("siblings", "distinct") for case in ALL.values() if case["proposer"] == "tree"} == {*SIBLINGS}
 
 
+@pytest.mark.fast_cases(12)
 @TOKENS
 @pytest.mark.parametrize("name", ALL)
 def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs, tokens):
@@ -99,6 +100,7 @@ def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs, tokens):
     assert sum(address[0] is Purpose.DRAFT for address in randomness.addresses) == drawn, "what is drawn is handed over"
 
 
+@pytest.mark.fast_cases(14)
 @TOKENS
 @pytest.mark.parametrize("name", ALL)
 def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double_pair, tokens):
@@ -145,6 +147,7 @@ def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_pat
             assert float((round_.full.q[node] - probs).abs().max()) < 1e-12
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("name", ALL)
 def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double_pair):
     """Three rows of different texts and rooms, three rounds, caches and all: the same draft tokens, verdicts and tokens."""
@@ -155,6 +158,7 @@ def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double_pair):
         assert [kept[index] for kept in together] == [kept[0] for kept in run_three_rounds(double_pair, settings, [row])]
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize("tokens", [12, pytest.param(16, marks=pytest.mark.slow)], ids="{} tokens".format)
 @pytest.mark.parametrize("name", ALL)
 def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double_pair, greedy_text, tokens):

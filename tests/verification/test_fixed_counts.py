@@ -65,6 +65,7 @@ def list_judging_rules(name: str) -> list[str]:
 # Every pair that claims to be exact --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(40)
 @pytest.mark.parametrize(
     ("name", "rule", "vocabulary"),
     [
@@ -91,6 +92,7 @@ WIDER = {
 }
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("rule", (TokenRule(), SequentialRule()), ids=("token", "k-seq"))
 @pytest.mark.parametrize("name", (pytest.param(name, marks=pytest.mark.slow if "6 nodes" in name else ()) for name in WIDER))
 def test_wider_trees_of_independent_siblings_have_the_targets_distribution_under_both_rules(name, rule):
@@ -209,6 +211,7 @@ def collect_shapes(proposer, prompt=PROMPT) -> dict[tuple, set]:
     return found
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("name", CASES)
 def test_where_numbers_are_said_to_be_fixed_they_do_not_hang_on_what_is_drawn_on_their_level(name):
     """All blocks there can be, tables of three and four tokens: of the same values above, one shape."""

@@ -159,6 +159,7 @@ def test_of_two_distinct_drafts_more_is_accepted_than_of_two_independent_ones_on
 # SpecTr: k-sequential selection --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(16)
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("branching", SHAPES)
 @pytest.mark.parametrize("rho", (choose_k, choose_near_rho))

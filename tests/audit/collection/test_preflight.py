@@ -48,6 +48,7 @@ def test_every_check_has_its_sentences():
         assert all(sentence.endswith(".") for state in set(check) - {"name"} for sentence in check[state].values())
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("dialect", CLEAN)
 def test_a_server_without_faults_is_not_accused(dialect):
     """The samples of one request with seeds s, s + 1 and one seed for a list are how these servers are, and no accusation."""

@@ -92,6 +92,7 @@ def enumerate_decoder(name: str, greedy: bool, settings: Settings, open_) -> dic
     return enumerate_output(made, PROMPT, LENGTH)
 
 
+@pytest.mark.fast_cases(16)
 @pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "greedy"), [*((name, False) for name in COVERED), *((name, True) for name in GREEDY)])
 def test_a_known_mistake_has_the_distribution_that_the_mutant_writes(name, greedy, seeds):

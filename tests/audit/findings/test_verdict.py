@@ -349,6 +349,7 @@ def compute_two_sample_power(n: int, one: float, two: float) -> float:
     return float(chance[2 * stats.norm.sf(apart / spread) <= 0.001].sum())
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(("exact", "seen"), ((0.6, 0.9), (0.1, 0.875), (0.448, 0.561), (0.01, 0.05), (0.0, 0.3), (0.132, 0.0)))
 def test_the_fewest_samples_of_two_servers_detect_the_difference_nearly_always(exact, seen):
     """Computed over all pairs of counts. With half as many the power is far from 99%; two equal servers are told apart once in 1,000."""

@@ -86,6 +86,7 @@ def build_decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
     return Decoder(Settings(gamma=3, **(warper or {})), (build_network("Llama", dtype), build_network("GPT2", dtype)))
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("positions", [12, pytest.param(40, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", FEW_WARPERS, ids=str)
 def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_histories(warper, positions):

@@ -103,6 +103,7 @@ LONG = (  # the same mistake at another cut; R16 and R5 from outside: their draw
 )
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in CASES])
 def test_the_mistake_fails_this_very_check(name):
     change, warper = CASES[name]

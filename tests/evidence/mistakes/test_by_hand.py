@@ -57,6 +57,7 @@ def compute_by_hand(name: str) -> tuple[dict, dict]:
     return distribution_of(run(round_, length)), compute_target_distribution(target, length)
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize("name", QUICK_OR_SLOW)
 def test_fractions_and_the_enumerated_step_give_one_distribution(name):
     written, _ = list_distributions(MISTAKES[name])

@@ -159,6 +159,7 @@ def test_without_cuts_there_is_nothing_to_see_of_mistakes_about_cuts(name):
     assert enumerate_tv(MISTAKES[name].build, open_tables(TOY_P, TOY_Q), Settings(gamma=1, max_new_tokens=2)) < 1e-12
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize("mutant", MISTAKES.values(), ids=MISTAKES)
 def test_the_decoder_without_the_mistake_keeps_the_distribution(mutant):
     assert enumerate_tv(mutant.control, open_tables(*mutant.toy), mutant.settings) < 1e-12
@@ -185,6 +186,7 @@ def compute_p_value(mutant, build, exact: dict, n: int) -> float:
     return compute_chi_square(counts, cells.probs).p_value
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in MANY_DRAWS)) for name in SEEN_BY_DRAWS])
 def test_draws_catch_the_mutant_and_pass_the_decoder_without_the_mistake(name):
     """Of those in MANY_DRAWS the enumerated distributions are compared, above and in test_by_hand.py, and their draws in test_samplers.py."""

@@ -31,6 +31,7 @@ def count_caught(name: str) -> int:
     return sum(enumerate_tv(mutant.build, open_, settings) > 1e-9 for open_ in pairs)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", keep_quick(MISTAKES))
 def test_on_forty_random_tables_as_many_see_it_as_documented(name):
     """One table is not enough, and some mistakes need many."""

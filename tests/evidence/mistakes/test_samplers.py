@@ -19,6 +19,7 @@ from tests import tables
 SHARED = [mutant.id for mutant in MISTAKES.values() if mutant.on_shared_distributions]
 
 
+@pytest.mark.fast_cases(14)
 @pytest.mark.parametrize("prompt", ((0,), (0, 2)))
 @pytest.mark.parametrize("name", SHARED)
 def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
@@ -36,6 +37,7 @@ def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     assert np.array_equal(*drawn)
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize("mutant", MISTAKES.values(), ids=MISTAKES)
 def test_it_runs_through_the_caches_of_a_pair(mutant, pair):
     """24 tokens after a prompt of three; what the rule was handed is distribution-shaped, and the length is met."""

@@ -47,6 +47,7 @@ class ImpatientProgress:
             raise KeyboardInterrupt
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("mode", "name"),
     [

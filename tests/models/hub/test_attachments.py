@@ -72,6 +72,7 @@ def publish_eagle(folder: Path, target) -> None:
     save_file(weights | {"embed_tokens.weight": target.get_input_embeddings().weight.detach().clone()}, folder / WEIGHTS)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("write", "option", "more"),
     (

@@ -62,6 +62,7 @@ def predict_rounds(target, draft, gamma: int, length: int) -> float:
     )
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("gamma", "kind"),
     [

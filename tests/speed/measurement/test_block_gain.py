@@ -58,6 +58,7 @@ def count_rounds(target, draft, gamma: int) -> dict[str, float]:
     return {rule: float(masses @ compute_expected_rounds(one, gamma).count) for rule, one in found.items()}
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(("kind", "gamma"), [(kind, 2) for kind in DRAFTS] + [("random", 1), ("random", 3)])
 def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind, gamma):
     """The same for the token rule is in test_acceptance.py."""

@@ -141,6 +141,7 @@ def test_a_server_that_is_started_anew_in_the_middle_goes_on_where_it_stood(web,
     assert [one["n"] for one in hosts.open_host().store.list_test_results(room.code, 1)] == [100]
 
 
+@pytest.mark.fast_cases(20)
 @pytest.mark.parametrize("path", ALL)
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b"null", b'{"ticket": 1, "task": "x", "do": 3}', b"\xff\xfe", b"[" * 3000, b"9" * 5000]

@@ -81,6 +81,7 @@ def test_a_value_that_no_honest_browser_sends_is_answered_with_the_default_and_a
     assert widget_guard.SENTENCE not in [one.value for one in app.run().text]
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("page", list(frame.PAGES))
 def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(page):
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
@@ -135,6 +136,7 @@ def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(mo
     assert state.request.settings.temperature == 0.5 and state.request.settings.pair in PAIRS
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("page", list(frame.PAGES))
 def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypatch):
     """Neither the package nor the manifest nor a table: whatever would build one raises here."""

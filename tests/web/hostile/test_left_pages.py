@@ -28,6 +28,7 @@ def write_triggers(metadata: dict) -> list[WidgetStates]:
     return messages
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_trigger_for_a_page_that_was_left_draws_the_open_page(page):
     app = open_page().switch_page(f"pages/{page}.py").run()  # some pages have no button: the first one's

@@ -17,6 +17,7 @@ from tests.web.hostile.corpus import LINKS, TEXTS
 LONGEST = 1000  # characters of one sentence
 
 
+@pytest.mark.fast_cases(24)
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_hostile_value_of_any_key_gives_settings_that_can_be_used_and_short_sentences(own, name):
@@ -88,6 +89,7 @@ HOSTS = {  # key -> values that would cost the host something, or show what it h
 }
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("page", list(frame.PAGES))
 def test_a_link_to_a_hosted_page_chooses_nothing_that_costs_the_host_and_says_so(serve, page, monkeypatch):
     serve(mode="hosted")

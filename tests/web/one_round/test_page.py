@@ -364,6 +364,7 @@ def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypat
     assert click.sent and "temperature=0.8" in click.sent[-1]
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("looks", range(1, 26, 2))
 def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monkeypatch, looks):
     click = Interruption(monkeypatch, lambda click, _: click.looks == looks)

@@ -32,6 +32,7 @@ def list_texts(drawn):
     return [one for one in drawn.texts if one.get_text()]
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize(
     ("round_", "step"),
     [one if one[0] == 0 or one in KINDS.values() else pytest.param(*one, marks=pytest.mark.slow) for one in MOTIONS],

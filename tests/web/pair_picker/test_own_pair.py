@@ -64,6 +64,7 @@ def short_work(monkeypatch):
 LONG = ("drafting_methods", "serving_limits")  # a dozen methods, a dozen setups: their own tests compute them on a tiny pair
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.slow) if page in LONG else page for page in BUTTONS])
 def test_every_page_computes_with_it_and_says_what_the_draft_can_propose(page, foreign):
     pairs.remember_pair(foreign)

@@ -131,6 +131,7 @@ def test_a_page_that_was_open_before_follows_and_its_address_says_so(own_pair, m
     assert app.session_state["serving_limits"].pair == own_pair
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("page", COMPUTE)
 def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own_pair, page, monkeypatch):
     monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
@@ -150,6 +151,7 @@ def test_a_reload_brings_a_pair_back_that_was_used_here_and_no_other(own_pair, p
     assert read_models_label(again) == "Models: target with draft"
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("page", COMPUTE)
 def test_a_pair_that_has_gone_gives_a_sentence_and_the_default_pair_and_nothing_else_is_lost(own_pair, page, monkeypatch):
     monkeypatch.setattr("specviz.web.common.page_state.PageState.submit", lambda *_: None)
