@@ -408,6 +408,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local_pair, capsys, tmp_path):
     break_, sentence = FAULTS[fault]
@@ -528,6 +529,7 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_asked(name, mo
     assert name.rpartition("/")[2] in capsys.readouterr().err and (tmp_path / name).read_text() == "mine"
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("options", "tokens"),
     (

@@ -127,6 +127,7 @@ def test_the_sheet_keeps_the_answers_to_itself_and_the_key_tells_them(sheet):
     assert not any("words from one pass" in one for one in blank)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("sheet", DRAWN_SEEDS, indirect=True)
 def test_nothing_leaves_the_page_or_lies_over_something_else(sheet):
     for figure in (draw_side(side, sheet.seed, key) for side in ("front", "back") for key in (False, True)):

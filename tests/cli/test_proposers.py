@@ -167,6 +167,7 @@ def test_what_shared_distributions_cannot_draw_is_drawn_by_the_engine_and_the_re
     assert "engine or both for speculative: shared distributions support only chains of a fixed length" in capsys.readouterr().err
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("chosen", (["--proposer", "uniform"], ["--rule", "typical"]))
 def test_a_chain_of_fixed_length_is_drawn_on_shared_distributions_and_a_lossy_rule_turns_red(chosen, folders, capsys):
     lossy = "typical" in chosen

@@ -134,6 +134,7 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(
     assert written == {draw: decode_alone(draw) for draw in starts}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("edited", (False, True))
 def test_a_run_taken_up_with_cold_caches_goes_on_as_if_never_left(edited):
     """``earlier`` rounds with chosen random numbers: the pair is opened anew and has read nothing yet."""

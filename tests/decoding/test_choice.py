@@ -239,6 +239,7 @@ def test_what_is_asked_for_is_had_or_refused_in_a_sentence(monkeypatch) -> None:
         choose("compiled")
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("changes", [{}, {"rule": "block"}, {"proposer": "tree", "tree": "2-1"}, {"temperature": 0.0}])
 def test_both_write_the_same_text_and_the_trace_says_which_ran(pair, changes: dict) -> None:
     settings = Settings(prompt="Once upon a time", max_new_tokens=24, **changes)
@@ -248,6 +249,7 @@ def test_both_write_the_same_text_and_the_trace_says_which_ran(pair, changes: di
     assert (one.models["engine"], other.models["engine"]) == ("reference", "device")
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "changes",
     [

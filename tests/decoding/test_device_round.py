@@ -139,6 +139,7 @@ class Nearest:
 SINGLE = ("chain, token", "tree, distinct", "one token")  # float64 has every shape, above
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("length", [16, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [name if name in SINGLE else pytest.param(name, marks=pytest.mark.slow) for name in SHAPES])
 def test_networks_in_float32_differ_only_where_a_random_number_lies_on_an_edge(name: str, length: int) -> None:
@@ -294,6 +295,7 @@ def test_the_watch_refuses_a_look() -> None:
         float(torch.ones(3).sum())
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["chain, block", "tree, distinct"])
 def test_a_round_fetches_once_and_forgets_no_device(name: str) -> None:
     settings = Settings(max_new_tokens=24)

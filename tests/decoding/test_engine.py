@@ -227,6 +227,7 @@ def test_a_run_is_taken_up_after_any_of_its_rounds(eos_token_ids):
         assert whole[:count] + decode_rounds(length=20, eos_token_ids=eos_token_ids, seed=5, earlier=whole[:count]) == whole
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("purpose", ("accept", "residual", "bonus"))
 def test_an_edited_uniform_leaves_earlier_rounds_identical(purpose):
     """Whatever the position and the number: rounds that end before it are the same records."""

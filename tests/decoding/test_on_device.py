@@ -227,6 +227,7 @@ def test_every_mistake_is_drawn_alike(compare_devices, mutant):
     assert here == there
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ("speculative", "target"))
 def test_evidence_gives_the_same_verdict(compare_devices, name):
     def work(pair):
@@ -245,6 +246,7 @@ def test_evidence_gives_the_same_verdict(compare_devices, name):
         assert one[0] == other[0] and one[1:] == pytest.approx(other[1:], rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("changes", ({}, {"proposer": "early-exit"}, pytest.param({"top_p": 0.9}, marks=SLOW)), ids=str)
 def test_the_analytic_check(compare_devices, changes):
     def work(pair):
@@ -473,6 +475,7 @@ def page_on_device(pair_folders, monkeypatch):
         yield pair
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("source", ("speculative", "target", "assisted"))
 def test_is_it_exact(page_on_device, source):
     exam = build_exactness_state(length=2, source=source)

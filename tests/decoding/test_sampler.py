@@ -145,6 +145,7 @@ def test_on_a_network_trees_of_continuations_give_the_engines_samples():
         assert drawn.tokens[number].tolist() == pad_tokens(rounds, 4)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("nodes", [3, 4, 7, 256])
 def test_distributions_after_paths_are_those_of_each_path_by_itself(nodes):
     """Packed into trees of any size, and in the order asked for."""

@@ -215,6 +215,7 @@ def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
     assert compute_largest_gap(probs, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "wrapper", (lambda randomness: randomness, ByPurposeAlone, OneForAll), ids=("right", "by purpose", "one")
 )

@@ -143,6 +143,7 @@ class FalselyExactRule(TypicalRule):
     exact = True
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("rule", "column"),
     ((FromTarget(), "T = 1"), (SecondTokenRule(), "T = 0"), (SecondTokenRule(), "T = 1"), (FalselyExactRule(0.09), "top-p .9")),
@@ -172,6 +173,7 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
     assert sum(lost > 0.1 for lost in found) >= 3
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("line", "rule"),
     (

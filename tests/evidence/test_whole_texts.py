@@ -117,6 +117,7 @@ def get_smallest(answer: dict) -> dict:
     return min(answer["tests"], key=lambda test: test["p_value"])
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_at_a_place_is_seen_there_where_the_server_shows_its_rounds(name):
     """250 texts of 24 tokens."""

@@ -69,6 +69,7 @@ def name_shard(first: int, size: int) -> str:
     return str(ShardRange(first, min(size, SAMPLES - first)))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("mode", [ENGINE, SHARED])
 def test_lost_and_reordered_shards_change_no_bit(pair, mode, open_pool):

@@ -139,6 +139,7 @@ def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, ro
         ), (shape, rows)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rounds", [16, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text"))
 def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind, rounds):
@@ -224,6 +225,7 @@ def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeyp
     assert fed == [(3, 4), (3, 1), (2, 1), (1, 1)]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", ("Llama", "Gemma3Text", "GPT2"))
 def test_a_text_in_several_rows_passes_the_output_layer_once_and_every_place_has_its_distribution(kind, monkeypatch):
     """From a large vocabulary on. Rows of different draft tokens, some with none, whose texts are the same, beginnings of each other, or apart."""

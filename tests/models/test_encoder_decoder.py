@@ -39,6 +39,7 @@ def generate(pair, prompt: str, length: int, **more) -> list[int]:
     return pair.target.generate(**text, do_sample=False, max_new_tokens=length, pad_token_id=0, **more)[0, 1:].tolist()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("count", [9, pytest.param(15, marks=pytest.mark.slow)], ids="{} prompts".format)
 @pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_greedy_is_token_identical_to_generate(encoder_decoders, kind, count):

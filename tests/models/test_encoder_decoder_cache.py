@@ -57,6 +57,7 @@ def compare_histories(network, shape: str, rows: int, rounds: int) -> float:
     return float(torch.stack(worst).max())  # NaN stays NaN
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rounds", [16, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, rounds):
@@ -71,6 +72,7 @@ def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind, ro
         assert compare_histories(network, shape, rows, rounds) < 2e-5 * max(1.0, spread), (shape, rows)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rounds", [8, pytest.param(15, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", MARKED_KINDS)
 def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind, rounds):

@@ -98,6 +98,7 @@ def test_the_windows_of_these_tests_are_felt(family):
     assert float((compute_fresh_logits(narrow, range(20)) - compute_fresh_logits(wide, range(20))).abs().max()) > 1e-3
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", ROTARY)
 def test_rotary_angles_on_the_list_keep_cached_keys_valid_up_to_the_context(kind):
     config = build_config("llama", **describe_rotary(kind))

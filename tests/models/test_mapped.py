@@ -177,6 +177,7 @@ def test_tokenizers_that_differ_make_a_mapped_pair_and_equal_ones_do_not(foreign
     assert hash_pair(foreign)["draft_tokenizer_sha256"] != hash_pair(foreign)["tokenizer_sha256"]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("context", (128, 24), ids=("", "longer than the draft's context"))
 def test_its_distributions_are_a_pure_function_of_the_text_and_equal_uncached_ones(context, tmp_path):
     """R30: the draft counts its own positions. After random histories of accepted and rejected tokens, trees and batches, every

@@ -35,6 +35,7 @@ def eagle(tmp_path_factory):
     return EAGLES.allow(save_random_head(tmp_path_factory.mktemp("eagle") / "head"))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("shape", ("chain", "tree"))
 def test_remembered_distributions_are_those_of_fresh_passes(shape):
     """Random draft trees over rows that return and grow: every distribution against the library's own pass, without a cache."""

@@ -51,6 +51,7 @@ def measure_worst(network_, rounds: int) -> tuple[float, list[int]]:
     return worst, [len(tokens) for tokens in steps]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("table", (True, False), ids=("table", "no table"))
 def test_a_step_is_the_fresh_pass_after_any_history(table, monkeypatch):
     if not table:

@@ -170,6 +170,7 @@ def list_paths(round_) -> list[tuple[int, ...]]:
     return found
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("tokens", [24, pytest.param(50, marks=pytest.mark.slow)], ids="{} tokens".format)
 @pytest.mark.parametrize(
     "more",
@@ -242,6 +243,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
                 assert int(draw_tokens(probs, torch.tensor(u, dtype=torch.float64))) == token
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"tree_budget": 5}), ids=str)
 def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, allowed_folder, more):
     for temperature in (0.0, 1.0):
@@ -294,6 +296,7 @@ def test_what_is_drafted_depends_on_the_row_and_its_numbers_only(pair, allowed_f
     assert again.tokens == wanted.tokens and torch.allclose(again.q[0], wanted.q[0], atol=1e-5)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("positions", [24, pytest.param(50, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, allowed_folder, cut, positions):

@@ -57,6 +57,7 @@ def allowed_folder(tmp_path, monkeypatch):
 # The distribution -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("positions", [24, pytest.param(50, marks=pytest.mark.slow)], ids="{} positions".format)
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
 def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, allowed_folder, warper, positions):
@@ -76,6 +77,7 @@ def test_rejected_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, mo
     assert not found.is_within() and found.worst > 0.1
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("lengths", ("fixed", "entropy"))
 def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths):
     for temperature in (0.0, 1.0):

@@ -155,6 +155,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_get
                 assert int(draw_tokens(probs, torch.tensor(u, dtype=torch.float64))) == token
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("shape", ("1-1-1", "3-2-1"))
 def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, allowed_folder, shape):
     """Cached = uncached after every round, whatever was accepted: q of the first draft token against the library's own forward pass."""

@@ -78,6 +78,7 @@ def test_the_rule_for_chains_refuses_trees_with_a_sentence(name):
 # What every proposer promises -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("name", CASES)
 def test_no_more_levels_than_the_remaining_tokens_allow(name):
     _, proposer = build_case_world(name, 4, gamma=8)

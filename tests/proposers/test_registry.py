@@ -242,6 +242,7 @@ def test_a_tree_or_a_number_beyond_reason_is_a_sentence(wrong, said):
         Settings(**wrong)
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("name", ALL)
 def test_shared_distributions_sample_chains_of_fixed_length_and_refuse_all_others(name, pair):
     settings = Settings(**{"gamma": 2, "max_new_tokens": 2, **ALL[name]})

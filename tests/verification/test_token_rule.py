@@ -96,6 +96,7 @@ def test_production_tree_text_has_exactly_the_targets_distribution():
     assert decoder_distribution(count_outcomes(world, build_grid(2, 2)), 2) == target_distribution(p, 2)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("parts", (2, 3))
 def test_greedy_tree_of_two_levels_writes_exactly_the_target(parts):
     """Draft tokens that are not drawn: each has a one-hot distribution, and the text has exactly the target's distribution."""
@@ -221,6 +222,7 @@ def test_float64_distribution_is_the_warped_targets_to_1e_12(gamma, warper):
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("gamma", (3, 4))
 def test_float64_distribution_is_the_targets_to_1e_12_for_long_blocks(gamma):
     world = build_float_world(5, gamma, {"temperature": 0.7})

@@ -215,6 +215,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("what", CHANGED)
 def test_a_server_that_describes_itself_in_another_way_is_noticed_and_old_and_new_are_named(what, tmp_path, monkeypatch):
     dialect, then, sentence = CHANGED[what]
@@ -329,6 +330,7 @@ def test_choices_that_a_server_does_not_give_are_not_counted(tmp_path):
     assert list_seeds(tmp_path / "s.jsonl") == [compute_first_seed(7, 0) + 4 * number for number in range(12)]
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("dialect", "drafts"),
     [("vllm", True), ("vllm", False), ("llama.cpp", True), ("llama.cpp", False), ("sglang", True), ("sglang", False)],

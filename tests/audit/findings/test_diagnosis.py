@@ -59,6 +59,7 @@ def diagnose_on_table(samples, open_=OPEN, settings=SETTINGS, total=None):
     return reading, found, build_diagnosis(reading, found, lambda ids: " ".join(map(str, ids)))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", MADE)
 def test_a_mistake_on_two_networks_is_named(name, pair):
     """1,500 samples of three tokens."""
@@ -81,6 +82,7 @@ def test_a_correct_decoder_is_named_as_nothing(name, pair):
     assert found.first_difference is None
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("greedy", (False, True))
 def test_what_the_draft_did_is_told_where_the_samples_tell(greedy):
     samples = draw_from_tables(OPEN, "R5", greedy, IDS, SETTINGS, 2000)

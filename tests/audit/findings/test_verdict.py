@@ -292,6 +292,7 @@ def test_the_samples_count_those_that_do_not_reach_the_prefix():
     assert f"{made.samples:,} samples show that with power 99%" in made.sentence
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(("chat", "dialect", "profile"), ((0, "vllm", VllmProfile), (1, "vllm", VllmProfile), (0, "llama.cpp", LlamaCppProfile), (1, "llama.cpp", LlamaCppProfile), (0, "sglang", SglangProfile)))  # fmt: skip
 def test_the_script_asks_each_server_in_its_own_way_and_counts_what_the_report_says(chat, dialect, profile, tmp_path):
     """Run as it stands. The test's server gives the same ids to the same seed, so the counts are known without the script."""

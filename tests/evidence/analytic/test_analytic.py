@@ -107,6 +107,7 @@ def test_in_float64_nothing_is_left_of_the_difference(warper, positions):
     assert build_decoder(warper, dtype=torch.float64).checked(positions).is_within(1e-12)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("warper", ({}, EVERY_WARPER[-3]), ids=str)
 def test_the_shipped_pair_keeps_the_distribution_of_its_target(storybook, warper):
     """A short run: a fault at a share of 0.22 of the prefixes is found 95 times in 100. The long one is below: 0.01."""

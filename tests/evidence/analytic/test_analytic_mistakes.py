@@ -125,6 +125,7 @@ def test_the_mistake_fails_on_the_shipped_pair(name, storybook):
     assert not found.is_within() and found.worst > (1e-4 if "R16" in name else 0.01)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(("row", "warper"), (("R2", {}), ("R4", {}), ("R1", {"temperature": 0.0}), ("R5", {"temperature": 0.0})))
 def test_a_mistake_passes_where_its_settings_hide_it(row, warper):
     """Without cuts raw and warped are one distribution, and at T = 0 all is certain: so what fails above is the mistake itself."""

@@ -75,6 +75,7 @@ def test_the_documented_distances_are_those_of_fractions(name):
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("width", "handed", "distance"), ((2, 1, F(33, 200)), (3, 1, None), (3, 2, None)))
 def test_best_drawn_with_other_numbers_of_siblings(width, handed, distance):
     """0.165 for one of two, 0.239 for one of three, 0.121 for two of three."""
@@ -110,6 +111,7 @@ def test_r7_with_one_draft_token_at_a_time():
     assert matches_print("0.099", float(token_rule.total_variation(written, compute_target_distribution(p, 3))))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("length", "distance"), ((3, "0.000"), (4, "0.056"), (5, "0.065")))
 def test_r35_by_the_length_of_the_run(length, distance):
     """A cap shortens the blocks: after three tokens nothing is off, after four less than in a run that goes on."""

@@ -114,6 +114,7 @@ def test_r2_a_raw_q_beside_a_warped_draw_is_seen():
     assert compute_sample_tv(build_toy_world(top_k=2)) < 0.05 < compute_sample_tv(build_toy_world(RawQ(), top_k=2))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_r3_greedy_writes_the_very_tokens_of_the_target(seed):
     """R3: argmax inside softmax accept/reject (romsto/Speculative-Decoding). At T = 0 both distributions are one-hot, every random number is
@@ -179,6 +180,7 @@ def test_r10_an_impossible_token_is_refused_even_by_a_uniform_of_zero():
     assert round_.proposals[0].accepted is False and round_.committed == (1,)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "kind", ("Llama", "GPT2", pytest.param("Gemma3Text", marks=pytest.mark.slow))
 )  # its cache: test_cache.py

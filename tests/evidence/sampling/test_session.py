@@ -23,6 +23,7 @@ from specviz.statistics.goodness import compute_chi_square
 SETTINGS = Settings(prompt="Once upon", max_new_tokens=3, gamma=2, seed=11)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["speculative", "R5"])
 def test_page_and_command_give_the_same_cells_and_statistics(pair, name):
     """The page's samples come in three clicks and are tested at 100 and 1,000; the command tests 1,000 once."""

@@ -129,6 +129,7 @@ def test_what_check_calls_ready_loads_and_what_it_does_not_is_refused_with_its_s
     assert check(folders[0], unsupported).draft.supported is False
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "family",
     ("bert", "whisper", "mamba", "bloom", *(pytest.param(name, marks=pytest.mark.slow) for name in ("clip", "vit", "rwkv"))),

@@ -187,6 +187,7 @@ def test_a_study_that_is_stopped_again_and_again_goes_on_to_the_same_cells_and_m
     assert run_studies(path).cells == whole.cells and len(made) == 6 and [one.name for one in tmp_path.iterdir()] == ["cells"]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("other", "said"),
     (
@@ -213,6 +214,7 @@ def test_cells_of_other_weights_are_refused(run_studies, tmp_path, monkeypatch):
         run_studies(tmp_path / "cells")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "how", (lambda text: text[:-9], lambda text: text.replace('"checked": ', '"checked": 1'), lambda text: "Dear")
 )

@@ -28,6 +28,7 @@ def chat_pair(tiny, tmp_path):  # noqa: F811
     return pair
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("page", "prompt"), (("one_round", "fold-prompt"), ("whole_text", "whole_text-prompt")))
 def test_a_message_becomes_the_prompt_as_the_template_writes_it(chat_pair, page, prompt):
     cache.load_weights(chat_pair, "auto", "auto")

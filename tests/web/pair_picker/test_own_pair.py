@@ -109,6 +109,7 @@ def test_a_file_of_prompts_is_planned_and_its_acceptance_shown_by_position(promp
     assert any(one.value == "### By position in a round of 3" for one in app.markdown)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("content", "sentence"),
     (

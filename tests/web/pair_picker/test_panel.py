@@ -186,6 +186,7 @@ def test_why_it_is_exact_says_whose_run_its_distributions_are(own_pair):
     assert "These numbers are those of Storybook, not of target with draft. Open One round to run it." in read_sentences(app)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("page", RECORDED)
 def test_a_page_of_recorded_runs_keeps_the_pair_in_its_address_and_takes_one_that_was_used_here_from_it(own_pair, page):
     app = use_pair(open_app(), own_pair).switch_page(f"pages/{page}.py").run()
@@ -198,6 +199,7 @@ def test_a_page_of_recorded_runs_keeps_the_pair_in_its_address_and_takes_one_tha
     assert read_models_label(other.run()) == "Models: Storybook" and "Nothing was loaded" in read_sentences(other)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("page", RECORDED)
 def test_a_page_of_recorded_runs_lets_go_of_the_pair_in_its_address_with_the_pair(own_pair, page):
     app = use_pair(open_app(), own_pair).switch_page(f"pages/{page}.py").run()
