@@ -348,7 +348,7 @@ class _PrintFigure:
     def _scale_axis(self, where: Any, which: str, axis: Mapping[str, Any]) -> None:
         """Range, ticks, grid and title of one axis."""
         _check_attributes(axis, {"range", "type", "title", "tickvals", "ticktext", "tickformat", "nticks", "dtick", "tickangle", "ticks", "tickfont", "gridcolor",
-                     "showgrid", "zeroline", "fixedrange", "automargin", "rangemode", "exponentformat", "anchor", "domain"}, f"{which}axis")  # fmt: skip
+                     "showgrid", "zeroline", "fixedrange", "automargin", "rangemode", "exponentformat", "anchor", "domain", "visible"}, f"{which}axis")  # fmt: skip
         found, log = getattr(where, f"{which}axis"), axis.get("type") == "log"
         if axis.get("type", "linear") not in ("log", "linear"):
             raise _build_unknown_error(f"an axis of type {axis['type']!r}")
@@ -360,6 +360,9 @@ class _PrintFigure:
             limits(*(10.0**end if log else end for end in axis["range"]))
         elif axis.get("rangemode") == "tozero":
             limits(0.0, None)
+        if axis.get("visible") is False:
+            found.set_visible(False)
+            return
         if not named:
             low, high = getattr(where, f"get_{which}lim")()
             text = _build_tick_format(axis, log)

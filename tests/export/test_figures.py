@@ -149,7 +149,12 @@ def expect_batches() -> tuple[Series, Series]:
     found = read_raw("batches")
     passes = np.array(found["passes"])
     alone = np.median(passes[:, 0], -1)
-    many: Series = {"target only": [(-0.4, 1.0), (len(found["rows"]) - 0.6, 1.0)], "with a draft": None}
+    many: Series = {
+        "target only": [(-0.4, 1.0), (len(found["rows"]) - 0.6, 1.0)],
+        "with a draft": None,
+        "with a draft, low": None,
+        "with a draft, high": None,
+    }
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
     return many, {"as slow as one by one": list_points(sizes, sizes)} | {
@@ -162,8 +167,8 @@ def expect_what_if() -> Series:
     lines = ("0.5", "1: drafting pays above", "1.25", "1.5", "2", "3")
     _, chosen, running = e.WHAT_IF
     return dict.fromkeys(lines) | {
-        "the chosen pair": [(running.c, running.alpha)],
-        "what if": [(chosen.c, chosen.alpha)],
+        "the pair": [(running.c, running.alpha)],
+        "the sliders": [(chosen.c, chosen.alpha)],
     }
 
 
@@ -178,8 +183,8 @@ def expect_timeline() -> Series:
     return {
         "draft step": [(step + chosen.c, 0.0) for step in steps],
         "draft step, start": [(step, 0.0) for step in steps],
-        "target pass: tokens it writes on average": [(min(start + 1.0, 10.0 if lane else end), lane) for start, lane in passes],
-        "target pass: tokens it writes on average, start": passes,
+        "target pass": [(min(start + 1.0, 10.0 if lane else end), lane) for start, lane in passes],
+        "target pass, start": passes,
     }  # nothing of the rule and the work between passes: the paper's formula has none
 
 
