@@ -20,14 +20,14 @@ def describe_answer(pair: str, model: RoundModel, has_moved: bool) -> str:
         COMPUTED: f"computed from the acceptance of {name_pair(pair)} and the pass times of {model.machine}",
     }.get(model.kind)
     if how is None:
-        return "as fast as the target alone: an example. These models were not timed; predict them below."
+        return "as fast as target-only sampling: an example. These models were not timed; predict them below."
     if has_moved:
-        return f"as fast as the target alone, computed for these sliders. They began at {begin:.2f}×."
+        return f"as fast as target-only sampling, computed for these sliders. They began at {begin:.2f}×."
     span = ""
     if model.kind == MEASURED:
         _, low, high = headline.FACTORS["1"]
         span = f" (95% interval {low:.2f} to {high:.2f})"
-    return f"as fast as the target alone: {how}{span}."
+    return f"as fast as target-only sampling: {how}{span}."
 
 
 def introduce_plan(state: SpeedState, plan: SpeedPlan | None) -> str:

@@ -240,14 +240,14 @@ def test_the_first_words_stand_while_the_models_warm_up_and_the_run_writes_them_
         assert mine == whole[: len(mine)]
 
 
-def test_the_legend_counts_in_plurals(measured_passage):
+def test_the_legend_counts_each_origin(measured_passage):
     """Two accepted, one replacement, one bonus token; what no token is has no entry."""
     rounds = (round_of(True, False), round_of(True, kind="bonus"))
     drafted = replace(
         measured_passage.speculative, trace=replace(measured_passage.speculative.trace, rounds=rounds), clock=(1.5, 3.0)
     )
     legend = payload.build_lanes_payload(replace(measured_passage, speculative=drafted))["legend"]
-    assert [row["said"] for row in legend] == ["2 accepted draft tokens", "1 replacement", "1 bonus token"]
+    assert {row["is"]: row["count"] for row in legend} == {"accepted": 2, "residual": 1, "bonus": 1}
 
 
 def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(measured_passage):

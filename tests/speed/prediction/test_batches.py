@@ -102,7 +102,7 @@ def test_the_pictures_show_the_records_numbers():
     assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.plot_pass_costs(
         found
     ).layout.xaxis.title.text.startswith("tokens of each text")
-    assert "With 4 texts, it takes 3.00 and" in figures.describe_pass_costs(found)
+    assert "3.00 times with 4 texts" in figures.describe_pass_costs(found)
     assert [line["texts"] for line in figures.build_rows(found, KEY)] == [1, 4]
 
 
