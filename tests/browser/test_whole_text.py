@@ -144,9 +144,14 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
         page.get_by_label("moment of both clocks").fill("100")
         expect(found).to_be_hidden()
         until, count = answer.locator(".until .found"), page.locator(f"{SECOND}:not(.later)").count()
+        written = page.locator(SECOND).count()
         expect(until).to_have_text(
             re.compile(f"after the same time: {count} tokens")
         )  # what stands so far has the place of the answer
+        page.get_by_label("moment of both clocks").fill("900")
+        ended, so_far = recorded.speculative.clock[-1], page.locator(".lane.target .token:not(.later)").count()
+        expect(until).to_have_text(f"With a draft: all {written} tokens after {ended:.3f} s. Alone, so far: {so_far} tokens")
+        page.get_by_label("moment of both clocks").fill("100")
         expect(page.locator(".replay .slow")).to_have_text("20× slower than it ran")
         entries = page.locator(".legend .n").all_inner_texts()
         assert sum(map(int, entries)) == count > 0, "the legend counts what stands"

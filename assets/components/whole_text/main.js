@@ -137,8 +137,8 @@ class Lanes {
       say(words, `${name}${count === 1 ? "" : "s"}`);
     }
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
-    say(this.answer.alone, `Alone: ${alone.there} token${alone.there === 1 ? "" : "s"}. With a draft, after the same time:`);
-    say(this.answer.drafted, String(drafted.there));
+    const until = describeUntil(alone, drafted, payload.done ? (now ?? payload.end) : null);
+    for (const key of ["before", "drafted", "after"]) say(this.answer[key], until[key]);
     say(this.slow, payload.pace > 1 ? `${payload.pace}× slower than it ran` : "as fast as it ran");
     say(this.button, this.playing ? "❚❚ Pause" : now === null ? "▶ Replay" : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
@@ -167,11 +167,19 @@ class Lanes {
 
 /** How much faster it was, in large type, and why. Until both texts stand, what stands so far has this place. */
 function makeAnswer() {
-  const [passes, factor, unit, alone, drafted] = [h("span", {}), h("b", {}), h("span", {}), h("span", {}), h("b", {})];
+  const [passes, factor, unit, before, drafted, after] = [h("span", {}), h("b", {}), h("span", {}), h("span", {}), h("b", {}), h("span", {})];
   const [equation, elsewhere, more] = [h("span", { class: "wide" }), h("span", {}), h("a", { target: "_blank", rel: "noopener" }, "Why speeds differ")];
-  const until = h("div", { class: "until" }, h("p", { class: "found" }, alone, " ", drafted, " ", h("span", {}, "tokens")), h("p", { class: "why" }, "The speed is compared when both texts are written."));
+  const until = h("div", { class: "until" }, h("p", { class: "found" }, before, " ", drafted, " ", after), h("p", { class: "why" }, "The speed is compared when both texts are written."));
   const done = h("div", { class: "whenBoth" }, h("p", { class: "found" }, passes, " ", factor, " ", unit), h("p", { class: "why" }, equation, " ", elsewhere, " ", more));
-  return { node: h("div", { class: "answer" }, until, done), passes, factor, unit, alone, drafted, equation, elsewhere, more };
+  return { node: h("div", { class: "answer" }, until, done), passes, factor, unit, before, drafted, after, equation, elsewhere, more };
+}
+
+/** The tokens of both texts at a moment of their clocks, null while they are written. A text that has ended says when, since the other one goes on. */
+function describeUntil(alone, drafted, now) {
+  const [one, other] = [alone, drafted].map(({ there, data }) => ({ tokens: `token${there === 1 ? "" : "s"}`, ends: now !== null && now >= data.seconds ? ` after ${seconds(data.seconds)}` : "" }));
+  const first = `Alone${one.ends ? ": all" : other.ends ? ", so far:" : ":"} ${alone.there} ${one.tokens}${one.ends}`;
+  if (other.ends) return { before: "With a draft: all", drafted: String(drafted.there), after: `${other.tokens}${other.ends}. ${first}` };
+  return { before: `${first}. With a draft, ${one.ends ? "so far" : "after the same time"}:`, drafted: String(drafted.there), after: other.tokens };
 }
 
 function fillAnswer(made, { answer, speed }) {
