@@ -14,7 +14,8 @@ const LANE = { rounds: [{ begin: 0, end: 1, drafts: [], tokens: [{}] }, ROUND] }
 test("a pass counts from the measured end of its round on, and draft tokens before it are spaced evenly", () => {
   assert.deepEqual([0, 1, 2].map((i) => findDraftTime(ROUND, i)), [1.5, 2, 2.5]);
   assert.deepEqual([0, 0.99, 1, 1.6, 2.99, 3].map((now) => countEvents(LANE, now)), [
-    { passes: 0, drafts: 0 }, { passes: 0, drafts: 0 }, { passes: 1, drafts: 0 }, { passes: 1, drafts: 1 }, { passes: 1, drafts: 3 }, { passes: 2, drafts: 0 }]);
+    { passes: 0, tokens: 0, drafts: 0 }, { passes: 0, tokens: 0, drafts: 0 }, { passes: 1, tokens: 1, drafts: 0 }, { passes: 1, tokens: 1, drafts: 1 },
+    { passes: 1, tokens: 1, drafts: 3 }, { passes: 2, tokens: 3, drafts: 0 }]);
 });
 
 test("keys step through every moment of both clocks in order, and back", () => {

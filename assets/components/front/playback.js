@@ -10,11 +10,12 @@ export function listMoments({ rounds }) {
   return rounds.flatMap((round) => [...round.drafts.map((_, i) => findDraftTime(round, i)), round.end]);
 }
 
-/** Rounds that have ended by ``now`` (seconds), and draft tokens of the one under way that are there. */
+/** Rounds that have ended by ``now`` (seconds), the tokens that they wrote, and draft tokens of the one under way that are there. */
 export function countEvents({ rounds }, now) {
   const passes = rounds.filter(({ end }) => end <= now).length;
   const open = rounds[passes];
-  return { passes, drafts: open ? open.drafts.filter((_, i) => findDraftTime(open, i) <= now).length : 0 };
+  const tokens = rounds.slice(0, passes).reduce((sum, round) => sum + round.tokens.length, 0);
+  return { passes, tokens, drafts: open ? open.drafts.filter((_, i) => findDraftTime(open, i) <= now).length : 0 };
 }
 
 /** The next moment after ``now``, or the one before it with ``back``; null where there is none. */

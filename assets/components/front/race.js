@@ -146,10 +146,10 @@ function makeSide(key, texts) {
   const text = h("p", { class: "text" });
   const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
   const count = h("b", { class: "count" });
-  const unit = h("span", {});
-  const foot = h("div", { class: "foot" }, h("p", { class: "passes" }, count, " ", unit));
+  const [unit, spent] = [h("span", {}), h("span", { class: "spent" })];
+  const foot = h("div", { class: "foot" }, h("p", { class: "written" }, count, " ", unit, " ", spent));
   const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key]), text, ticks, foot);
-  return { key, node, text, ticks, count, unit, foot };
+  return { key, node, text, ticks, count, unit, spent, foot };
 }
 
 function fillSide(lane, data, end) {
@@ -158,9 +158,7 @@ function fillSide(lane, data, end) {
     mark.style.left = `${(100 * round.end) / end}%`;
     return mark;
   });
-  lane.run = h("span", { class: "clock" });
-  lane.run.style.width = `${(100 * data.seconds) / end}%`;
-  lane.ticks.replaceChildren(lane.run, ...lane.marks);
+  lane.ticks.replaceChildren(...lane.marks);
   lane.data = data;
 }
 
@@ -174,7 +172,7 @@ function clearSide(lane) {
 
 /** ``plain``: what is struck stays until the next change, since nothing moves. */
 function drawSide(lane, data, now, texts, plain) {
-  const { passes, drafts } = countEvents(data, now);
+  const { passes, tokens, drafts } = countEvents(data, now);
   const still = lane.passes === 0 && passes > 1; // drawn at once: no token moves
   if (plain && lane.passes < passes) settle(lane);
   while (lane.passes < passes) endRound(lane, data.rounds[lane.passes], still || passes - lane.passes > 2);
@@ -190,10 +188,10 @@ function drawSide(lane, data, now, texts, plain) {
     lane.text.scrollTop = lane.text.scrollHeight;
     lane.text.classList.toggle("over", lane.text.scrollTop > 1);
   }
-  lane.run.style.transform = `scaleX(${Math.min(1, now / (data.seconds || 1)).toFixed(4)})`;
-  say(lane.count, String(passes));
+  say(lane.count, String(tokens));
+  say(lane.unit, tokens === 1 ? texts.token : texts.tokens);
   const ended = passes === data.rounds.length;
-  say(lane.unit, fill(passes === 1 ? texts.pass : texts.passes, { seconds: seconds(Math.max(0, Math.min(now, data.seconds))) }));
+  say(lane.spent, fill(passes === 1 ? texts.pass : texts.passes, { n: passes, seconds: seconds(Math.max(0, Math.min(now, data.seconds))) }));
   lane.node.classList.toggle("ended", ended);
 }
 
