@@ -101,7 +101,7 @@ def compute_digest(path: Path) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
     hub: Hub
 
     def log_message(self, *_: object) -> None:

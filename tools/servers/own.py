@@ -275,7 +275,7 @@ class CompletionsApi:
 class CompletionsHandler(BaseHTTPRequestHandler):
     """One connection. ``server.api`` answers."""
 
-    protocol_version = "HTTP/1.1"
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
     def do_GET(self) -> None:
         api: CompletionsApi = self.server.api  # type: ignore[attr-defined]
