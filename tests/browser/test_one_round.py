@@ -207,8 +207,8 @@ def test_a_page_that_opens_plays_by_itself_to_the_end_of_the_round_unless_less_m
     assert page.get_by_role("button", name="Pause").get_attribute("aria-pressed") == "true"
     page.clock.run_for(6300)
     assert sentence(page) != steps[0]["sentence"]
-    page.clock.run_for(6000 * len(steps))
-    assert sentence(page) == steps[-1]["sentence"], "it rests at the end of the round"
+    page.clock.run_for(1500 + 1200 * len(steps) - 7600)
+    assert sentence(page) == steps[-1]["sentence"], "a whole round in 1.2 s a step, and it rests at its end"
     still = open_html(page_html(payload, plays=True), ADDRESS, where=browser.new_context())
     still.clock.install()
     still.reload()

@@ -8,7 +8,7 @@ import { listLegend, uniformBars } from "../../assets/components/one_round/bars.
 import { nudged } from "../../assets/components/one_round/uniform.js";
 import { listSeenCells } from "../../assets/components/one_round/mask.js";
 import { listWrittenTokens } from "../../assets/components/one_round/chain.js";
-import { changeSpeed, clampCursor, computeStepTime, findStep, formatCursor, moveCursor } from "../../assets/components/one_round/cursor.js";
+import { changeSpeed, clampCursor, computeOpeningTime, computeStepTime, findStep, formatCursor, moveCursor } from "../../assets/components/one_round/cursor.js";
 import { describeFrame, getChipState, isAccepted, compareMoved } from "../../assets/components/one_round/decisions.js";
 import { NARROW, choosePanelBeside, planRuler, planScene, plotIn, slot } from "../../assets/components/one_round/layout.js";
 import written from "../written_cases.json" with { type: "json" };
@@ -50,6 +50,8 @@ test("a step stays for as long as its sentence takes to read, within limits, and
   const [few, some, many] = [2, 12, 90].map((n) => computeStepTime(words(n)));
   assert.ok(few < some && some < many && many === computeStepTime(words(200)));
   assert.equal(computeStepTime(words(12), 2), some / 2);
+  assert.equal(4 * computeOpeningTime("draft"), 3000);
+  assert.equal(computeOpeningTime("look"), computeStepTime(words(1)));
 });
 
 test("the legend names what is drawn: no draft where the draft's bars are gone, the residual where it stands", () => {

@@ -6,7 +6,8 @@ import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue }
 import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
-const NUMBERED = 3; // highest bars of a draft step that have their numbers
+const NUMBERED = 0.02; // from which probability on a bar has its number
+const ROOMY = 52; // px of a pair of bars, from which on both have room for theirs
 const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [0.8, [0.4, 0.8]], [1, [0.5, 1]]]; // of the axis, and where it has lines
 const TICKS = { wide: 28, narrow: 36 }; // px for their numbers
 const ENTRIES = { // of the legend: classes of its swatch, and its words
@@ -101,7 +102,7 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   }
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
-  const least = frame.p ? Infinity : (bars.map(({ q }) => q ?? 0).sort((a, b) => b - a)[NUMBERED - 1] ?? 0);
+  const least = frame.p && places[0]?.wide < ROOMY ? Infinity : NUMBERED;
   for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame, least);
   return { plot, scale };
 }
@@ -132,7 +133,7 @@ function describeShares(probs, frame, { tight }) {
   return `Striped: what both give. Over all tokens the draft can draw here, ${percent(probs.beta)} are accepted.`;
 }
 
-/** ``least``: from which q on a bar has its number though it is not the drafted token. */
+/** ``least``: from which probability on a bar has its number though it is not the drafted token. */
 function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   show(one.node, Boolean(bar));
   if (!bar) return;
@@ -159,12 +160,14 @@ function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   if (bar.fell != null) move(one.fell, where.middle, plot.base - bar.fell * scale);
   nameSlot(one.name, bar, where, plot.base, bar.drafted, name);
   say(one.tip, bar.fell != null ? `accepted below ${number(bar.p)}, u = ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
-  const both = bar.drafted && frame.p && !gone && bar.q !== null;
+  const pNumbered = frame.p && !gone && (bar.drafted || bar.p >= least), qNumbered = bar.q !== null && !gone && (bar.drafted || bar.q >= least);
+  const write = (x) => (bar.drafted ? number(x) : x.toFixed(2)); // the sentence names the drafted token's
+  const both = pNumbered && qNumbered;
   const [high, low] = [bar.p * scale, bar.q * scale]; // px
   const pAside = both && high < low + 14, qAside = both && low < high + 14; // beside a bar that reaches as high, a number keeps to its own side
   one.pText.classList.toggle("aside", pAside);
   one.qText.classList.toggle("aside", qAside);
   const pAt = pAside ? -3 : -half / 2 - 3, qAt = qAside ? 3 : half / 2 + 3;
-  writeValue(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
-  writeValue(one.qText, (bar.drafted || bar.q >= least) && bar.q !== null && !gone ? number(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
+  writeValue(one.pText, pNumbered ? write(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
+  writeValue(one.qText, qNumbered ? write(bar.q) : "", where.middle + (alone ? 0 : qAt), plot.base - bar.q * scale);
 }

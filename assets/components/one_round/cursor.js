@@ -28,12 +28,18 @@ export function formatCursor({ round, step }) {
 
 export const REST = 1500; // ms before the first step of a page that plays by itself
 const STEP_TIME = 1200; // ms that a step stays at least while playing, at speed 1
+const DRAFT_TIME = 750; // ms of a draft token in a page that opens
 const WORD_TIME = 230; // ms to read a word of its sentence
 const LONGEST = 6000; // ms
 
 /** How long a step with this sentence stays while playing, in ms. */
 export function computeStepTime(sentence, speed = 1) {
   return Math.min(LONGEST, Math.max(STEP_TIME, WORD_TIME * sentence.split(/\s+/).length)) / speed;
+}
+
+/** How long a step stays while the page that opens plays a whole round: draft tokens follow each other quickly, every other step has the least time of one. */
+export function computeOpeningTime(kind) {
+  return kind === "draft" ? DRAFT_TIME : STEP_TIME;
 }
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4];

@@ -9,7 +9,7 @@ import { uniformText } from "../lib/numbers.js";
 import { Asker } from "./ask.js";
 import { uniformBars, drawBars, makeBars } from "./bars.js";
 import { drawChain, makeChain } from "./chain.js";
-import { REST, changeSpeed, clampCursor, computeStepTime, findStep, formatCursor, moveCursor } from "./cursor.js";
+import { REST, changeSpeed, clampCursor, computeOpeningTime, computeStepTime, findStep, formatCursor, moveCursor } from "./cursor.js";
 import { describeFrame, isAccepted, compareMoved } from "./decisions.js";
 import { drawMask, makeMask } from "./mask.js";
 import { NARROW, planScene } from "./layout.js";
@@ -106,7 +106,7 @@ class RoundView {
       this.toured = this.payload.id;
       this.tour.renew();
     }
-    if (data.plays && !this.opened && !this.tour.on && !window.matchMedia(LESS_MOTION).matches) this.play(true, REST);
+    if (data.plays && !this.opened && !this.tour.on && !window.matchMedia(LESS_MOTION).matches) this.play(true, true);
     this.opened = true;
   }
 
@@ -215,20 +215,21 @@ class RoundView {
     if (this.playing) this.play(true);
   }
 
-  /** Steps by itself to the end of the round, each step for as long as its sentence takes to read, after ``rest`` ms. It ends where somebody has to answer. */
-  play(on, rest = 0) {
+  /** Steps by itself to the end of the round, each step for as long as its sentence takes to read, or briefly as the page ``opens``. It ends where somebody has to answer. */
+  play(on, opens = false) {
     clearTimeout(this.timer);
     this.pulsing?.cancel();
     const changed = this.playing !== on;
     this.playing = on;
     if (on) {
-      const time = rest + computeStepTime(this.spoken(this.step()), this.speed);
+      const rest = opens && this.at.step === 0 ? REST : 0;
+      const time = opens ? rest + computeOpeningTime(this.step().kind) : computeStepTime(this.spoken(this.step()), this.speed);
       this.pulsing = this.bar.pulse.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }], time);
       this.timer = setTimeout(() => {
         const to = this.asker.asking ? null : moveCursor(this.payload.rounds, this.at, 1);
         if (!to) return this.play(false);
         this.goTo(to.round, to.step);
-        this.play(!this.atEnd());
+        this.play(!this.atEnd(), opens);
       }, time);
     }
     if (changed && this.filled) drawTransport(this.bar, this);
