@@ -99,11 +99,13 @@ function drawStack(stack, slot, row, i, plot, kind) {
   stack.added.setAttribute("class", `part added ${kind}`);
   place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
   const open = slot.p - row.sum > room;
-  say(stack.wanted, open ? fitNumber(slot.p, plot.step - 4, plot.letter) : "");
-  move(stack.wanted, plot.middle(i), plot.base - slot.p * plot.unit - 8);
+  const gap = writeGap(row.sum - slot.p, plot);
+  const high = plot.base - slot.p * plot.unit - (open ? 8 : 24); // both numbers above the mark where there is no room below it
+  say(stack.wanted, gap && row.sum < slot.p && high > 12 ? fitNumber(slot.p, plot.step - 4, plot.letter) : "");
+  move(stack.wanted, plot.middle(i), high);
   move(stack.value, plot.middle(i), plot.base - (open ? row.sum : Math.max(row.sum, slot.p)) * plot.unit - 8);
   say(stack.value, fitNumber(row.sum, plot.step - 4, plot.letter));
   writeName(stack.name, slot, i, plot);
-  say(stack.gap, writeGap(row.sum - slot.p, plot));
+  say(stack.gap, gap);
   move(stack.gap, plot.middle(i), plot.base + 20 + ROW * plot.rows);
 }
