@@ -119,7 +119,9 @@ def test_each_end_of_the_sentence_draws_the_stacks_that_it_leads_to(open_token):
     expect(told).to_contain_text("0.27 is missing.")
     gaps = page.locator(".out .slot:not(.off) .gap")
     assert gaps.all_text_contents() == ["0.25 missing", "", "", "0.02 missing", ""], "they add up to what is missing"
-    assert page.locator(".out .slot:not(.off) .wanted").all_text_contents() == ["0.40", "", "", "0.07", ""], "p stands where something is missing"
+    assert page.locator(".out .slot:not(.off) .wanted").all_text_contents() == ["0.40", "", "", "0.07", ""], (
+        "p stands where something is missing"
+    )
     choose(page, "q")
     assert gaps.all_text_contents() == ["0.21 missing", "0.12 too much", "0.07 too much", "0.01 missing", "0.03 too much"]
     choose(page, "residual")

@@ -8,10 +8,10 @@ export class Card {
   /** at: its index among ``count``; ending: of addresses of other pages; answer: what a chosen option calls with its index; waits: what stands beside it before an answer where there is no picture. */
   constructor(question, at, count, ending, waits, answer) {
     this.question = question;
-    const { term, situation, asks, options, picture, page } = question;
+    const { term, note, situation, asks, options, picture, page } = question;
     this.right = options.findIndex((option) => option.right);
     this.options = options.map(({ text }, i) => optionOf(text, i, options.length, () => answer(i)));
-    this.before = picture ? h("div", { class: "before" }, makePicture(picture)) : h("p", { class: "waits" }, waits);
+    this.before = picture ? h("div", { class: "before" }, makePicture(picture), ...(note ? [h("p", { class: "footnote" }, note)] : [])) : h("p", { class: "waits" }, waits);
     const reveal = () => { answer(this.right); this.options[this.right].focus(); };
     this.explained = options.map((option) => explanationOf(option, page, ending, reveal));
     const left = h("div", { class: "left", "data-n": `Question ${at + 1}` }, h("h3", { class: "question", id: `question-${at}` }, asks),

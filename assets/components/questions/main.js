@@ -30,7 +30,7 @@ class QuestionsView {
     this.tally = h("p", { class: "tally" });
     this.node = h("section", { class: "stage questions", "aria-label": "Eight questions" },
       h("header", {}, h("div", { class: "words" }, this.headline, this.lede)), this.notices, this.places, this.stack, this.heard,
-      h("div", { class: "steps" }, this.next, this.onward, this.back, this.tally, this.anew));
+      h("div", { class: "steps" }, this.back, this.next, this.onward, this.tally, this.anew));
     const forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.questions) });
     const forgetSpace = listenToKeys({ " ": () => this.goTo(this.at + 1) }, { ready: () => Boolean(this.room) }); // a clicker's
     this.forgetKeys = () => { forgetKeys(); forgetSpace(); };

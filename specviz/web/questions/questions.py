@@ -67,6 +67,7 @@ class Question:
         page: Where the situation can be seen.
         picture: Shown before the answer.
         term: A sentence that explains a term of the question; empty where none is needed.
+        note: A sentence below the picture; empty where none is needed.
     """
 
     key: str
@@ -77,6 +78,7 @@ class Question:
     page: PageLink
     picture: BarPicture | None = None
     term: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         if sum(option.right for option in self.options) != 1:
@@ -89,7 +91,8 @@ class Question:
             for one in self.options
         ]
         picture = self.picture and self.picture.build_payload()
-        sentences = {"key": self.key, "topic": self.topic, "term": self.term, "situation": self.situation, "asks": self.asks}
+        sentences = {"key": self.key, "topic": self.topic, "term": self.term, "note": self.note}
+        sentences |= {"situation": self.situation, "asks": self.asks}
         return sentences | {"picture": picture, "options": options, "page": asdict(page)}
 
 
@@ -177,6 +180,7 @@ def _build_question(table: Mapping[str, Any], numbers: Mapping[str, Any], pictur
         PageLink(page["name"], {key: value.format_map(numbers) for key, value in page["query"].items()}, page["words"]),
         pictures[table["shown"]] if "shown" in table else None,
         table.get("term", ""),
+        table.get("note", "").format_map(numbers),
     )
 
 

@@ -50,6 +50,9 @@ def list_bar_ends(picture: BarPicture) -> list[tuple[float, float]]:
 
 def test_there_are_eight_questions_and_every_answer_is_explained_in_its_own_words():
     assert len(ASKED) == 8
+    assert [key for key, one in ASKED.items() if one.note] == ["faster"] and ASKED["faster"].note.startswith(
+        "5 tokens in a full round"
+    )
     said = [option.explanation for one in ASKED.values() for option in one.options]
     assert len(set(said)) == len(said) and all(len(why) > 60 for why in said)
     for question in ASKED:
