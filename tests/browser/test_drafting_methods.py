@@ -75,7 +75,7 @@ def test_the_answer_the_chart_and_its_legend_stand_in_the_first_screen_and_nothi
 def test_the_round_that_a_click_leads_to_has_tree_bars_and_mask_in_one_screen(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_methods(page, server)
-    page.get_by_role("button", name="Larger tree").first.click()
+    page.get_by_role("button", name="Tree of 15 draws").first.click()
     expect(page.locator(".walked .leaf").first).to_be_in_viewport(timeout=PATIENT)
     page.wait_for_function("document.querySelector('.stMain').scrollTop > 100")
     at_rest(page)
@@ -89,7 +89,7 @@ def test_a_click_on_a_method_chooses_it_and_all_of_them_are_one_button_away(page
     page.wait_for_url(re.compile("row=ngram(&|$)"))
     expect(page.get_by_role("heading", name="Copy from the text: one round")).to_be_visible()
     expect(page.locator('.method[aria-pressed="true"]')).to_have_count(1)
-    more = page.get_by_role("button", name="Show every method")
+    more = page.get_by_role("button", name="Show all 19 exact methods")
     expect(more).to_have_attribute("aria-expanded", "false")
     more.click()
     expect(page.locator(".methods li:visible .method")).to_have_count(21)

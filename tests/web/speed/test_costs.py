@@ -142,7 +142,7 @@ def test_the_chart_of_computed_speeds_has_no_ranges_and_says_what_is_not_counted
             assert line["speed"]["computed"] and line["speed"]["told"] == line["speed"]["span"] == ""
     assert "measured speed" in build_overview(state.shown_result)["marks"]
     rows = {row["method"]: row for row in words.build_detail_rows(state.apply_costs(state.shown_result))}
-    assert "(" not in rows["EAGLE larger tree"]["times target only"] and rows["Draft model"]["ms per token, computed"]
+    assert "(" not in rows["EAGLE tree of 15"]["times target only"] and rows["Draft model"]["ms per token, computed"]
 
 
 def test_exports_name_whose_costs_they_are_and_keep_what_was_measured(monkeypatch):

@@ -10,14 +10,14 @@ class MethodsView {
   constructor() {
     this.presented = false; // the round below is what the presenter view shows
     this.whole = false;
-    this.ticks = h("div", { class: "ticks", "aria-hidden": "true" });
+    [this.ticks, this.below] = ["ticks", "ticks below"].map((name) => h("div", { class: name, "aria-hidden": "true" }));
     this.head = h("div", { class: "heads", "aria-hidden": "true" }, h("span", { class: "who" }, h("b", {}, "Click a row to step through one of its rounds")), h("span", { class: "per" }, "tokens of a round"),
       h("span", { class: "cost" }, "its time, in passes"), h("span", { class: "fast" }, h("span", {}, "times as fast as target only"), this.ticks), h("span", { class: "reads" }));
     this.list = h("ul", { class: "lines" });
     this.more = h("button", { type: "button", class: "button" });
     this.more.addEventListener("click", () => { this.whole = !this.whole; this.draw(); });
     this.key = h("p", { class: "note" });
-    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.head, this.list, h("div", { class: "foot" }, this.more, this.key));
+    this.node = h("section", { class: "stage methods", "aria-label": "The drafting methods" }, this.head, this.list, this.below, h("div", { class: "foot" }, this.more, this.key));
   }
 
   update({ data: { payload, chosen }, setTriggerValue }) {
@@ -43,7 +43,8 @@ class MethodsView {
       groups.add(row.group);
       return [h("li", { class: "group" }, row.group), made.node];
     }));
-    this.ticks.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
+    this.exact = rows.filter((row) => !row.group && row.speed && row.key !== "target").length; // those that the answer above counts
+    for (const node of [this.ticks, this.below]) node.replaceChildren(...ticks.map(({ at, said }) => placeAt(h("span", { class: at === unit ? "one" : "" }, said), at)));
     this.key.replaceChildren(key, h("span", { class: "marks" }, ` ${marks}`));
   }
 
@@ -62,7 +63,7 @@ class MethodsView {
       face.setAttribute("aria-pressed", String(is));
     }
     this.more.setAttribute("aria-expanded", String(this.whole));
-    say(this.more, this.whole ? "Fewer methods" : "Show every method");
+    say(this.more, this.whole ? "Fewer methods" : this.exact ? `Show all ${this.exact} exact methods` : "Show every method");
   }
 
   resize() {
