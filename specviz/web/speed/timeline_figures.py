@@ -63,7 +63,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         (DRAFTED, end, "With a draft", f"{tokens:.1f} tokens"),
     ):
         figure.add_annotation(
-            x=passes, y=lane, text=f" <b>{format_number(passes)}</b> passes", xanchor="left", showarrow=False, font={"size": 16, "color": INK[kind]}
+            x=passes, y=lane, text=f" time <b>{format_number(passes)}</b>", xanchor="left", showarrow=False, font={"size": 16, "color": INK[kind]}
         )  # fmt: skip
         said = f"<b>{name}</b>: {written} a pass{' on average' * (lane == DRAFTED)}"
         figure.add_annotation(
@@ -74,7 +74,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(
-        range=[0.0, 1.01 * max(TOKENS, end)], title=f"time of {TOKENS} tokens, in target passes", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
+        range=[0.0, 1.01 * max(TOKENS, end)], title=f"time of {TOKENS} tokens, in passes of the target alone", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
         tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)

@@ -278,7 +278,7 @@ def test_both_lanes_write_the_same_tokens_and_the_ratio_of_their_lengths_is_the_
     alone = [x for x, lane in zip(passes.base, passes.y, strict=True) if lane == timeline_figures.ALONE]
     assert alone == list(range(timeline_figures.TOKENS)) and set(passes.text) - {""} <= {"1", f"{tokens:.1f}"}
     ends, names = figure.layout.annotations[::2], figure.layout.annotations[1::2]
-    assert [one.text.strip() for one in ends] == ["<b>10</b> passes", f"<b>{timeline_figures.format_number(end)}</b> passes"]
+    assert [one.text.strip() for one in ends] == ["time <b>10</b>", f"time <b>{timeline_figures.format_number(end)}</b>"]
     assert [one.text for one in names] == [
         "<b>Target only</b>: 1 token a pass",
         f"<b>With a draft</b>: {tokens:.1f} tokens a pass on average",
