@@ -55,7 +55,7 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
 def test_the_answer_the_chart_and_its_legend_stand_in_the_first_screen_and_nothing_is_chosen(page, server):
     page.set_viewport_size({"width": 1366, "height": 768})
     open_methods(page, server)
-    for part in (".ticks", ".foot .note"):
+    for part in (".heads .ticks", ".foot .note"):
         expect(page.locator(f".methods {part}")).to_be_in_viewport(ratio=0.99)
     answer, lines = page.locator(".st-key-drafting_methods-ranks"), page.locator(".methods li:visible .method")
     expect(answer).to_contain_text("exact methods are faster than no draft on two CPU cores")
