@@ -35,7 +35,7 @@ export class List {
       const makeOptions = ({ rows }) => rows.map(({ id, title }) => h("option", { value: id }, title));
       this.menu.replaceChildren(...groups.flatMap((group) => (group.title ? [h("optgroup", { label: group.title }, ...makeOptions(group))] : makeOptions(group))));
       this.menu.value = chosen;
-      this.list.replaceChildren(...groups.map((group) => h("section", {}, ...(group.title ? [h("h3", {}, group.title)] : []), h("ul", {}, ...group.rows.map((row) => this.makeRow(row))))));
+      this.list.replaceChildren(...groups.map((group) => h("section", {}, ...(group.title ? [h("h3", {}, group.title)] : []), h("ul", {}, ...group.rows.map((row) => this.makeRow(row, group.bugs))))));
     }
     if (chosen === this.chosen) return;
     this.chosen = this.menu.value = chosen;
@@ -49,19 +49,19 @@ export class List {
     if (item && list.scrollHeight > list.clientHeight) list.scrollTop = Math.min(list.scrollTop, Math.max(0, item.offsetTop - 60)) || Math.max(0, item.offsetTop + item.offsetHeight - list.clientHeight + 60);
   }
 
-  makeRow({ id, title, where, found }) {
+  makeRow({ id, title, where, found }, counted) {
     const button = h("button", { type: "button" }, title);
     button.addEventListener("click", () => this.choose(id));
     const links = where.flatMap(({ words, href }, i) => [i ? ", " : "", href ? h("a", { href, target: "_blank", rel: "noopener" }, words) : words]);
     const item = h("li", {}, button, h("p", {}, h("span", { class: "where" }, ...links), h("span", { class: "found" }, found)));
-    this.rows.set(id, { item, button });
+    this.rows.set(id, { item, button, counted });
     return item;
   }
 
   /** How many bugs the list has below its lower edge. */
   countBelow() {
     const { list } = this, end = list.scrollTop + list.clientHeight;
-    const n = [...this.rows.values()].filter(({ item }) => item.offsetTop + item.offsetHeight > end + 1).length;
+    const n = [...this.rows.values()].filter(({ item, counted }) => counted && item.offsetTop + item.offsetHeight > end + 1).length;
     say(this.more, n ? `${fill(this.below, { n })} ↓` : "");
     this.more.classList.toggle("none", !n);
   }

@@ -45,7 +45,11 @@ def build_groups() -> list[dict[str, Any]]:
     for mistake in REPORTED.values():
         groups[_find_group(mistake)].append(mistake)
     rows = [
-        {"title": "", "rows": [{"id": HIDDEN, "title": TEXTS["game"]["title"], "where": [], "found": TEXTS["game"]["about"]}]}
+        {
+            "title": "",
+            "bugs": False,
+            "rows": [{"id": HIDDEN, "title": TEXTS["game"]["title"], "where": [], "found": TEXTS["game"]["about"]}],
+        }
     ]
     for group, mistakes in groups.items():
         mistakes.sort(key=lambda one: (needed.get(one.id, SIZES[-1]), one.id != "R4"))
@@ -54,7 +58,9 @@ def build_groups() -> list[dict[str, Any]]:
              "found": _describe_found(one, needed.get(one.id), results[one.id].n if one.id in results else 0)}
             for one in mistakes
         ]  # fmt: skip
-        rows.append({"title": TEXTS["groups"][group].format(n=len(shown), all=len(list_wrong())), "rows": shown})
+        rows.append(
+            {"title": TEXTS["groups"][group].format(n=len(shown), all=len(list_wrong())), "bugs": group != "exact", "rows": shown}
+        )
     return rows
 
 
@@ -78,8 +84,8 @@ def _describe_found(mistake: PublishedMistake, needed: int | None, drawn: int) -
             mistake.tier, "not shown by samples"
         )
     if needed:
-        return f"found after {count_samples(needed)}"
-    return f"not found in {count_samples(drawn)}" if drawn else ""
+        return f"detected with {count_samples(needed)}"
+    return f"not detected with {count_samples(drawn)}" if drawn else ""
 
 
 def name_mistake(mistake: PublishedMistake) -> str:
@@ -249,7 +255,7 @@ def build_texts_title(state: MistakeState) -> str:
     if alike == of:
         return f"## Same random numbers, same texts\nIn all {of} texts of 16 tokens the two rules wrote the same."
     return (
-        f"## Same beginning, same random numbers, two rules\n{of - alike} of {of} longer texts differ. ≠ marks the first word that differs. "
+        f"## Same beginning, same random numbers, two rules\n{of - alike} of {of} longer texts differ. Differing texts prove nothing; the bars do. ≠ marks the first word that differs. "
         "Clumsy wording comes from the small target model, not from the bug."
     )
 

@@ -216,8 +216,8 @@ def test_the_list_has_every_mistake_once_in_plain_words_with_who_reported_it_and
     assert by_id["R6"]["where"] == [{"words": "vLLM #54282", "href": "https://github.com/vllm-project/vllm/issues/54282"}]
     recorded = {one.mistake: find_rejection(one.result) for one in load_recorded_samples().mistakes}
     for name, found in recorded.items():
-        assert not found or by_id[name]["found"] == f"found after {found.n:,} samples"
-    assert by_id["R7"]["found"] == "not found in 100,000 samples"
+        assert not found or by_id[name]["found"] == f"detected with {found.n:,} samples"
+    assert by_id["R7"]["found"] == "not detected with 100,000 samples"
     reported, derived, unshown, exact = ([row["id"] for row in group["rows"]] for group in groups[1:])
     counts = [[int(n) for n in re.findall(r"\d+", group["title"])] for group in groups[1:]]
     assert counts == [
