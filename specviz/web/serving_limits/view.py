@@ -110,7 +110,7 @@ def show_story(one: SetupComparison) -> None:
 
 def describe_measurement(state: SetupsState, one: SetupComparison) -> str:
     """Where the numbers come from."""
-    size = f"{one.length} tokens each, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {describe_machine(one.machine)}."
+    size = f"{one.length} tokens each for the table and its speeds, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {describe_machine(one.machine)}."
     slow = "" if one.is_steady else " The machine was busy, so no speeds are given. Run it again later."
     if state.has_own_result or state.partial_result:
         return f"Your run: {one.texts} continuations of your text, {size}{slow}{measurement_page.describe_missing_runs(state, one.runs, work.RUNS)}"
