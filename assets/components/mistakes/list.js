@@ -58,10 +58,10 @@ export class List {
     return item;
   }
 
-  /** How many bugs the list has below its lower edge. */
+  /** How many bugs the list has below its lower edge; one that is cut counts as seen if its middle is. */
   countBelow() {
     const { list } = this, end = list.scrollTop + list.clientHeight;
-    const n = [...this.rows.values()].filter(({ item, counted }) => counted && item.offsetTop + item.offsetHeight > end + 1).length;
+    const n = [...this.rows.values()].filter(({ item, counted }) => counted && item.offsetTop + item.offsetHeight / 2 > end).length;
     say(this.more, n ? `${fill(this.below, { n })} ↓` : "");
     this.more.classList.toggle("none", !n);
   }
