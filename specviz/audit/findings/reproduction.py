@@ -112,7 +112,8 @@ class Reproduction:
             )
         return (
             f"To show it again: {where}, {what} is \u201c{self.text}\u201d in {self.observed:.1%} of the samples, and the model says "
-            f"{self.expected:.1%}. {self.samples:,} samples show that with power {POWER:.0%}."
+            f"{self.expected:.1%}. {self.samples:,} samples show a difference of this size with power {POWER:.0%}; it was the largest of several, so "
+            "the true one can be smaller."
         )
 
 

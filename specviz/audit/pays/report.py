@@ -291,7 +291,9 @@ def format_report(report: Mapping[str, Any]) -> str:
     """The report for a terminal."""
     lines = [report["sentence"], ""]
     unit = report["unit"]
-    lines.append(f"  {'users':>5}  {f'with, {unit}':>20}  {f'without, {unit}':>22}  speed-up (95%)")
+    turns = [level["speedup"]["n"] for level in report["levels"] if level["speedup"] is not None]
+    interval = "95%" if min(turns, default=MIN_RUNS) >= MIN_RUNS else "lowest to highest turn"
+    lines.append(f"  {'users':>5}  {f'with, {unit}':>20}  {f'without, {unit}':>22}  speed-up ({interval})")
     for level in report["levels"]:
         off, speedup = level["off"], level["speedup"]
         shown = (

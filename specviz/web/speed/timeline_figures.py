@@ -74,7 +74,7 @@ def plot_timeline(alpha: float, parts: RoundParts, kind: str = "light") -> go.Fi
         legend=LEGEND | {"font": {"size": LETTERS}}, uniformtext={"minsize": LETTERS, "mode": "hide"},
     )  # fmt: skip
     figure.update_xaxes(
-        range=[0.0, 1.01 * max(TOKENS, end)], title="time, in passes of the target alone", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
+        range=[0.0, 1.01 * max(TOKENS, end)], title="time, in passes over one token", gridcolor=GRID, zeroline=False, fixedrange=True, nticks=8,
         tickfont={"size": LETTERS}, title_font={"size": LETTERS},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.34, 1.66], visible=False, fixedrange=True)

@@ -16,7 +16,9 @@ BATCHED = ConfirmationRun(8, 400, 200, 90, 1e-12)
         ([BATCHED], "It shows again."),
         ([ALONE, BATCHED], "so the fault needs a batch."),
         ([ConfirmationRun(1, 400, 200, 90, 1e-12), ConfirmationRun(8, 400, 200, 40, 0.9)], "only with one request at a time."),
-        ([ALONE], "did not show again: the fault may depend on something that this request does not hold."),
+        ([ConfirmationRun(1, 190, 190, 60, 0.0005), ConfirmationRun(8, 190, 190, 52, 0.02)], "whether it needs a batch."),
+        ([ConfirmationRun(1, 190, 190, 52, 0.02), ConfirmationRun(8, 190, 190, 60, 0.0005)], "whether it needs a batch."),
+        ([ALONE], "or it depends on something that this request does not hold."),
         ([ConfirmationRun(1, 400, 0, 0, 1.0)], "does not hold."),
     ),
 )

@@ -289,7 +289,7 @@ def test_the_samples_count_those_that_do_not_reach_the_prefix():
     made = plan_reproduction(PARTING, PROMPT, (3, 4), [1000], [REQUEST])
     assert made.token == 439 and made.prefix_ids == (5,)
     assert 2.5 * made.samples_with_prefix < made.samples < 5 * made.samples_with_prefix
-    assert f"{made.samples:,} samples show that with power 99%" in made.sentence
+    assert f"{made.samples:,} samples show a difference of this size with power 99%" in made.sentence
 
 
 @pytest.mark.fast_cases(2)
