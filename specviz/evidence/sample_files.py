@@ -371,19 +371,18 @@ def compare_files(
 def build_comparison(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
     """One answer of a report, from the findings and the plan. Fields that need a distribution are None."""
     adjusted, n = adjust_p_values([test.p_value for test in tests]), plan["n"] + plan["m"]
+    each = f"{plan['n']:,} and {plan['m']:,}"
     seen = min((test.detectable_tv for test in tests if test.detectable_tv is not None), default=1.0)
     if min(adjusted) <= plan["alpha"]:
         verdict = "rejected"
-        sentence = (
-            f"Rejected: the two files were not drawn from one distribution ({format_p_value(min(adjusted))} after correction)."
-        )
+        sentence = f"Rejected: the two sets of samples were not drawn from one distribution ({format_p_value(min(adjusted))} after correction)."
     elif seen <= plan["tv"]:
         verdict = "consistent"
-        sentence = f"Consistent with one distribution: {n:,} samples would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
+        sentence = f"Consistent with one distribution: {each} samples would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
     else:
         needed = 2 * count_draws_needed(plan["tv"], FEWEST_DF, plan["alpha"] / 2)
         verdict = "too few samples"
-        sentence = f"Too few samples: {n:,} samples can detect a total variation of {seen:.2g}; {plan['tv']:g} needs {needed:,} in each file."
+        sentence = f"Too few samples: {each} samples can detect a total variation of {seen:.2g}; {plan['tv']:g} needs {needed:,} of each."
     return build_answer_without_cells(TWO_FILES, n, verdict, sentence, tests, seen, plan)
 
 

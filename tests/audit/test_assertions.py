@@ -59,7 +59,7 @@ def short_probes():
 def rejected(servers, short_probes) -> AuditReport:
     with pytest.raises(NotLosslessError) as caught:
         assert_lossless(servers[2], against=servers[1], **ASKED)
-    assert str(caught.value).startswith("Rejected: the two files were not drawn from one distribution")
+    assert str(caught.value).startswith("Rejected: the two sets of samples were not drawn from one distribution")
     assert caught.value.report.exit_code == 1 and isinstance(caught.value, AssertionError)
     return caught.value.report
 

@@ -91,7 +91,7 @@ def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_r
     assert "Consistent with one distribution: 3,000 samples" in capsys.readouterr().out
     assert main(["compare", one, three, "--min-tv", "0.3"]) == 1
     assert main(["compare", one, two, "--min-tv", "0.01"]) == 3
-    assert "in each file" in capsys.readouterr().out
+    assert "of each." in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_pictures")

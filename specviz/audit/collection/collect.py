@@ -191,7 +191,9 @@ def collect_samples(jobs: Sequence[CollectionJob], on_progress: ProgressCallback
     def report_progress() -> None:
         share = sum(run.lines for run in runs) / sum(job.size.samples for job in jobs)
         there = " and ".join(f"{run.lines:,}" for run in runs)
-        on_progress(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}")
+        again = sum(job.endpoint.counts.retries for job in jobs)
+        failing = f"; {format_count(again, 'request')} sent again, the server failed or did not answer" if again else ""
+        on_progress(share, f"{there} of {last:,} samples{' of each' if len(runs) > 1 else ''}{failing}")
 
     try:
         with ExitStack() as open_:
