@@ -25,6 +25,12 @@ AT_ONCE = 256  # permutations worked on together
 Continuation = tuple[int, ...] | str
 
 
+def compare_two_rates(hits: tuple[int, int], draws: tuple[int, int]) -> float:
+    """p-value of Fisher's exact test that something is as frequent in both samples, from how often it came in how many draws of each."""
+    table = [[count, total - count] for count, total in zip(hits, draws, strict=True)]
+    return float(stats.fisher_exact(table).pvalue)
+
+
 def compute_permutation_test(
     first: Sequence[Continuation],
     second: Sequence[Continuation],

@@ -88,7 +88,7 @@ def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_r
 ):
     one, two, three = (write_file(build_lines(served_samples[name]), f"{name}.jsonl") for name in served_samples)
     assert main(["compare", one, two, "--min-tv", "0.3"]) == 0
-    assert "Consistent with one distribution: 3,000 samples" in capsys.readouterr().out
+    assert "Consistent with one distribution: 1,500 and 1,500 samples" in capsys.readouterr().out
     assert main(["compare", one, three, "--min-tv", "0.3"]) == 1
     assert main(["compare", one, two, "--min-tv", "0.01"]) == 3
     assert "of each." in capsys.readouterr().out

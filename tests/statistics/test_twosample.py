@@ -7,7 +7,12 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.twosample import compute_homogeneity_test, compute_permutation_test, find_shared_beginnings
+from specviz.statistics.twosample import (
+    compare_two_rates,
+    compute_homogeneity_test,
+    compute_permutation_test,
+    find_shared_beginnings,
+)
 from tests.chance import SEED, build_least_favorable, build_zipf, is_in_band
 from tests.statistics.many import compute_homogeneity_p_values
 
@@ -131,3 +136,9 @@ def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
 def test_bad_input_gets_a_sentence(call, words):
     with pytest.raises(EvidenceError, match=words):
         call()
+
+
+def test_two_rates_by_hand():
+    """Fisher's tea: three of four against one of four has a two-sided p-value of 34/70."""
+    assert compare_two_rates((3, 1), (4, 4)) == pytest.approx(34 / 70)
+    assert compare_two_rates((0, 5), (0, 9)) == 1.0

@@ -11,14 +11,13 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.stats import fisher_exact
-
 from specviz.audit.collection.audited_server import AuditTarget
 from specviz.audit.collection.size import CONFIRMATION_REGION, compute_first_seed
 from specviz.jobs.daemon_threads import DaemonThreadPool
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.statistics.finding import ALPHA, format_p_value
 from specviz.statistics.positions import compute_rate_test
+from specviz.statistics.twosample import compare_two_rates
 
 MAX_SECONDS = 120.0  # seconds of one run; what it has counted by then is reported
 
@@ -113,17 +112,13 @@ def describe_confirmation(runs: Sequence[ConfirmationRun], exact: float) -> str:
             f"{counted} It did not show again. The difference was the largest of several, so the true one can be smaller than it was in the "
             "samples; or it depends on something that this request does not hold."
         )
-    p_value = compare_runs(*runs)
+    one, other = runs
+    p_value = compare_two_rates((one.hits, other.hits), (one.reached, other.reached))
     if p_value > ALPHA:
         return f"{counted} It shows again. The two runs do not differ beyond chance ({format_p_value(p_value)}), so this does not say whether it needs a batch."
     if shows == [False, True]:
         return f"{counted} It shows only with several requests at a time, so the fault needs a batch."
     return f"{counted} It shows only with one request at a time."
-
-
-def compare_runs(one: ConfirmationRun, other: ConfirmationRun) -> float:
-    """p-value of Fisher's exact test that the token is as frequent in both runs."""
-    return float(fisher_exact([[run.hits, run.reached - run.hits] for run in (one, other)]).pvalue)
 
 
 def confirmation_to_record(runs: Sequence[ConfirmationRun], exact: float) -> dict[str, Any]:
