@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from statistics import median
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +14,6 @@ from specviz.decoding.engine import build_randomness
 from specviz.decoding.run import record_run
 from specviz.decoding.sampler import Shard, sample_with_engine, sample_with_shared_distributions
 from specviz.models.pairs.loading import load_pair
-from specviz.process import count_usable_cores
 from specviz.proposers.request import open_proposer
 from specviz.settings import Settings
 from specviz.threads import PassThreads, count_max_threads, limit_threads, preserve_thread_count
@@ -288,75 +283,3 @@ def test_probes_change_no_sample_of_many_rows(exact_pair, request):
     expected = [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)]
     made = request.getfixturevalue("probed_threads")
     assert [draw(sampler) for sampler in (sample_with_engine, sample_with_shared_distributions)] == expected and made["many"]
-
-
-# Beside a process that computes ------------------------------------------------------------------------------------------------
-
-BUSY = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
-DECODE = """
-import os, sys, time
-if cores := sys.argv[1:]:
-    os.sched_setaffinity(0, map(int, cores))
-import specviz
-pair = specviz.Pair.from_pretrained("storybook")
-print("ready", flush=True)
-for line in sys.stdin:
-    began = time.perf_counter()
-    tokens = len(pair.decode("Once upon a time", max_new_tokens=48, gamma=3).tokens)
-    print(tokens / (time.perf_counter() - began), flush=True)
-"""
-
-
-def own_environment() -> dict[str, str]:
-    """The environment without the number of threads that the tests set for themselves."""
-    return {name: value for name, value in os.environ.items() if name not in (*threads.SET_BY_USER, "GOMP_SPINCOUNT")}
-
-
-@contextmanager
-def start_process(*command: str, **options) -> Iterator[subprocess.Popen]:
-    process = subprocess.Popen([sys.executable, "-c", *command], **options)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def measure_rates() -> tuple[list[float], list[float]]:
-    """Tokens per second on two cores, quiet and beside a busy process, in turns. The first text of each turn may meet the change."""
-    cores = [str(core) for core in sorted(os.sched_getaffinity(0))[-2:]] if hasattr(os, "sched_getaffinity") else []
-    pinned = f"import os; os.sched_setaffinity(0, {{{', '.join(cores)}}})\n" if cores else ""
-    quiet, beside = [], []
-    with start_process(
-        DECODE, *cores, env=own_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as decoder:
-        assert decoder.stdout.readline() == "ready\n"
-
-        def decode_texts() -> list[float]:
-            found = []
-            for _ in range(3):
-                decoder.stdin.write("\n")
-                decoder.stdin.flush()
-                found.append(float(decoder.stdout.readline()))
-            return found[1:]
-
-        decode_texts()
-        for _ in range(4):
-            quiet += decode_texts()
-            with start_process(pinned + BUSY):
-                beside += decode_texts()
-    return quiet, beside
-
-
-@pytest.mark.slow  # it measures; what is decided from measurements is tested above on a fake clock
-@pytest.mark.skipif(count_usable_cores() < 2, reason="needs two cores")
-def test_decoding_beside_a_busy_process_takes_at_most_three_times_as_long():
-    """One thread keeps a core of the two. Two threads, of which one has lost its core, decode up to 50 times more slowly.
-
-    Medians of texts in turns; if other work on the machine disturbed them, they are measured again.
-    """
-    ratios = []
-    while len(ratios) < 3 and min(ratios, default=4.0) > 3.0:
-        quiet, beside = measure_rates()
-        ratios.append(median(quiet) / median(beside))
-    assert min(ratios) <= 3.0, ratios

@@ -16,9 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from specviz.audit.protocol import endpoint
 
 VOCABULARY, EOS = 1024, 0
 MODEL = "table"
@@ -36,6 +39,29 @@ def build_chain_probs(last: int) -> np.ndarray:
 def encode_words(text: str) -> list[int]:
     """One token for each word."""
     return [1 + sum(word.encode()) % (VOCABULARY - 1) for word in text.split()]
+
+
+class FakeClock:
+    """The clock of ``Endpoint``: waiting makes the time pass, and takes none. waits: in the order in which they began.
+
+    is_still: the time stands, so that the waits of threads do not depend on their order.
+    """
+
+    def __init__(self, monkeypatch: Any, is_still: bool = False) -> None:
+        self.now, self.waits, self.is_still = 0.0, [], is_still
+        clock = self
+
+        class Stopped(threading.Event):
+            def wait(self, timeout: float | None = None) -> bool:
+                clock.waits.append(timeout or 0.0)
+                clock.now += 0.0 if clock.is_still else timeout or 0.0
+                return self.is_set()
+
+        monkeypatch.setattr(endpoint, "time", self)
+        monkeypatch.setattr(endpoint, "threading", SimpleNamespace(Event=Stopped, Lock=threading.Lock))
+
+    def monotonic(self) -> float:
+        return self.now
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -125,10 +124,8 @@ def test_a_run_can_be_stopped(page, server):
     run.click()
     stop = page.locator(".st-key-drafting_methods-stop button")
     expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile(r"first run|Run \d"), timeout=PATIENT)
-    began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
-    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.locator(".st-key-drafting_methods-notes-from")).to_contain_text(re.compile("Recorded for the text|Your run"))
     expect(run).to_be_enabled(timeout=PATIENT)
     assert_harmless(page)

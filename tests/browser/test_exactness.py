@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
@@ -194,10 +193,8 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     page.keyboard.press("Escape")
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling")
     stop = page.locator(".st-key-exactness-stop button")
-    began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
-    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.locator(".st-key-exactness-draw-100 button")).to_be_enabled()
     page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Text to continue", exact=True)

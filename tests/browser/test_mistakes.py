@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from urllib.parse import urlencode
 
 import pytest
@@ -129,10 +128,8 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     asked.click()  # every sample runs the decoder, round by round: much longer work than a million on shared distributions
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
     stop = page.locator(".st-key-mistakes-stop button")
-    began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
-    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     more = page.get_by_role("button", name=re.compile(r"^Draw [\d,]+ more live$"))  # what was drawn before the stop is kept
     expect(more).to_be_enabled(timeout=PATIENT)
     page.get_by_role("button", name="Settings").click()

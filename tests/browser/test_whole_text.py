@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -92,9 +91,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     write = page.get_by_role("button", name="Write it live")
     stop = page.locator(".st-key-whole_text-stop button")
     stop_in_time(write, stop)
-    began = time.monotonic()
     expect(stop).to_have_count(0, timeout=PATIENT)
-    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text(re.compile("Recorded for|Your run"))
     write.click()
     expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)

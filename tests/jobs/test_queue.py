@@ -15,15 +15,13 @@ from specviz.jobs import queue as module
 from specviz.jobs.queue import FairQueue
 
 CLIENTS = 20
+pytestmark = pytest.mark.timeout(60)  # what never comes hangs
 
 
-def wait_for(condition, seconds: float = 30.0) -> float:
-    """Seconds until the condition held."""
-    began = time.monotonic()
+def wait_for(condition) -> None:
+    """Return once the condition holds."""
     while not condition():
-        assert time.monotonic() - began < seconds, "it never came to that"
         time.sleep(0.002)
-    return time.monotonic() - began
 
 
 def build_ticking_job(ticks: int, present: list | None = None, most: list | None = None):
@@ -69,7 +67,7 @@ def test_twenty_clients_share_two_places_and_all_come_to_their_end():
     clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
     [one.start() for one in clients]
     [one.join(30) for one in clients]
-    wait_for(lambda: not any(ticket.is_open for ticket in tickets), 60)
+    wait_for(lambda: not any(ticket.is_open for ticket in tickets))
     assert [(ticket.state, ticket.result, ticket.share) for ticket in tickets] == [("done", 20, 1.0)] * CLIENTS
     assert max(most) == 2
 
@@ -83,18 +81,25 @@ def test_each_of_twenty_sees_a_place_of_its_own_in_the_queue():
     wait_for(lambda: not any(ticket.is_open for ticket in tickets))
 
 
-def test_a_cancel_frees_the_place_within_a_second_and_the_next_one_gets_it():
-    queue = FairQueue(time_slice=1e9)
-    tickets = [queue.submit(build_ticking_job(100_000)) for _ in range(CLIENTS)]
+def test_a_cancel_frees_the_place_at_the_next_tick_and_the_next_one_gets_it():
+    queue, was_cancelled, late = FairQueue(time_slice=1e9), threading.Event(), []
+
+    def work(ticket):
+        while True:
+            time.sleep(0.01)
+            late.extend([ticket] * was_cancelled.is_set())
+            ticket.tick(0.5)
+
+    tickets = [queue.submit(work), *(queue.submit(build_ticking_job(100_000)) for _ in range(CLIENTS - 1))]
     wait_for(lambda: tickets[1].state == "working")
     tickets[0].cancel()
-    assert wait_for(lambda: tickets[2].state == "working") < 1.0
-    assert (tickets[0].state, tickets[0].share < 1.0) == ("stopped", True)
+    was_cancelled.set()
+    wait_for(lambda: tickets[2].state == "working")
+    assert (tickets[0].state, len(late) <= 1) == ("stopped", True)
     tickets[10].cancel()  # still in the line
-    assert wait_for(lambda: tickets[10].state == "stopped") < 1.0
-    assert tickets[11].jobs_ahead == 7  # 3 to 9 before it
+    assert tickets[10].state == "stopped" and tickets[11].jobs_ahead == 7  # 3 to 9 before it
     [ticket.cancel() for ticket in tickets]
-    assert wait_for(lambda: not any(ticket.is_open for ticket in tickets)) < 1.0
+    wait_for(lambda: not any(ticket.is_open for ticket in tickets))
 
 
 def test_short_work_does_not_wait_for_long_work():
@@ -103,7 +108,7 @@ def test_short_work_does_not_wait_for_long_work():
     long = [queue.submit(build_ticking_job(360_000)) for _ in range(2)]
     wait_for(lambda: all(ticket.state == "working" for ticket in long))
     short = queue.submit(build_ticking_job(5))
-    assert wait_for(lambda: short.state == "done") < 20.0
+    wait_for(lambda: short.state == "done")
     assert all(ticket.is_open for ticket in long)
     [ticket.cancel() for ticket in long]
     wait_for(lambda: not any(ticket.is_open for ticket in long))
@@ -132,30 +137,47 @@ def test_a_full_queue_refuses_jobs_with_a_sentence():
         queue.submit(build_ticking_job(1))
     [ticket.cancel() for ticket in tickets]
     wait_for(lambda: not any(ticket.is_open for ticket in tickets))
-    assert wait_for(lambda: queue.submit(build_ticking_job(1)).result == 1 or True) < 5
+    after = queue.submit(build_ticking_job(1))
+    wait_for(lambda: after.state == "done")
 
 
 def test_work_of_a_closed_page_ends_by_itself(monkeypatch):
-    monkeypatch.setattr(module, "ABANDONED_AFTER", 0.2)
+    clock = FakeClock()
+    monkeypatch.setattr(module, "time", clock)
     queue = FairQueue()
     left, stays = queue.submit(build_ticking_job(100_000)), queue.submit(build_ticking_job(100_000))
-    for _ in range(40):
-        stays.keep_alive()
-        time.sleep(0.02)
-    assert (left.state, stays.state) == ("stopped", "working")
+    clock.now = module.ABANDONED_AFTER
+    stays.keep_alive()
+    assert left.is_open and not left.is_unwanted
+    clock.now += 1.0
+    wait_for(lambda: left.state == "stopped")
+    assert stays.state == "working" and not stays.is_unwanted
     stays.cancel()
 
 
-def test_time_left_follows_the_share_that_is_done():
-    queue = FairQueue()
-    ticket = queue.submit(build_ticking_job(200))
+def test_time_left_follows_the_share_that_is_done(monkeypatch):
+    clock, has_begun, go = FakeClock(), threading.Event(), threading.Event()
+    monkeypatch.setattr(module, "time", clock)
+
+    def work(ticket):
+        go.wait()
+        clock.now += 3.0
+        ticket.tick(0.75)
+        has_begun.set()
+        while True:
+            ticket.tick()
+            time.sleep(0.002)
+
+    ticket = FairQueue().submit(work)
     assert ticket.seconds_left is None
-    wait_for(lambda: ticket.share >= 0.5)
-    assert 0.5 < ticket.seconds_left < 10.0, "2 s of work, half of it done; a busy machine may take longer"
+    go.set()
+    has_begun.wait()
+    assert ticket.seconds_left == pytest.approx(1.0), "three quarters took 3 s"
     ticket.cancel()
 
 
-def test_time_left_is_what_a_probe_expects_before_anything_is_done():
+def test_time_left_is_what_a_probe_expects_before_anything_is_done(monkeypatch):
+    monkeypatch.setattr(module, "time", FakeClock())
     queue, has_probed = FairQueue(), threading.Event()
 
     def work(ticket):
@@ -166,7 +188,7 @@ def test_time_left_is_what_a_probe_expects_before_anything_is_done():
             time.sleep(0.01)
 
     ticket = queue.submit(work)
-    assert has_probed.wait(5) and 1000.0 <= ticket.seconds_left < 2000.0, "nothing of it is done"
+    assert has_probed.wait() and ticket.seconds_left == 1000.0, "nothing of it is done"
     ticket.cancel()
 
 
@@ -192,7 +214,7 @@ def test_short_work_goes_before_long_work_that_came_earlier_and_long_work_lets_i
     other = queue.submit(build_ticking_job(100_000), "b")
     wait_for(lambda: other.seconds_worked > 0.06)  # short at first, so it was let in; longer work by now
     brief = queue.submit(build_ticking_job(2), "c")
-    assert wait_for(lambda: brief.state == "done") < 1.0, "with turns that never end, only giving way lets it in"
+    wait_for(lambda: brief.state == "done")  # with turns that never end, only giving way lets it in
     assert long.is_open and other.is_open
     long.cancel(), other.cancel()
 
@@ -244,7 +266,8 @@ def test_work_that_waited_long_leaves_room_for_short_work(places, time_slice):
     wait_for(lambda: sum(one.seconds_worked > 0.06 for one in long) >= places)
     for number in range(3):
         brief = queue.submit(build_ticking_job(2), f"brief {number}")
-        assert wait_for(lambda brief=brief: brief.state == "done") < 2.0, "all that waits is overdue, yet short work comes next"
+        wait_for(lambda brief=brief: brief.state == "done")  # all that waits is overdue, yet short work comes next
+    assert all(one.is_open for one in long)
     [ticket.cancel() for ticket in long]
 
 
@@ -271,7 +294,8 @@ def test_brief_work_goes_before_all_and_is_let_in_at_a_tick_even_by_short_work()
     tickets = [queue.submit(build_ticking_job(100_000), n) for n in range(3)]
     wait_for(lambda: any(one.seconds_worked > 0.02 for one in tickets))
     brief = queue.submit(build_ticking_job(2), "brief", is_brief=True)
-    assert wait_for(lambda: brief.state == "done") < 2.0, "none of the others ever has to give way to anything else"
+    wait_for(lambda: brief.state == "done")  # none of the others ever has to give way to anything else
+    assert all(one.is_open for one in tickets)
     [ticket.cancel() for ticket in tickets]
 
 
@@ -291,7 +315,7 @@ def test_a_waiting_job_has_no_thread_before_it_starts():
     tickets = [queue.submit(build_ticking_job(100_000), n) for n in range(20)]
     assert threading.active_count() <= before + 1
     [ticket.cancel() for ticket in tickets]
-    assert all(ticket.ended.wait(1.0) for ticket in tickets)
+    assert all(ticket.ended.wait() for ticket in tickets)
 
 
 def test_a_visitor_with_one_place_of_their_own_leaves_the_others_free():
@@ -326,7 +350,9 @@ def test_a_job_keeps_its_place_if_no_waiting_one_may_take_it():
     assert all(ticket.ended.wait(10.0) and ticket.state == "done" for ticket in (one, two, waits))
 
 
-def test_a_closing_queue_fails_long_jobs_as_soon_as_their_length_is_known():
+def test_a_closing_queue_fails_long_jobs_as_soon_as_their_length_is_known(monkeypatch):
+    """Its clock stands still, so its patience never ends."""
+    monkeypatch.setattr(module, "time", FakeClock())
     queue, known = FairQueue(), threading.Event()
 
     def work(ticket):
@@ -341,6 +367,5 @@ def test_a_closing_queue_fails_long_jobs_as_soon_as_their_length_is_known():
     ticket = queue.submit(work)
     wait_for(lambda: ticket.has_started)
     threading.Timer(0.2, known.set).start()
-    began = time.monotonic()
-    assert queue.close(60.0, "about to stop") == 1 and time.monotonic() - began < 30.0
+    assert queue.close(60.0, "about to stop") == 1
     assert ticket.ended.wait(10.0) and (ticket.state, ticket.sentence) == ("failed", "about to stop")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from specviz.audit.collection import audited_server
 from specviz.audit.collection.audited_server import (
     CollectionForecast,
     choose_sample_count,
@@ -23,7 +22,7 @@ from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import SettingsError
 from specviz.evidence.hypothesis_tests import TestPlan
-from tests.audit.server import run_server
+from tests.audit.server import FakeClock, run_server
 
 
 @pytest.mark.parametrize("two_files", [False, True])
@@ -61,30 +60,38 @@ def test_a_round_that_is_longer_than_the_samples_is_named():
     assert counts.draft_length == 5.0 and CollectionCounts(drafted=3).draft_length is None
 
 
-def test_the_rate_of_a_server_is_that_of_its_answers():
-    """Each request takes 50 ms and four are under way: at most 80 samples per second, and 400 with five of each request."""
-    with run_server(slow=lambda number: 0.05) as server:
+def test_the_rate_of_a_server_is_that_of_its_answers(monkeypatch):
+    """An answer comes every 12.5 ms: 80 samples per second, and 400 with five of each request."""
+    clock = FakeClock(monkeypatch)
+    monkeypatch.setattr(audited_server, "time", clock)
+
+    def pass_time(number: int) -> float:
+        clock.now += 0.0125
+        return 0.0
+
+    with run_server(slow=pass_time) as server:
         endpoint = Endpoint(server.url)
         probe = ServerProbe(
-            endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 4, compute_first_seed(7, PROBE_REGION)
+            endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 1, compute_first_seed(7, PROBE_REGION)
         )
         found, several = measure_rate(probe), measure_rate(probe, 5)
         endpoint.close()
-    assert 0 < found <= 80.0 and 0 < several <= 400.0
+    assert (found, several) == (pytest.approx(80.0), pytest.approx(400.0))
 
 
-def test_probes_keep_to_a_limited_rate():
-    """Eight requests at 40 per second take at least 0.175 s: the first goes at once."""
+def test_probes_keep_to_a_limited_rate(monkeypatch):
+    """Eight requests at 40 per second take 0.175 s: the first goes at once."""
+    clock = FakeClock(monkeypatch)
+    monkeypatch.setattr(audited_server, "time", clock)
     with run_server() as server:
         endpoint = Endpoint(server.url, rate=40.0)
         probe = ServerProbe(
-            endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 4, compute_first_seed(7, PROBE_REGION)
+            endpoint, recognize_server(endpoint).profile, SamplingRequest("a b", 2), 1, compute_first_seed(7, PROBE_REGION)
         )
-        began = time.monotonic()
         probe.sample_contents(probe.hot_sampling, [probe.take_seed() for _ in range(8)])
-        spent, found = time.monotonic() - began, measure_rate(probe)
+        spent, found = clock.now, measure_rate(probe)
         endpoint.close()
-    assert spent > 0.17 and 0 < found < 50.0
+    assert (spent, found) == (pytest.approx(0.175), pytest.approx(40.0))
 
 
 def test_a_forecast_counts_what_is_missing():

@@ -22,7 +22,7 @@ from specviz.audit.protocol.endpoint import Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
 from specviz.evidence.sample_files import read_samples
-from tests.audit.server import run_server
+from tests.audit.server import FakeClock, run_server
 
 PLAIN = SamplingRequest("Once upon a time", 4)
 
@@ -85,12 +85,12 @@ def test_no_more_requests_are_under_way_than_were_allowed(tmp_path):
         assert 2 <= server.seen.most <= 3
 
 
-def test_a_limited_rate_is_kept(tmp_path):
-    """Twenty requests at 50 per second take at least 0.38 s: the first goes at once."""
+def test_a_limited_rate_is_kept(tmp_path, monkeypatch):
+    """A probe and twenty requests at 50 per second, all at one moment: the first goes at once, and the next 0.02 s after the one before it."""
+    clock = FakeClock(monkeypatch, is_still=True)
     with run_server() as server:
-        began = time.monotonic()
         collect_one(server, tmp_path / "s.jsonl", samples=20, rate=50.0)
-    assert time.monotonic() - began > 0.37
+    assert sorted(clock.waits) == pytest.approx([number / 50 for number in range(21)])
 
 
 def test_work_that_is_stopped_keeps_a_first_part_and_goes_on_with_fresh_seeds(tmp_path):
@@ -468,12 +468,13 @@ def test_a_second_file_of_other_questions_is_refused_before_the_first_is_written
     assert not one.exists() and not record_path(one).exists()
 
 
-def test_each_of_two_servers_keeps_to_its_own_rate(tmp_path):
-    """Twenty requests to each at 50 per second take at least 0.38 s: the first goes at once."""
+def test_each_of_two_servers_keeps_to_its_own_rate(tmp_path, monkeypatch):
+    """As for one: a probe and twenty requests to each."""
+    clock = FakeClock(monkeypatch, is_still=True)
     with run_server() as one, run_server() as two:
-        began = time.monotonic()
         collect_in_turn([one, two], list_paths(tmp_path), 20, rate=50.0, concurrency=2)
-        assert time.monotonic() - began > 0.37 and [len(server.seen.bodies) for server in (one, two)] == [21, 21]
+        assert [len(server.seen.bodies) for server in (one, two)] == [21, 21]
+    assert sorted(clock.waits) == pytest.approx([number // 2 / 50 for number in range(42)])
 
 
 def test_what_one_server_drafts_for_two_files_is_counted_for_each(tmp_path):
