@@ -142,7 +142,7 @@ def main() -> None:
             page,
             address,
             ".front .screen { min-height: 100vh; padding: 30px 26px 0; } .front .inside { max-width: none; }"
-            " .lede, .race .small, .race .marks, .race h3 span { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.6em; }",
+            " .lede, .race .small, .race .legend, .race h3 span { display: none !important; } .front h2 { margin-bottom: 10px; } .race .text { height: 7.6em; }",
         )
         for _ in range(150):
             page.keyboard.press("ArrowRight")

@@ -19,16 +19,16 @@ from specviz.records import ASSETS
 
 COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
 SHEETS: dict[str, tuple[str, ...]] = {  # component -> its style sheets, beside theme.css
-    "front": ("front",),
-    "one_round": ("components",),
-    "one_token": ("components", "one_token"),
-    "whole_text": ("components", "bars", "whole_text"),
-    "questions": ("components", "bars", "questions"),
-    "exactness": ("components", "histogram"),
-    "mistakes": ("components", "histogram", "mistakes"),
-    "drafting_methods/chart": ("components", "drafting_methods_chart"),
-    "drafting_methods/tree": ("components", "bars", "drafting_methods_tree"),
-    "frame": ("components",),  # the presenter view of pages of charts
+    "front": ("tokens", "front"),
+    "one_round": ("tokens", "components"),
+    "one_token": ("tokens", "components", "one_token"),
+    "whole_text": ("tokens", "components", "bars", "whole_text"),
+    "questions": ("tokens", "components", "bars", "questions"),
+    "exactness": ("tokens", "components", "histogram"),
+    "mistakes": ("tokens", "components", "histogram", "mistakes"),
+    "drafting_methods/chart": ("tokens", "components", "drafting_methods_chart"),
+    "drafting_methods/tree": ("tokens", "components", "bars", "drafting_methods_tree"),
+    "frame": ("tokens", "components"),  # the presenter view of pages of charts
 }
 IMPORT = re.compile(r'^((?:im|ex)port\b[^;"\']*\bfrom )"([^"]+)";', re.MULTILINE)
 LOADER = """const urls = {};

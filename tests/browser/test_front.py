@@ -71,12 +71,30 @@ def test_under_reduced_motion_the_scenes_stand_complete_and_each_fits_a_laptop(p
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")  # from the beginning, a moment at a time
     expect(page.locator(".race .side .count")).to_have_text(["0", "0"])
-    assert page.locator(".speculative .draft").count() == 1
+    assert page.locator(".speculative [data-is=draft]").count() == 1
     for _ in range(8):
         page.keyboard.press("ArrowRight")
     assert page.locator(".race .side .count").all_text_contents() != ["0", "0"]
     page.keyboard.press("ArrowLeft")
     assert page.mistakes == []
+
+
+LOOKS = """(name) => Object.fromEntries([...document.querySelector('#front').shadowRoot.querySelectorAll(name)].map((one) => {
+    const { backgroundImage, backgroundSize, backgroundColor } = getComputedStyle(one);
+    return [one.dataset.is, [backgroundImage, backgroundSize, backgroundColor]]; }))"""
+
+
+def test_entries_of_the_legend_look_as_the_tokens_that_they_explain_and_no_two_alike(page, address):
+    open_front(page, address)
+    legend, text = page.evaluate(LOOKS, ".race .legend .token"), page.evaluate(LOOKS, ".race .speculative .text .token")
+    assert set(legend) == {"draft", "accepted", "rejected", "residual", "bonus"} and {"accepted", "residual", "bonus"} <= set(
+        text
+    )
+    assert all(text[kind] == legend[kind] for kind in text if kind in legend)
+    forms = [tuple(look[:2]) for kind, look in legend.items() if kind != "rejected"]
+    assert len(set(forms)) == len(forms), "the lines differ without their colors"
+    struck = page.locator(".race .legend .token[data-is=rejected]").evaluate("node => getComputedStyle(node).textDecorationLine")
+    assert struck == "line-through"
 
 
 def test_whatever_is_dragged_the_result_stays_at_the_marks_and_only_the_share_falls(page, address):

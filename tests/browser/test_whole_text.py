@@ -150,8 +150,13 @@ def test_the_first_screen_has_field_race_and_answer_and_nothing_moves_when_the_a
         expect(until).to_have_text(f"With a draft: all {written} tokens after {ended:.3f} s. Alone, so far: {so_far} tokens")
         page.get_by_label("moment of both clocks").fill("100")
         expect(page.locator(".replay .slow")).to_have_text("20× slower than it ran")
-        entries = page.locator(".legend .n").all_inner_texts()
-        assert sum(map(int, entries)) == count > 0, "the legend counts what stands"
+        entries = {
+            one.get_attribute("data-kind"): int(one.locator(".n").text_content())
+            for one in page.locator(".legend [data-kind]").all()
+        }
+        assert sum(entries.values()) == count > 0, "the legend counts what stands"
+        for kind, n in entries.items():
+            expect(page.locator(f".legend .token[data-is={kind}]")).to_be_visible(visible=n > 0)
         slider, chart = page.locator(".replay input").bounding_box(), page.locator(".tracks .floor").first.bounding_box()
         assert slider["x"] + 8 == pytest.approx(chart["x"], abs=1.5), "the slider is as long as the chart that it moves"
         assert slider["x"] + slider["width"] - 8 == pytest.approx(chart["x"] + chart["width"], abs=1.5)

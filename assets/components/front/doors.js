@@ -1,13 +1,18 @@
 // The end of the front page: where a student, a teacher and an engineer go on.
 
 import { h, say } from "../lib/dom.js";
+import { seconds } from "../lib/numbers.js";
 import { copyText } from "./clipboard.js";
+import { MOST, countCells } from "./daily.js";
 
-/** ``data.ending``: of addresses of other pages; ``data.doors``: addresses by name, those that this edition has. */
-export function makeDoors(texts, { doors }) {
-  const made = texts.list.map(({ title, words, command, links }) => {
+const WORDS = 5; // whose bars the picture of a check has
+
+/** ``doors``: addresses by name, those that this edition has; ``race`` and ``games``: what the pictures are made of. */
+export function makeDoors(texts, { doors, race, games }) {
+  const pictures = [race && drawRound(race.lanes[1].rounds), games && drawSamples(games.games[0]), race && drawTimes(race.lanes, texts.lanes)];
+  const made = texts.list.map(({ title, words, command, links }, i) => {
     const there = links.filter(({ to }) => doors[to]);
-    const parts = [h("h3", {}, title), h("p", {}, words), h("nav", { "aria-label": title }, ...there.map(({ to, words: name }) => h("a", { href: doors[to] }, `${name} →`)))];
+    const parts = [h("h3", {}, title), ...(pictures[i] ? [h("div", { class: "sight", "aria-hidden": "true" }, pictures[i], h("p", { class: "shows" }, texts.shows[i]))] : []), h("p", {}, words), h("nav", { "aria-label": title }, ...there.map(({ to, words: name }) => h("a", { href: doors[to] }, `${name} →`)))];
     if (command) {
       const copy = h("button", { type: "button", class: "copy" }, texts.copy);
       copy.addEventListener("click", async () => say(copy, (await copyText(command.join(" "))) ? texts.copied : texts.refused));
@@ -16,4 +21,34 @@ export function makeDoors(texts, { doors }) {
     return h("article", { class: "door" }, ...parts);
   });
   return { node: h("div", { class: "doors" }, ...made) };
+}
+
+/** The first round of words alone with two accepted draft tokens, a rejected one and its replacement; where there is none, the first round. */
+function drawRound(rounds) {
+  const isShort = ({ drafts, tokens }) => tokens.length > 2 && drafts.some(({ is }) => is === "rejected") && [...drafts, ...tokens].every(({ t }) => /^ \p{L}+$/u.test(t));
+  const { drafts, tokens } = rounds.find(isShort) ?? rounds[0];
+  const rejected = drafts.filter(({ is }) => is === "rejected"), shown = [...tokens.slice(0, -1), ...rejected, tokens.at(-1)];
+  return h("p", { class: "round" }, ...shown.flatMap(({ t, is }) => [h("span", { class: "token", "data-is": is }, t.trim()), " "]));
+}
+
+/** Samples of a right decoder as bars, and the exact probabilities as marks. */
+function drawSamples({ labels, probs, right }) {
+  const cells = labels.map((label, i) => i).filter((i) => labels[i]).slice(0, WORDS);
+  const counts = countCells(right, 0, MOST, labels.length), top = Math.max(...cells.map((i) => Math.max(probs[i], counts[i] / MOST)));
+  return h("div", { class: "samples" }, ...cells.map((i) => {
+    const bar = h("i", { class: "bar" }), mark = h("i", { class: "mark" });
+    bar.style.height = `${(100 * counts[i]) / MOST / top}%`;
+    mark.style.bottom = `${(100 * probs[i]) / top}%`;
+    return h("span", {}, bar, mark);
+  }));
+}
+
+/** The time of both texts. */
+function drawTimes(lanes, names) {
+  const longest = Math.max(...lanes.map((lane) => lane.seconds));
+  return h("div", { class: "times" }, ...lanes.map((lane, i) => {
+    const bar = h("i", { class: `bar ${lane.key}` });
+    bar.style.width = `${(100 * lane.seconds) / longest}%`;
+    return h("span", {}, h("span", { class: "name" }, names[i]), h("span", { class: "run" }, bar), h("b", {}, seconds(lane.seconds)));
+  }));
 }

@@ -54,10 +54,12 @@ export class Game {
     const bars = SIDES.map((name) => h("i", { class: "fill" }));
     const exact = SIDES.map(() => h("i", { class: "exact" }));
     const numbers = SIDES.map((name) => h("span", { class: `times side${name}` }));
-    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side]));
-    const node = h("div", { class: "row" }, numbers[0], tracks[0], h("span", { class: "label" }, label || this.texts.others), tracks[1], numbers[1]);
+    const tracks = SIDES.map((name, side) => h("div", { class: `track side${name}` }, bars[side], exact[side], numbers[side]));
+    const node = h("div", { class: "row" }, tracks[0], h("span", { class: "label" }, this.nameToken(label)), tracks[1]);
     return { node, bars, exact, numbers };
   }
+
+  nameToken(label) { return label ? this.texts.signs[label] ?? label : this.texts.others; }
 
   update() {}
 
@@ -91,7 +93,7 @@ export class Game {
   describeFarthest() {
     const rows = this.rows.map((_, i) => SIDES.map((__, side) => this.counts[side][i] / this.n - this.game.probs[i]));
     const far = [0, 1].map((side) => rows.reduce((best, row, i) => (Math.abs(row[side]) > Math.abs(rows[best][side]) ? i : best), 0));
-    return far.map((i, side) => fill(this.texts.far, { name: SIDES[side], word: this.game.labels[i] || this.texts.others, count: this.counts[side][i], expected: Math.round(this.n * this.game.probs[i]) })).join(" ");
+    return far.map((i, side) => fill(this.texts.far, { name: SIDES[side], word: this.nameToken(this.game.labels[i]), count: this.counts[side][i], expected: Math.round(this.n * this.game.probs[i]) })).join(" ");
   }
 
   choose(side) {
@@ -144,6 +146,7 @@ export class Game {
       row.bars[side].style.transform = this.answer ? "none" : `scaleX(${share.toFixed(4)})`;
       row.bars[side].style.width = this.answer ? `${100 * share}%` : ""; // a hatch keeps its shape
       say(row.numbers[side], this.n ? String(this.counts[side][i]) : "");
+      row.numbers[side].style.setProperty("--at", Math.max(share, this.game.probs[i] / top).toFixed(4)); // beyond the bar and the mark
     }));
     SIDES.forEach((_, side) => {
       const last = this.n ? this.game.labels[Number(this.digits[side][this.first + this.n - 1])] || "…" : "…";

@@ -46,11 +46,12 @@ export class Overlap {
   makeSlot(word, i) {
     const p = h("i", { class: "bar p" }), q = h("i", { class: "bar q" }), kept = h("i", { class: "bar kept" }), left = h("i", { class: "bar left" }), mark = h("i", { class: "mark" });
     const grip = h("i", { class: "grip" });
+    const [pText, qText] = ["p", "q"].map((key) => h("b", { class: `number ${key}`, "aria-hidden": "true" }));
     const handle = h("div", { class: "handle", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": String(TOP), "aria-label": fill(this.texts.handle, { word }) });
-    const up = h("div", { class: "up" }, p, q, grip, handle);
+    const up = h("div", { class: "up" }, p, q, pText, qText, grip, handle);
     const node = h("div", { class: "slot" }, up, h("span", { class: "word" }, word));
     const under = h("div", { class: "slot" }, h("div", { class: "down" }, kept, left, mark), h("span", { class: "word" }, word));
-    const slot = { node, under, up, p, q, kept, left, mark, grip, handle, word };
+    const slot = { node, under, up, p, q, kept, left, mark, grip, handle, pText, qText, word };
     handle.addEventListener("pointerdown", (event) => {
       handle.setPointerCapture(event.pointerId);
       this.held = true;
@@ -105,15 +106,22 @@ export class Overlap {
       const { p, q, accepted, replaced } = this.sums.rows[i];
       setHeight(slot.p, p);
       setHeight(slot.q, Math.min(TOP, q));
-      slot.grip.style.transform = `translateY(${(-100 * Math.min(TOP, q)) / TOP}%)`;
+      slot.grip.style.transform = slot.qText.style.transform = raise(q);
+      slot.pText.style.transform = slot.mark.style.transform = raise(p);
+      say(slot.pText, p.toFixed(2));
+      say(slot.qText, q.toFixed(2));
       setHeight(slot.kept, accepted);
       setHeight(slot.left, replaced, accepted);
-      slot.mark.style.transform = `translateY(${(-100 * p) / TOP}%)`;
       slot.handle.setAttribute("aria-valuenow", q.toFixed(3));
       slot.handle.setAttribute("aria-valuetext", number(q));
     });
     say(this.share, percent(this.sums.beta));
   }
+}
+
+/** Up to a probability. */
+function raise(value) {
+  return `translateY(${(-100 * Math.min(TOP, value)) / TOP}%)`;
 }
 
 /** A bar of this height, standing on ``from``. */

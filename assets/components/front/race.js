@@ -4,6 +4,7 @@ import { h, say, show } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { listenToKeys } from "../lib/keys.js";
 import { seconds } from "../lib/numbers.js";
+import { makeTokenLegend } from "../lib/tokens.js";
 import { findNextMoment, countEvents } from "./playback.js";
 
 const RESTS = 7; // seconds at the end before the race runs again by itself, once
@@ -17,14 +18,14 @@ export class Race {
     this.input = h("input", { type: "text", class: "prompt", "aria-label": texts.field, placeholder: texts.field, maxlength: LONGEST, autocomplete: "off", spellcheck: "false", enterkeyhint: "go" });
     this.mirror = h("span", {}); // the typed text once more, so that a caret stands behind it before anybody clicks
     this.start = h("button", { type: "submit", class: "go" });
-    this.hint = h("span", { class: "own", "aria-hidden": "true" }, texts.own);
-    this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" })), this.input), this.hint, this.start);
+    this.hint = h("span", { class: "own" }, texts.own);
+    this.form = h("form", { class: "ask" }, h("label", { class: "typed" }, h("span", { class: "ghost", "aria-hidden": "true" }, this.mirror, h("i", { class: "caret" }), this.hint), this.input), this.start);
     this.lanes = ["target", "speculative"].map((key) => makeSide(key, texts));
     this.gain = h("p", { class: "gained" });
     this.lanes[1].foot.append(this.gain);
-    this.lanes[1].node.querySelector("h3").append(h("span", {}, texts.sample));
-    const legend = h("p", { class: "marks" }, ...texts.marks.map(({ is, words, passing }) => h("span", { class: passing ? "passing" : "" }, h("i", { "data-is": is }), words)),
-      h("span", {}, h("i", { class: "tick" }), texts.ticks), this.longer = h("span", { class: "longer" }));
+    this.lanes[1].node.querySelector("h3").append(h("span", {}, h("span", { class: "wide" }, `${texts.another} `), texts.same));
+    const { node: legend } = makeTokenLegend(["accepted", "residual", "bonus", "draft", "rejected"]);
+    legend.append(this.longer = h("li", { class: "longer" }));
     this.small = h("p", { class: "small" });
     this.notices = h("p", { class: "refused", role: "alert" });
     this.node = h("div", { class: "race" }, this.form, this.notices, h("div", { class: "sides" }, ...this.lanes.map(({ node }) => node)), legend, this.small);
@@ -145,10 +146,11 @@ export class Race {
 function makeSide(key, texts) {
   const text = h("p", { class: "text" });
   const ticks = h("div", { class: "ticks", "aria-hidden": "true" });
+  const track = h("div", { class: "track", "aria-hidden": "true" }, ticks, h("span", { class: "axis" }, texts.time));
   const count = h("b", { class: "count" });
   const [unit, spent] = [h("span", {}), h("span", { class: "spent" })];
-  const foot = h("div", { class: "foot" }, h("p", { class: "written" }, count, " ", unit, " ", spent));
-  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key]), text, ticks, foot);
+  const foot = h("div", { class: "foot" }, h("p", { class: "written" }, count, " ", unit, " ", h("span", { class: "spending" }, h("i", { class: "tick" }), spent)));
+  const node = h("article", { class: `side ${key}` }, h("h3", {}, texts[key]), text, track, foot);
   return { key, node, text, ticks, count, unit, spent, foot };
 }
 
@@ -178,7 +180,7 @@ function drawSide(lane, data, now, texts, plain) {
   while (lane.passes < passes) endRound(lane, data.rounds[lane.passes], still || passes - lane.passes > 2);
   const open = data.rounds[passes];
   while (open && lane.drafts.length < drafts) {
-    const node = makeToken(lane, open.drafts[lane.drafts.length].t, { class: "token draft" });
+    const node = makeToken(lane, open.drafts[lane.drafts.length].t, { class: "token", "data-is": "draft" });
     lane.drafts.push(node);
     lane.text.append(node);
     if (plain) settle(lane);
@@ -209,10 +211,8 @@ function makeToken(lane, text, marks) {
 
 /** What the last pass did stands out no longer. */
 function settle(lane) {
-  for (const node of lane.text.querySelectorAll(".fresh")) {
-    node.classList.remove("fresh");
-    node.querySelector("del")?.remove();
-  }
+  for (const node of lane.text.querySelectorAll(".fresh")) node.classList.remove("fresh");
+  for (const node of lane.text.querySelectorAll("del")) node.remove();
 }
 
 /** The target's pass: draft tokens are accepted, or struck and replaced. */
@@ -223,7 +223,7 @@ function endRound(lane, round, still) {
     const node = makeToken(lane, one.t, { class: "token", "data-is": one.is }), inked = node.querySelector(".token");
     if (!still && inked) {
       inked.classList.add("fresh");
-      if (i === failed) inked.prepend(h("del", { "aria-hidden": "true" }, h("span", {}, round.drafts[failed].t.trimStart())));
+      if (i === failed) node.insertBefore(h("del", { class: "token", "data-is": "rejected", "aria-hidden": "true" }, round.drafts[failed].t.trimStart()), inked);
     }
     lane.text.append(node);
   }

@@ -4,6 +4,7 @@ import { button, h, say, show } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
 import { seconds } from "../lib/numbers.js";
+import { countTokens, makeTokenLegend } from "../lib/tokens.js";
 import { Divergences } from "./divergences.js";
 import { drawLane, fillLane, makeLane, measureLane, tell } from "./lane.js";
 import { NARROW, drawNow, drawTracks, makeTracks } from "./tracks.js";
@@ -13,7 +14,7 @@ class Lanes {
     this.now = null; // seconds on both clocks while a replay stands or runs
     this.tracks = makeTracks();
     this.lanes = ["target", "speculative"].map(makeLane);
-    this.legend = h("ul", { class: "legend" });
+    this.legend = makeTokenLegend([]);
     this.hint = h("li", { class: "clicks" });
     this.answer = makeAnswer();
     this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
@@ -22,7 +23,7 @@ class Lanes {
     this.slow = h("span", { class: "slow" });
     this.transport = h("div", { class: "replay" }, this.button, this.range, this.slow);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
-      this.tracks.node, this.transport, this.answer.node, this.legend, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
+      this.tracks.node, this.transport, this.answer.node, this.legend.node, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)));
     const forth = () => this.step(1), back = () => this.step(-1), turn = () => (this.playing ? this.pause() : this.play());
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, PageUp: back, ArrowLeft: back, " ": turn },
       { ready: () => Boolean(this.room && this.payload?.done) });
@@ -34,11 +35,11 @@ class Lanes {
     const opens = plays && payload.done && !this.opened && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (opens) this.now = 0;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    const dashed = payload.dashed ? [h("li", {}, h("span", { class: "sample dashed" }), payload.dashed)] : [];
-    this.counts = payload.legend.map(({ is, name, count }) => ({ is, name, count, n: h("span", { class: "n" }), words: h("span", {}) }));
-    for (const { n, count } of this.counts) n.style.minWidth = `${String(count).length}ch`; // what is counted stands still
-    this.legend.replaceChildren(...this.counts.map(({ is, n, words }, i) =>
-      h("li", {}, h("span", { class: "token sample", "data-is": is }), h("b", {}, n, " ", words), h("span", { class: "wide" }, ` ${payload.legend[i].meant}`))), ...dashed, this.hint);
+    const dashed = payload.dashed ? [h("li", {}, h("span", { class: "dashed" }), payload.dashed)] : [];
+    const legend = makeTokenLegend(payload.legend.map(({ is }) => is), Math.max(1, ...payload.legend.map(({ count }) => count)));
+    legend.node.append(...dashed, this.hint);
+    this.legend.node.replaceWith(legend.node);
+    this.legend = legend;
     say(this.hint, payload.hint);
     show(this.transport, payload.done && payload.end > 0 && !busy); // the progress of a run stands in its place
     fillAnswer(this.answer, payload);
@@ -131,11 +132,8 @@ class Lanes {
     for (const lane of this.lanes) drawLane(lane, now, payload.done);
     drawNow(this.tracks, now);
     const [alone, drafted] = this.lanes;
-    for (const { is, name, n, words } of this.counts) {
-      const count = drafted.made.slice(0, drafted.there).filter(({ one }) => one.is === is).length;
-      say(n, String(count));
-      say(words, `${name}${count === 1 ? "" : "s"}`);
-    }
+    const kinds = drafted.made.slice(0, drafted.there).map(({ one }) => one.is);
+    countTokens(this.legend, Object.fromEntries(this.legend.entries.map(({ is }) => [is, kinds.filter((kind) => kind === is).length])));
     this.answer.node.classList.toggle("later", now !== null || !payload.answer.factor);
     const until = describeUntil(alone, drafted, payload.done ? (now ?? payload.end) : null);
     for (const key of ["before", "drafted", "after"]) say(this.answer[key], until[key]);

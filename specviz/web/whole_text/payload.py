@@ -115,11 +115,7 @@ def _find_deciding_steps(trace: Trace, round_: Round) -> list[int]:
 def _build_legend(passage: Passage) -> list[dict[str, Any]]:
     """Each origin that tokens of the second text have, and how many."""
     counts = passage.speculative.counts
-    return [
-        {"is": key, "name": words.SAID[key], "count": counts[key], "meant": words.MEANT[key]}
-        for key in words.SAID
-        if key in counts
-    ]
+    return [{"is": key, "count": counts[key]} for key in words.SAID if key in counts]
 
 
 def _build_token(pieces: Mapping[int, str], one: WrittenToken) -> dict[str, Any]:

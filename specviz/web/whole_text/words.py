@@ -23,7 +23,6 @@ from specviz.speed.records.passage import (
 TEXTS = load_toml("texts/whole_text")
 TITLES = {TARGET_ONLY: "Target model alone", SPECULATIVE: "With a draft model"}
 SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
-MEANT = {"accepted": "", "residual": "after a rejection", "bonus": "if none is rejected", "target": ""}
 UNEVEN, SLOW = 1.3, 10.0  # slowest over fastest run; tokens per second, about as fast as people read
 
 
