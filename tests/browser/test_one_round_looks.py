@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.web.one_round.payload import build_round_payload
+from specviz.web.one_round.payload import BARS, build_round_payload
 from tests import traces
 from tests.browser.chromium import resize
 from tests.browser.component_pages import SIZES, find_step, sentence, step_through
@@ -17,7 +17,7 @@ def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_targ
         """slots => slots.filter(slot => !slot.classList.contains("off")).map(slot => Object.fromEntries(
             [".bar.p", ".bar.add", ".slab"].map(name => [name, slot.querySelector(name).getBBox()]).map(([name, box]) => [name, [box.y, box.height]])))"""
     )
-    assert len(boxes) == 9
+    assert len(boxes) == BARS["wide"] + 1
     for box in boxes:
         assert box[".slab"][1] + box[".bar.add"][1] == pytest.approx(box[".bar.p"][1], abs=0.05)
         assert box[".bar.add"][0] == pytest.approx(box[".bar.p"][0], abs=0.05)

@@ -135,10 +135,10 @@ def test_the_bars_of_one_token_and_the_sentence_under_them_fit_the_projector(ope
     for end in (None, "p, the target", "q, the draft", "what p has beyond"):
         if end:
             page.locator(".complete").get_by_role("button", name=end).click()
-        box = page.locator("section.stage > .sentence").bounding_box()
+        box = page.locator("section.stage .sentence").bounding_box()
         assert box["y"] + box["height"] <= height, end
         assert page.locator(".bars svg").bounding_box()["height"] > 250 * height / 1080
-        assert page.locator("section.stage > .sentence").evaluate("node => node.scrollHeight <= node.clientHeight")
+        assert page.locator("section.stage .sentence").evaluate("node => node.scrollHeight <= node.clientHeight")
 
 
 def test_a_key_opens_the_view_and_another_leaves_it_and_the_link_stays_the_same_but_for_it(open_presenter):
@@ -161,7 +161,7 @@ def test_a_clickers_keys_walk_the_page_and_back(open_presenter, name, forth, bac
     if name == "whole_text" and forth == " ":
         pytest.skip("there the space bar replays both texts; the others go round by round")
     page = open_presenter(name)
-    said = {"whole_text": ".lane.speculative .clock", "questions": ".card.now .question"}.get(name, "section.stage > .sentence")
+    said = {"whole_text": ".lane.speculative .clock", "questions": ".card.now .question"}.get(name, "section.stage .sentence")
     text = f"stage.querySelector('{said}').textContent"
     before = page.evaluate(text)
     page.keyboard.press(forth)
@@ -193,7 +193,7 @@ def test_the_notes_say_what_to_ask_and_what_is_next_and_both_windows_move_togeth
     page.keyboard.press("ArrowRight")
     expect(notes.locator(".now")).to_have_text(steps[1]["sentence"])
     notes.keyboard.press("ArrowRight")
-    expect(page.locator("section.stage > .sentence")).to_have_text(steps[2]["sentence"])
+    expect(page.locator("section.stage .sentence")).to_have_text(steps[2]["sentence"])
     expect(notes.locator(".place")).to_have_text(f"Round 1, step 3 of {len(steps)}")
 
 
@@ -264,7 +264,7 @@ LINES = """() => Math.max(...[...stage.querySelectorAll(".chip .caption")].map((
 def test_captions_of_draft_tokens_take_one_line_on_the_projector(open_presenter):
     page = open_presenter()
     for _ in range(sum(len(one["steps"]) for one in STAGE["rounds"])):
-        assert page.evaluate(LINES) == 1, page.locator("section.stage > .sentence").inner_text()
+        assert page.evaluate(LINES) == 1, page.locator("section.stage .sentence").inner_text()
         page.keyboard.press("ArrowRight")
 
 

@@ -6,7 +6,6 @@ import { SLOTS, nameSlot, namesOf, makePanel, placePanel, placeBar, writeValue }
 import { plotIn, slot } from "./layout.js";
 
 const LEGEND = 20; // px of a row for it
-const NUMBERED = 0.02; // from which probability on a bar has its number
 const ROOMY = 52; // px of a pair of bars, from which on both have room for theirs
 const TOPS = [[0.25, [0.1, 0.2]], [0.5, [0.25, 0.5]], [0.8, [0.4, 0.8]], [1, [0.5, 1]]]; // of the axis, and where it has lines
 const TICKS = { wide: 28, narrow: 36 }; // px for their numbers
@@ -102,7 +101,7 @@ export function drawBars(panel, plan, probs, bars, frame, highest) {
   }
   const places = bars.map((_, i) => slot(plot, i, bars.length, bars.at(-1).glyphs === null));
   const names = namesOf(bars, places, plan, ({ drafted }) => drafted);
-  const least = frame.p && places[0]?.wide < ROOMY ? Infinity : NUMBERED;
+  const least = frame.p && places[0]?.wide < ROOMY ? Infinity : 0;
   for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], names[i], places[i], plot, scale, frame, least);
   return { plot, scale };
 }
@@ -161,7 +160,7 @@ function drawSlot(one, bar, name, where, plot, scale, frame, least) {
   nameSlot(one.name, bar, where, plot.base, bar.drafted, name);
   say(one.tip, bar.fell != null ? `accepted below ${number(bar.p)}, u = ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
   const pNumbered = frame.p && !gone && (bar.drafted || bar.p >= least), qNumbered = bar.q !== null && !gone && (bar.drafted || bar.q >= least);
-  const write = (x) => (bar.drafted ? number(x) : x.toFixed(2)); // the sentence names the drafted token's
+  const write = (x) => (bar.drafted || x === 0 ? number(x) : x < 0.005 ? "<0.01" : x.toFixed(2)); // the sentence names the drafted token's
   const both = pNumbered && qNumbered;
   const [high, low] = [bar.p * scale, bar.q * scale]; // px
   const pAside = both && high < low + 14, qAside = both && low < high + 14; // beside a bar that reaches as high, a number keeps to its own side

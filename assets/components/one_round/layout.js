@@ -33,7 +33,7 @@ export function plotIn(panel, narrow, foot) {
 export function slot(plot, i, n, rest) {
   const step = plot.width / (Math.max(n, 4) + (rest ? 0.25 : 0));
   const middle = plot.left + step * (i + 0.5 + (rest && i === n - 1 ? 0.25 : 0));
-  return { middle, step, wide: Math.min(step * 0.74, 84) };
+  return { middle, step, wide: Math.min(step * 0.74, 104) };
 }
 
 /** The ruler of u: y(u) is where a number in [0, 1] stands on it, u(y) the number at a height, in thousandths and below 1. */

@@ -99,7 +99,7 @@ function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from
     const where = places[rank];
     placeBar(one.bar, where.middle - where.wide / 2, where.wide, 0, bar.end, plot, scale);
     nameSlot(one.name, bar, where, plot.base, bar.drawn && frame.drawn, names[rank]);
-    writeValue(one.value, bar.drawn ? number(bar.end) : "", where.middle, plot.base - bar.end * scale);
+    writeValue(one.value, bar.drawn ? number(bar.end) : bar.end < 0.005 ? "<0.01" : bar.end.toFixed(2), where.middle, plot.base - bar.end * scale);
   } else {
     const whole = bar.q === null;
     const half = whole ? home.wide * 0.7 : home.wide / 2;
@@ -109,7 +109,7 @@ function drawPiece(one, bar, i, n, { known, places, names }, { plot, scale, from
   one.bar.style.opacity = there ? (frame.drawn && !bar.drawn ? 0.5 : 1) : frame.kind === "lift" && bar.residual > 0 ? 1 : 0;
   one.bar.classList.toggle("rest", bar.glyphs === null);
   one.name.style.opacity = there ? 1 : 0;
-  one.value.style.opacity = there && bar.drawn ? 1 : 0;
+  one.value.style.opacity = there ? 1 : 0;
 }
 
 /** The draw comes down on the token that it chose. */

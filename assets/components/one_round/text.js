@@ -73,7 +73,7 @@ export function fillText(parts, round, view) {
 
 /** The end of the text that fits beside the chips; the dots show all of it. */
 export function drawSoFar(parts, view) {
-  const most = view.narrow ? 64 : 116;
+  const most = 64;
   const letters = [...parts.sofar];
   const long = letters.length > most;
   show(parts.more, long);

@@ -136,13 +136,14 @@ export function groupSteps(steps) {
 }
 
 const LETTER = 6.6; // px of a letter of a name
+const APART = 12; // px between two names
 const NAMINGS = [(name) => name, (name) => name.replace("draft tokens", "draft"), (name) => name.replace("draft tokens", "draft").replace(/^check (?!1$)/, "")]; // from whole names to numbers alone
 
 /** The longest names that have room beside each other. */
 function nameParts(bar, width) {
   if (bar.spaced === width) return;
   bar.spaced = width;
-  const naming = NAMINGS.find((shorten) => bar.parts.reduce((sum, { name }) => sum + LETTER * shorten(name).length + 4, 0) <= width) ?? NAMINGS.at(-1);
+  const naming = NAMINGS.find((shorten) => bar.parts.reduce((sum, { name }) => sum + LETTER * shorten(name).length + APART, 0) <= width) ?? NAMINGS.at(-1);
   for (const { label, name } of bar.parts) say(label, naming(name));
 }
 

@@ -27,23 +27,25 @@ from specviz.web.one_round.words import (
     name_place,
 )
 
-BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
+BARS = {"wide": 6, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
-def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.0) -> dict[str, Any]:
+def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.0, at_once: bool = False) -> dict[str, Any]:
     """Rounds of a run, each with its steps, chips and distributions.
 
     Args:
         trace: The run.
         more: Whether a further round can follow; None: unless the text ended or has its length.
         load: Load of the machine per core when the rounds were timed.
+        at_once: Whether all rounds were decoded in one go: then only the first pass reads text of before its round.
     """
     edits = dict(read_uniform(text) for text in trace.settings.get("uniforms", ()))
     rounds: list[dict[str, Any]] = []
     before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
-        rounds.append(_build_round(trace, index, before, edits) | {"times": describe_times(round_, load > BUSY_LOAD)})
+        read = _count_read_tokens(trace, index, at_once)
+        rounds.append(_build_round(trace, index, before, edits) | {"times": describe_times(round_, load > BUSY_LOAD, read)})
         before += [read_piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.compute_digest(),
@@ -55,6 +57,17 @@ def build_round_payload(trace: Trace, more: bool | None = None, load: float = 0.
         "notes": TEXTS["notes"],
         "more": can_continue(trace) if more is None else more,
     }
+
+
+def _count_read_tokens(trace: Trace, index: int, at_once: bool) -> tuple[int, int] | None:
+    """Tokens that the target pass of a round read, and how many of them are the prompt's; None where the trace does not say.
+
+    The first pass reads the prompt as well; each later one reads the last token of the text and the draft tokens.
+    """
+    drafted, prompt = len(trace.rounds[index].proposals), len(trace.prompt_ids)
+    if trace.encoder_ids or (index and not at_once):
+        return None
+    return (1 + drafted, 0) if index else (prompt + drafted, prompt)
 
 
 def select_texts(rule: str) -> dict[str, Any]:
@@ -226,12 +239,14 @@ def build_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any
 def _build_bars(
     trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn_token: int | None
 ) -> list[dict]:
-    """The bars to draw, largest first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
+    """The bars to draw, likeliest by the draft first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
     possible = {token for i, token in enumerate(probs.tokens) if probs.p[i] > 0 or (probs.q is not None and probs.q[i] > 0)}
     free = [token for token in probs.tokens if token in possible - must][
         : max(0, count - len(must))
     ]  # at temperature 0 most have none
-    shown = [token for token in probs.tokens if token in must or token in free]
+    drawn_from = probs.p if probs.q is None else probs.q
+    chance = dict(zip(probs.tokens, drawn_from, strict=True))
+    shown = sorted((token for token in probs.tokens if token in must or token in free), key=lambda token: -chance[token])
     left = None if probs.residual is None else (sum(probs.residual) + probs.rest["residual"]) or None
     bars = []
     for token in shown:

@@ -80,7 +80,7 @@ def build_recorded_payload(recording: Trace) -> dict[str, Any]:
     global _recorded
     known = _recorded
     if known is None or known[0] is not recording:
-        known = _recorded = recording, build_round_payload(recording)
+        known = _recorded = recording, build_round_payload(recording, at_once=True)
     return known[1]
 
 

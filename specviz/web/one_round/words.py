@@ -278,12 +278,17 @@ def describe_edits(edits: dict[tuple[int, str], float], rounds: list[dict[str, A
     return said
 
 
-def describe_times(round_: Round, busy: bool) -> list[str]:
-    """What drafting and the target pass took, in words; nothing where no clock ran."""
+def describe_times(round_: Round, busy: bool, read: tuple[int, int] | None = None) -> list[str]:
+    """What drafting and the target pass took, in words; nothing where no clock ran.
+
+    ``read``: tokens that the pass read, and how many of them are the prompt's; a longer pass takes longer.
+    """
     many = len(round_.proposals)
+    over = f" over {read[0]} tokens" if read and read[0] > 1 else ""
+    prompt = f" ({read[1]} of the prompt)" if read and read[1] else ""
     names = {
         "draft": f"drafting {many} token{'' if many == 1 else 's'}" if many else "",
-        "target": "target pass",
+        "target": f"target pass{over}{prompt}",
         "round": "round",
     }
     ms = {name: 1000.0 * round_.timing[key] for key, name in names.items() if name and key in round_.timing}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -56,6 +57,28 @@ def test_the_draft_token_and_its_replacement_always_have_a_bar(size):
         bars = build_round_payload(traces.build_story())["rounds"][0]["distributions"][index]["views"][size]
         assert sum(bar["drafted"] for bar in bars) == 1
         assert sum(bar["drawn"] for bar in bars) == (index == 2)
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_bars_fall_from_left_to_right_by_the_distribution_that_was_drawn_from(size):
+    most = 0
+    for round_ in build_round_payload(traces.build_story())["rounds"]:
+        for one in round_["distributions"]:
+            bars = one["views"][size][:-1]
+            chances = [bar["p"] if bar["q"] is None else bar["q"] for bar in bars]
+            assert chances == sorted(chances, reverse=True)
+            most = max(most, len(chances))
+    assert most > 3
+
+
+def test_the_first_pass_counts_the_prompt_and_later_ones_are_counted_where_the_run_was_made_at_once():
+    story = traces.build_story()
+    timed = replace(story, rounds=tuple(replace(one, timing={"draft": 0.001, "target": 0.004}) for one in story.rounds))
+    drafted, prompt = [len(one.proposals) for one in story.rounds], len(story.prompt_ids)
+    first, second = (round_["times"][0] for round_ in build_round_payload(timed, at_once=True)["rounds"])
+    assert first.endswith(f"target pass over {prompt + drafted[0]} tokens ({prompt} of the prompt) 4.0 ms")
+    assert second.endswith(f"target pass over {1 + drafted[1]} tokens 4.0 ms")
+    assert build_round_payload(timed)["rounds"][1]["times"][0].endswith(", target pass 4.0 ms")
 
 
 def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
