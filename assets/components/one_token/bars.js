@@ -55,6 +55,7 @@ export function drawBars(card, view, width, height) {
   }
   say(card.title, fill(texts.bars, { text: view.position()?.before ?? texts.prompt }));
   say(card.foot, describeToken(view));
+  card.node.classList.toggle("said", view.touched !== null);
   return plot;
 }
 

@@ -41,10 +41,11 @@ export function makeFold(name, title, ...inside) {
 }
 
 export const ROW = 14; // px of a row of names
+const TIGHT = 380; // px of a plot; a narrower one has no numbers at its axis, since each bar has its own
 
 /** Bars stand on ``base``; a probability of ``top`` reaches up to ``head``. */
 export function planPlot(width, height, count, top, letter, names = []) {
-  const left = 30;
+  const left = width < TIGHT ? 6 : 30;
   const head = 24;
   const step = (width - left - 6) / count;
   const rows = names.some((name) => measureName(name, step) > step) ? 2 : 1; // of names: every other one stands lower where one would be cut
@@ -76,7 +77,7 @@ export function drawAxis({ lines }, plot) {
   for (const [i, { line, text }] of lines.entries()) {
     const value = TICKS[plot.top][i];
     show(line, value !== undefined);
-    show(text, value !== undefined);
+    show(text, value !== undefined && plot.width >= TIGHT);
     if (value === undefined) continue;
     const y = plot.base - value * plot.unit;
     place(line, { transform: `translate(${plot.left - 4}px, ${y}px) scaleX(${plot.width - plot.left})` });

@@ -24,8 +24,8 @@ export function drawHead(head, view) {
   head.undo.classList.toggle("later", !p); // its room is kept: nothing moves when a bar is taken
   const place = view.position();
   const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;
-  const invented = place ? "" : ` ${view.texts.invented}`;
-  say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : origin + invented);
+  const invented = place ? "" : `${view.texts.invented} `;
+  say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : invented + origin);
   if (place && !p && !view.payload.shared) say(head.about, `${origin} ${view.texts.unlinked}`);
 }
 

@@ -14,7 +14,6 @@ import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
 import { describeToken, describeHundred } from "./words.js";
 
 const NARROW = 900;
-const GAP = 12; // px between the rows, --space-more
 const LETTER = 0.55; // of the size of type: how wide a character of a number is
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
 
@@ -31,6 +30,7 @@ class TokenView {
     this.head = makeHead(this);
     this.complete = makeComplete(this);
     this.bars = makeBars(this);
+    this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.proposal = makeDraftToken(this);
     this.outCard = makeOut(this);
     this.sumsCard = makeSums(this);
@@ -38,12 +38,11 @@ class TokenView {
     this.maths = makeMaths(this);
     this.more = makeMore(this);
     this.panels = h("div", { class: "panels" }, this.bars.node, this.proposal.node, this.outCard.node);
-    this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     const forth = () => this.walk(1), back = () => this.walk(-1);
     this.forgetKeys = listenToKeys({ PageDown: forth, ArrowRight: forth, " ": forth, PageUp: back, ArrowLeft: back }, { ready: () => Boolean(this.room) });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.panels, this.sentence, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
+      this.notices, this.head.node, this.panels, this.aloud, h("div", { class: "folds" }, this.more.node, this.maths.node, this.sumsCard.node, this.rules.node));
   }
 
   /** What a clicker walks through while the page is presented: the answers on the first distributions, then the other presets with the right one. */
@@ -187,7 +186,7 @@ class TokenView {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const grand = this.node.classList.contains("grand");
     this.letter = LETTER * (this.narrow ? 11 : grand ? 14.5 : 13); // as one_token.css and components.css write a number over a bar
-    const usual = this.narrow ? 132 : grand ? 320 : 196;
+    const usual = this.narrow ? 132 : grand ? 320 : 208;
     this.lane = this.narrow ? width - 32 : (width - 32 - 308) * 0.59;
     this.planAt(usual, width);
     if (this.room) this.planAt(this.highIn(this.room.height), width);
@@ -199,11 +198,9 @@ class TokenView {
     this.draw();
   }
 
-  /** Height of the plots with which everything down to the sentence fits that height; the tables below are for scrolling. */
+  /** Height of the plots with which all cards fit that height; the tables below are for scrolling. */
   highIn(height) {
-    const parts = [this.panels, this.sentence].map((node) => node.offsetHeight).filter((high) => high > 0);
-    const others = parts.reduce((sum, high) => sum + high + GAP, -GAP) - this.plan.high;
-    return Math.max(150, Math.floor(height - others));
+    return Math.max(150, Math.floor(height - this.panels.offsetHeight + this.plan.high));
   }
 
   draw() {

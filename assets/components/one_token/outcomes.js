@@ -3,7 +3,7 @@
 import { h, move, place, s, say, show, setSize } from "../lib/dom.js";
 import { fill } from "../lib/fill.js";
 import { makeHatches } from "../lib/hatches.js";
-import { number, settled } from "../lib/numbers.js";
+import { number, percent, settled } from "../lib/numbers.js";
 import { findMost } from "../lib/arithmetic.js";
 import { MOST } from "./bars.js";
 import { ROW, drawAxis, fitNumber, makeAxis, makeCard, listNames, writeName, planPlot, placeRect, formatWord } from "./cards.js";
@@ -22,6 +22,7 @@ export function makeDraftToken(view) {
   const big = h("b", { class: "big" });
   const card = makeCard("proposal", view.texts.draftToken, svg);
   card.title.append(" ", big);
+  card.foot.replaceWith(view.sentence);
   return { ...card, svg, big, ...parts };
 }
 
@@ -29,7 +30,7 @@ export function drawDraftToken(card, view, width) {
   const beta = settled(view.sums.beta);
   const rejected = settled(1 - beta);
   setSize(card.svg, width, HIGH);
-  say(card.big, number(beta));
+  say(card.big, percent(beta));
   card.svg.setAttribute("aria-label", `accepted ${number(beta)}, rejected ${number(rejected)}`);
   say(card.acceptedText, `✓ accepted ${number(beta)}`);
   say(card.rejectedText, `✕ rejected ${number(rejected)}`);
@@ -85,7 +86,7 @@ function writeGap(difference, { step, letter }) {
   const size = Math.abs(difference).toFixed(2);
   if (Number(size) === 0) return "";
   const words = `${size} ${difference < 0 ? "missing" : "too much"}`;
-  return letter * words.length <= step ? words : `${difference < 0 ? "−" : "+"}${size}`;
+  return letter * words.length <= step ? words : `${difference < 0 ? "gap" : "over"} ${size}`;
 }
 
 function drawStack(stack, slot, row, i, plot, kind) {
