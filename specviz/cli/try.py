@@ -167,14 +167,12 @@ def format_fit(preflight: Preflight) -> str:
     needed = f"{format_bytes(preflight.memory_bytes)} of memory needed, " if preflight.memory_bytes is not None else ""
     memory = f"{needed}{format_bytes(preflight.free_bytes)} free on this {preflight.device}, in {preflight.dtype}."
     if preflight.memory_bytes is None:  # something else is in the way
-        first, *others = [*preflight.all_problems, *preflight.notes]
+        first, *others = [*preflight.all_problems, *preflight.all_notes]
         return _format_section("fits", [f"No: {first}", *others])
+    if preflight.is_swapped and preflight.ready:
+        return _format_section("fits", [f"Yes, but: {SWAPPED}", memory, *preflight.notes])
     answer = "Yes" if preflight.ready else "No"
-    doubts = [note for note in preflight.notes if note == SWAPPED]
-    notes = [note for note in preflight.notes if note != SWAPPED]
-    if doubts and preflight.ready:
-        return _format_section("fits", [f"Yes, but: {doubts[0]}", memory, *notes])
-    return _format_section("fits", [f"{answer}: {memory}", *doubts, *notes, *preflight.all_problems])
+    return _format_section("fits", [f"{answer}: {memory}", *preflight.all_notes, *preflight.all_problems])
 
 
 def format_exactness(found: Assessment) -> str:

@@ -14,7 +14,6 @@ from specviz.models.pairs import loading
 from specviz.settings import Settings
 from specviz.speed.prediction import assessment
 from specviz.speed.prediction.plan_effort import PlanEffort
-from specviz.speed.prediction.preflight import SWAPPED
 from specviz.speed.records.assessment import Assessment, MethodSpeed
 from specviz.speed.records.estimate import Estimate
 from specviz.verification.token import TokenRule
@@ -164,7 +163,7 @@ def test_without_a_verdict_the_counts_are_given_and_the_command_that_needs_no_cl
 
 def test_swapped_models_are_doubted_in_the_first_line():
     preflight = SimpleNamespace(
-        memory_bytes=1, free_bytes=2, device="cpu", dtype="float32", ready=True, notes=("A note.", SWAPPED), all_problems=()
+        memory_bytes=1, free_bytes=2, device="cpu", dtype="float32", ready=True, notes=("A note.",), is_swapped=True
     )
     section = try_command.format_fit(preflight)
     assert section.startswith("fits     Yes, but: The draft is larger than the target") and section.count("swapped") == 1

@@ -60,7 +60,7 @@ def format_check(found: Preflight, chosen: Sequence[str] = ()) -> str:
     chosen: more options of a command that runs the pair.
     """
     lines = [*_describe_model(found.target), "", *_describe_model(found.draft), "", *_describe_pair(found)]
-    for title, sentences in (("worth knowing", found.notes), ("in the way", found.all_problems)):
+    for title, sentences in (("worth knowing", found.all_notes), ("in the way", found.all_problems)):
         if sentences:
             lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
     if found.ready:

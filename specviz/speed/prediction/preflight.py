@@ -6,6 +6,7 @@ with what to do, never an exception: a check always returns all that could be fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -244,7 +245,7 @@ class Preflight:
         differ: How the two tokenizers differ, as part of a sentence; None: they are equal, or one could not be read.
         expected: Seconds per pass on this machine; None: not measured.
         problems: Sentences on the pair as a whole; those of the models are theirs.
-        notes: Sentences on what is worth knowing and stands in nobody's way.
+        notes: Sentences on what is worth knowing and stands in nobody's way, but that of ``is_swapped``.
         listings: Of the models whose files are known, for ``models.hub.download.download``; in no record.
     """
 
@@ -265,6 +266,16 @@ class Preflight:
     def all_problems(self) -> tuple[str, ...]:
         """Of the pair and of its models, each once."""
         return tuple(dict.fromkeys((*self.target.problems, *self.draft.problems, *self.problems)))
+
+    @property
+    def is_swapped(self) -> bool:
+        """Whether the draft is larger than the target, so that the two may be in each other's place."""
+        return (self.draft.parameters or 0) > (self.target.parameters or math.inf)
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """All that is worth knowing and stands in nobody's way."""
+        return ((SWAPPED,) if self.is_swapped else ()) + self.notes
 
     @property
     def ready(self) -> bool:
@@ -288,6 +299,7 @@ class Preflight:
             name: value for name, value in to_json_fields(replace(self, listings=())).items() if name not in (*models, "listings")
         }
         derived = {"memory_bytes": self.memory_bytes, "download_bytes": self.download_bytes, "ready": self.ready}
+        derived |= {"is_swapped": self.is_swapped, "notes": list(self.all_notes)}
         return {"schema": SCHEMA} | models | rest | derived
 
 
@@ -484,8 +496,6 @@ def _collect_notes(
     notes += sort_fields(one.generation, bool(target.end_tokens)).describe(Settings())
     if len(target.end_tokens) > 1:
         notes.append(f"{len(target.end_tokens)} tokens end a text: {', '.join(map(str, target.end_tokens))}.")
-    if target.parameters and draft.parameters and draft.parameters > target.parameters:
-        notes.append(SWAPPED)
     if same_tokens and target.context and draft.context and draft.context < target.context:
         notes.append(describe_short_draft(draft.context, target.context))
     if same_tokens and target.vocabulary and draft.vocabulary and target.vocabulary != draft.vocabulary:

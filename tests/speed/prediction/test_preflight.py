@@ -396,8 +396,10 @@ def test_a_draft_that_is_larger_than_its_target_is_pointed_out_and_another_is_no
     large, small = folders[1], folders[0]
     swapped, right, same = check(small, large), check(large, small), check(small, small)
     assert swapped.draft.parameters > swapped.target.parameters
-    assert swapped.ready and any("Are the two places swapped?" in note for note in swapped.notes)
-    assert not any("swapped" in note for note in (*right.notes, *same.notes)), "a model may draft for itself"
+    assert swapped.ready and swapped.is_swapped and "Are the two places swapped?" in swapped.to_record()["notes"][0]
+    assert not any(one.is_swapped or "swapped" in " ".join(one.all_notes) for one in (right, same)), (
+        "a model may draft for itself"
+    )
 
 
 def test_the_note_on_bfloat16_has_the_recorded_figures_of_the_pair() -> None:
