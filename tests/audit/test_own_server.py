@@ -124,7 +124,7 @@ def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
         settings = build_settings(pair, seed=seed)
         mode = ENGINE if mistake == "R8" else SHARED
         tokens = build_decoder(mistake, pair, settings, pair.encode(PROMPT)).sample(mode, 0, 1).tokens[0]
-        assert text.ids == [token for token in tokens.tolist() if token != NONE]
+        assert text == [token for token in tokens.tolist() if token != NONE]
 
 
 def test_it_says_of_itself_what_vllm_says(start_server):
@@ -149,6 +149,29 @@ def test_it_says_of_itself_what_vllm_says(start_server):
     assert events[-1]["usage"]["completion_tokens"] == 4
     biased = request_json(f"{url}/v1/completions", body | {"n": 1, "logit_bias": {"17": 100}})
     assert biased["choices"][0]["token_ids"] == [17] * 4
+
+
+def test_a_stream_is_sent_as_its_rounds_end_and_a_client_that_leaves_ends_it(pair):
+    """After the first event one round is decoded, and other requests wait; after the client has left, none does."""
+    api = CompletionsApi.from_pair(pair, "none", 2, "tiny")
+    body = {"prompt": [5, 6], "max_tokens": 12, "seed": 3, "return_token_ids": True}
+    events = api.complete(body | {"stream": True})
+    (first,), done = next(events)["choices"], api.decoder.coverage
+    assert first["finish_reason"] is None and done.proposed == 2 and api.decoder.lock.locked()
+    del events
+    assert not api.decoder.lock.locked() and api.decoder.coverage == done
+    whole = api.complete(body)["choices"][0]["token_ids"]
+    assert whole[: len(first["token_ids"])] == first["token_ids"] and len(whole) == 12
+
+
+def test_a_measurement_reads_the_rounds_of_its_streams(start_server, capsys, tmp_path):
+    prompts = tmp_path / "mine.txt"
+    prompts.write_text("Once upon\nAn old king\n")
+    words = ["--turns", "2", "--prompts-per-user", "2", "--concurrency", "1", "--max-new-tokens", "24", "--prompts", str(prompts)]
+    assert command(["pays", start_server("none")[0], *words, "--out", str(tmp_path / "a"), "--format", "json"]) == 0
+    (rounds,) = json.loads(capsys.readouterr().out)["rounds"]
+    assert rounds["source"] == "pieces" and 1.0 < rounds["tokens_per_round"]["value"] <= 3.0
+    assert rounds["seconds_per_round"]["value"] > 0.0
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
     specviz audit http://127.0.0.1:8765/v1 --prompt "Once upon a time" --max-new-tokens 3 --min-tv 0.1 --pair storybook
 
 It answers as vLLM does: POST /v1/completions with ``return_token_ids``, ``n`` (choice i has the seed + i), ``stream`` (an event for each
-round), penalties, and prompts of text or ids, GET /v1/models, /version, /health, and /metrics with the counters of draft tokens. It is made to
+round, sent when the round ends), penalties, and prompts of text or ids, GET /v1/models, /version, /health, and /metrics with the counters of draft tokens. It is made to
 be audited, not to be fast.
 """
 
@@ -16,10 +16,10 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -34,7 +34,7 @@ from specviz.audit.protocol.body_fields import COMPUTED_FIELDS  # noqa: E402
 from specviz.audit.protocol.body_rules import read_body_rules  # noqa: E402
 from specviz.decoding.engine import build_first_prefix, step  # noqa: E402
 from specviz.decoding.sampler import Shard, iterate_rounds, sample_with_shared_distributions  # noqa: E402
-from specviz.decoding.samples import NONE, Coverage  # noqa: E402
+from specviz.decoding.samples import NONE, Coverage, count_events  # noqa: E402
 from specviz.errors import SpecvizError  # noqa: E402
 from specviz.evidence.decoder import SPECULATIVE, Decoder, build_decoder  # noqa: E402
 from specviz.evidence.mistakes.components import OtherRowModel  # noqa: E402
@@ -47,7 +47,7 @@ from specviz.settings import Settings  # noqa: E402
 from specviz.trace import Round  # noqa: E402
 
 NO_MISTAKE, OTHER_ROW = "none", "draft-row"
-MAX_BYTES, MAX_CHOICES, MAX_TOKENS, MAX_OPENED = 2**20, 256, 64, 8  # of a request: bytes, choices, tokens; opened decoders
+MAX_BYTES, MAX_CHOICES, MAX_TOKENS, MAX_OPENED = 2**20, 256, 128, 8  # of a request: bytes, choices, tokens; opened decoders
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,17 @@ class SeededSamples:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenText:
-    """ids: with the end token; rounds: tokens of each, empty where they were not asked for."""
+class WrittenRound:
+    """The tokens of one round of one text. ids: with the end token; is_last: whether the text ends with it."""
 
-    ids: list[int]
-    rounds: tuple[int, ...] = ()
+    text: int
+    ids: tuple[int, ...]
+    is_last: bool
+
+
+def join_rounds(rounds: Sequence[WrittenRound], count: int) -> list[list[int]]:
+    """The tokens of each of so many texts."""
+    return [[token for one in rounds if one.text == number for token in one.ids] for number in range(count)]
 
 
 @dataclass(slots=True)
@@ -86,57 +92,65 @@ class MistakenDecoder:
     gamma: int
     coverage: Coverage = field(default_factory=Coverage)
     opened: dict[tuple[Any, ...], Decoder] = field(default_factory=dict)
-    written: dict[tuple[int, ...], list[WrittenText]] = field(
+    written: dict[tuple[int, ...], list[list[int]]] = field(
         default_factory=dict
     )  # the last texts after each prompt, the newest last
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def write(
-        self,
-        prompt: Sequence[int],
-        settings: Settings,
-        seeds: Sequence[int],
-        body: Mapping[str, Any] = MappingProxyType({}),
-        with_rounds: bool = False,
-    ) -> list[WrittenText]:
-        """One sample for each seed. body: of the request, whose penalties and biases count."""
+        self, prompt: Sequence[int], settings: Settings, seeds: Sequence[int], body: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[list[int]]:
+        """The tokens of one sample for each seed, with the end token. body: of the request, whose penalties and biases count."""
         with self.lock:
-            decoder = self._open_decoder(tuple(prompt), settings, body)
+            decoder, randomness = self._open_decoder(tuple(prompt), settings, body), SeededSamples(tuple(seeds))
             if self.mistake == OTHER_ROW:
-                return self._write_with_other_row(decoder, settings, SeededSamples(tuple(seeds)))
-            if with_rounds or decoder.engine_only:
-                return self._decode(decoder, settings, SeededSamples(tuple(seeds)))
+                return join_rounds(self._decode_with_other_row(decoder, settings, randomness), len(seeds))
+            if decoder.engine_only:
+                return join_rounds([*self._iterate_rounds(decoder, settings, randomness)], len(seeds))
             made = decoder.reopen()
-            randomness = made.randomness(SeededSamples(tuple(seeds)))
+            mistaken = made.randomness(randomness)
             shard = Shard(
-                made.target, made.proposer, made.rule, randomness, settings, decoder.prompt, decoder.eos_token_ids, 0, len(seeds)
+                made.target, made.proposer, made.rule, mistaken, settings, decoder.prompt, decoder.eos_token_ids, 0, len(seeds)
             )
             samples = sample_with_shared_distributions(shard)
             self.coverage += samples.coverage or Coverage()
-            return [WrittenText([token for token in row if token != NONE]) for row in samples.tokens.tolist()]
+            return [[token for token in row if token != NONE] for row in samples.tokens.tolist()]
 
-    def _write_with_other_row(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> list[WrittenText]:
+    def stream(
+        self, prompt: Sequence[int], settings: Settings, seeds: Sequence[int], body: Mapping[str, Any] = MappingProxyType({})
+    ) -> Iterator[WrittenRound]:
+        """The rounds of the same samples, each as it ends. Arguments and errors as ``write``, before the first round."""
+        with self.lock:
+            decoder = self._open_decoder(tuple(prompt), settings, body)
+
+        def iterate_alone() -> Iterator[WrittenRound]:
+            with self.lock:
+                decode = self._decode_with_other_row if self.mistake == OTHER_ROW else self._iterate_rounds
+                yield from decode(decoder, settings, SeededSamples(tuple(seeds)))
+
+        return iterate_alone()
+
+    def _decode_with_other_row(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> list[WrittenRound]:
         """Judge by rows of another request where there was one; keep the texts for the next request."""
         proposer, prompt = decoder.reopen().proposer, decoder.prompt
         others = [one for one in self.written if one != prompt]
 
         def read_text(row: Prefix, depth: int) -> tuple[int, ...]:
             texts = self.written[others[-1]]
-            return *others[-1], *texts[row.draw % len(texts)].ids[: len(row.ids) - len(prompt) + depth]
+            return *others[-1], *texts[row.draw % len(texts)][: len(row.ids) - len(prompt) + depth]
 
         proposer.claimed = OtherRowModel(proposer.draft, read_text) if others else proposer.draft  # type: ignore[attr-defined]
-        found = self._decode(decoder, settings, randomness)
+        found = [*self._iterate_rounds(decoder, settings, randomness)]
         self.written.pop(prompt, None)
-        self.written[prompt] = found
+        self.written[prompt] = join_rounds(found, len(randomness.seeds))
         if len(self.written) > MAX_OPENED:
             self.written.pop(next(iter(self.written)))
         return found
 
-    def _decode(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> list[WrittenText]:
+    def _iterate_rounds(self, decoder: Decoder, settings: Settings, randomness: SeededSamples) -> Iterator[WrittenRound]:
         """The samples through the engine, side by side."""
         made, numbers = decoder.reopen(), range(len(randomness.seeds))
         opening = build_first_prefix(decoder.prompt, settings, made.target.context)
-        rounds: list[list[Round]] = [[] for _ in numbers]
         mistaken = made.randomness(randomness)
 
         def run_step(rows: Sequence[Prefix]) -> list[Round]:
@@ -144,14 +158,9 @@ class MistakenDecoder:
 
         rows = (replace(opening, draw=number) for number in numbers)
         for stepped in iterate_rounds(rows, run_step, decoder.eos_token_ids, len(numbers)):
-            for row, round_, _ in stepped:
-                rounds[row.draw].append(replace(round_, full=None))
-        for text in rounds:
-            self.coverage += Coverage.from_rounds(text)
-        return [
-            WrittenText([token for one in text for token in one.committed], tuple(len(one.committed) for one in text))
-            for text in rounds
-        ]
+            self.coverage += Coverage.from_events(np.array([count_events(one, after is not None) for _, one, after in stepped]))
+            for row, one, after in stepped:
+                yield WrittenRound(row.draw, tuple(one.committed), after is None)
 
     def _open_decoder(self, prompt: tuple[int, ...], settings: Settings, body: Mapping[str, Any]) -> Decoder:
         rules = read_body_rules(body, len(prompt), self.pair.vocabulary, self.pair.eos_token_ids)
@@ -192,8 +201,8 @@ class CompletionsApi:
     def from_pair(cls, pair: LoadedPair, mistake: str, gamma: int, model: str = "own") -> CompletionsApi:
         return cls(MistakenDecoder(pair, mistake, gamma), model, TokenBytes.from_pair(pair))
 
-    def complete(self, body: Any) -> dict[str, Any] | list[dict[str, Any]]:
-        """Answer a request; the events where it asks for a stream. Raises RequestError."""
+    def complete(self, body: Any) -> dict[str, Any] | Iterator[dict[str, Any]]:
+        """Answer a request; the events as they come where it asks for a stream. Raises RequestError."""
         if not isinstance(body, dict):
             raise RequestError("the request must be a JSON object")
         if body.get("model") not in (None, self.model):
@@ -203,44 +212,36 @@ class CompletionsApi:
         seed = body.get("seed")
         first = secrets.randbits(62) if seed is None else self._read_number(body, "seed", 0, 0, 2**62)
         rules = {name: body[name] for name in COMPUTED_FIELDS if name in body}
-        streams, has_ids = body.get("stream") is True, bool(body.get("return_token_ids"))
-        written = self.decoder.write(prompt, settings, [first + number for number in range(count)], rules, streams)
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": sum(len(text.ids) for text in written)}
-        usage |= {"total_tokens": sum(usage.values())}
+        seeds, has_ids = [first + number for number in range(count)], bool(body.get("return_token_ids"))
         head = {
             "id": f"cmpl-{secrets.token_hex(8)}",
             "object": "text_completion",
             "created": int(time.time()),
             "model": self.model,
         }
-        if streams:
-            events = [
-                head | {"choices": [one]}
-                for number, text in enumerate(written)
-                for one in self._list_parts(number, text, has_ids)
-            ]
-            return [*events, head | {"choices": [], "usage": usage}]
-        choices = [self._format_choice(number, text.ids, has_ids) for number, text in enumerate(written)]
+        if body.get("stream") is True:
+            return self._build_events(head, len(prompt), self.decoder.stream(prompt, settings, seeds, rules), has_ids)
+        texts = self.decoder.write(prompt, settings, seeds, rules)
+        choices = [self._format_choice(number, ids, has_ids) for number, ids in enumerate(texts)]
         if has_ids:
             choices = [choice | {"prompt_token_ids": list(prompt)} for choice in choices]
-        return head | {"choices": choices, "usage": usage}
+        return head | {"choices": choices, "usage": _count_usage(len(prompt), sum(map(len, texts)))}
 
-    def _list_parts(self, number: int, text: WrittenText, has_ids: bool) -> list[dict[str, Any]]:
-        """A choice for each round of a text. Only the last one has a reason why it ended."""
-        ends = list(accumulate(text.rounds))
-        whole = self._format_choice(number, text.ids, has_ids)
-        parts = [
-            self._format_choice(number, text.ids[end - size : end], has_ids) for end, size in zip(ends, text.rounds, strict=True)
-        ]
-        return [
-            part | {"finish_reason": whole["finish_reason"] if end == ends[-1] else None}
-            for part, end in zip(parts, ends, strict=True)
-        ]
+    def _build_events(
+        self, head: dict[str, Any], prompt_tokens: int, rounds: Iterator[WrittenRound], has_ids: bool
+    ) -> Iterator[dict[str, Any]]:
+        """An event for each round, and one with the counts. Only the last round of a text has a reason why it ended."""
+        total = 0
+        for one in rounds:
+            total += len(one.ids)
+            choice = self._format_choice(one.text, one.ids, has_ids)
+            yield head | {"choices": [choice if one.is_last else choice | {"finish_reason": None}]}
+        yield head | {"choices": [], "usage": _count_usage(prompt_tokens, total)}
 
-    def _format_choice(self, number: int, ids: list[int], has_ids: bool) -> dict[str, Any]:
+    def _format_choice(self, number: int, ids: Sequence[int], has_ids: bool) -> dict[str, Any]:
         reason = "stop" if ids[-1] in self.decoder.pair.eos_token_ids else "length"
         choice = {"index": number, "text": self.tokens.text(ids, False), "logprobs": None, "finish_reason": reason}
-        return choice | ({"token_ids": ids} if has_ids else {})
+        return choice | ({"token_ids": list(ids)} if has_ids else {})
 
     def _read_prompt(self, prompt: Any) -> tuple[int, ...]:
         if isinstance(prompt, str) and prompt:
@@ -272,6 +273,10 @@ class CompletionsApi:
         return value
 
 
+def _count_usage(prompt_tokens: int, tokens: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": tokens, "total_tokens": prompt_tokens + tokens}
+
+
 class CompletionsHandler(BaseHTTPRequestHandler):
     """One connection. ``server.api`` answers."""
 
@@ -301,14 +306,28 @@ class CompletionsHandler(BaseHTTPRequestHandler):
             if size > MAX_BYTES:
                 raise RequestError(f"a request may have {MAX_BYTES} bytes")
             answer = self.server.api.complete(json.loads(content))  # type: ignore[attr-defined]
-            if isinstance(answer, list):
-                lines = [f"data: {json.dumps(event)}\n\n" for event in answer]
-                self._send(200, "".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream")
-            else:
+            if isinstance(answer, dict):
                 self._send_json(200, answer)
+            else:
+                self._send_events(answer)
         except (ValueError, SpecvizError) as error:
             self._send_json(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
             self.close_connection = size > MAX_BYTES
+
+    def _send_events(self, events: Iterator[dict[str, Any]]) -> None:
+        """A stream, which ends the connection. A client that leaves ends the decoding: the iterator is dropped."""
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        with suppress(ConnectionError):
+            try:
+                for event in events:
+                    self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+            except SpecvizError as error:
+                self.wfile.write(f"data: {json.dumps({'error': {'message': str(error)}})}\n\n".encode())
+            self.wfile.write(b"data: [DONE]\n\n")
 
     def _send_json(self, code: int, value: Any) -> None:
         self._send(code, json.dumps(value).encode(), "application/json")
