@@ -500,15 +500,15 @@ class _Audit:
         return AuditReport(add_server_records(report, records, None, {"beside": self.beside_record}))  # type: ignore[arg-type]
 
     def confirm(self, report: AuditReport, records: Sequence[CollectionRecord]) -> AuditReport:
-        """The report with what further requests show: the reproduction of a server that was rejected against weights, log probabilities."""
+        """The report with what further requests show: the reproduction of a rejection, log probabilities."""
         from specviz.audit.collection.audited_server import add_server_records
 
         runs = None
-        if self.pair is not None and (again := report.record["audit"]["reproduction"]):
+        if again := report.record["audit"]["reproduction"]:
             from specviz.audit.findings.confirmation import confirm_reproduction, confirmation_to_record
 
             try:
-                confirmed = confirm_reproduction(self.targets[0], again, self.settings.seed, self.make_progress("again"))
+                confirmed = confirm_reproduction(self.targets, again, self.settings.seed, self.make_progress("again"))
                 runs = confirmation_to_record(confirmed, again["exact"])
             except EndpointError as error:
                 self.show_line(f"{error} The reproduction was not run.")

@@ -1,4 +1,4 @@
-"""Run the reproduction of a rejected server before it is printed: one request at a time, and several at a time.
+"""Run the reproduction of a rejected server, or of two that differ: one request at a time, and several at a time.
 
 A fault that needs a batch shows only in the second run, and a mistake report should say so.
 """
@@ -6,7 +6,7 @@ A fault that needs a batch shows only in the second run, and a mistake report sh
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from specviz.statistics.finding import ALPHA, format_p_value
 from specviz.statistics.positions import compute_rate_test
 from specviz.statistics.twosample import compare_two_rates
 
-MAX_SECONDS = 120.0  # seconds of one run; what it has counted by then is reported
+MAX_SECONDS = 120.0  # seconds of one run, of both servers together; what it has counted by then is reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,11 @@ class ConfirmationRun:
 
     Attributes:
         concurrency: Requests at a time.
-        samples: Samples that were collected.
+        samples: Samples that were collected, of each server.
         reached: Samples that begin with the prefix.
         hits: Of these, those with the token after it.
-        p_value: Of the count under the model's probability of the token; 1 where no sample has the prefix.
+        p_value: Of the count under the model's probability of the token, or that two servers have the same; 1 where nothing was tested.
+        second_reached, second_hits: Of the second server; None against weights.
     """
 
     concurrency: int
@@ -39,40 +40,66 @@ class ConfirmationRun:
     reached: int
     hits: int
     p_value: float
+    second_reached: int | None = None
+    second_hits: int | None = None
+
+    @property
+    def was_tested(self) -> bool:
+        """Whether samples have the prefix, those of a second server too."""
+        return self.reached > 0 and self.second_reached != 0
 
     @property
     def shows(self) -> bool:
-        """Whether the run by itself rejects the model's probability."""
+        """Whether the run by itself rejects that the token is as frequent as it should be."""
         return self.p_value <= ALPHA
+
+    @property
+    def counts(self) -> list[tuple[int, int]]:
+        """Hits and samples with the prefix, of each server."""
+        second = [] if self.second_hits is None or self.second_reached is None else [(self.second_hits, self.second_reached)]
+        return [(self.hits, self.reached), *second]
 
 
 def confirm_reproduction(
-    target: AuditTarget, reproduction: dict[str, Any], seed: int, on_progress: ProgressCallback = ignore_progress
+    targets: Sequence[AuditTarget], reproduction: dict[str, Any], seed: int, on_progress: ProgressCallback = ignore_progress
 ) -> list[ConfirmationRun]:
-    """Both runs, with seeds of their own; one where the server is asked one request at a time anyway.
+    """Both runs, with seeds of their own; one where a server is asked one request at a time anyway.
 
     Args:
-        target: A prepared server whose answers hold token ids, or texts that are compared whole.
-        reproduction: As a report against weights holds it.
+        targets: Prepared servers, one or two, whose answers hold token ids, or texts that are compared whole.
+        reproduction: As a report holds it.
         seed: Of the audit.
         on_progress: Called with the share done and what is being done; may raise to stop.
 
     Raises:
-        EndpointError: The server fails.
+        EndpointError: A server fails.
     """
-    sizes = sorted({1, target.preparation.size.concurrency})
-    first, runs = compute_first_seed(seed, CONFIRMATION_REGION), []
-    for number, concurrency in enumerate(sizes):
+    sizes = sorted({1, min(target.preparation.size.concurrency for target in targets)})
+    next_seed, runs = compute_first_seed(seed, CONFIRMATION_REGION), []
+    for concurrency in sizes:
         doing = "the reproduction, " + ("one request at a time" if concurrency == 1 else f"{concurrency} requests at a time")
-        seeds = range(first + number * reproduction["samples"], first + (number + 1) * reproduction["samples"])
-        runs.append(_run(target, reproduction, concurrency, seeds, lambda share, doing=doing: on_progress(share, doing)))
+        counts = []
+        for number, target in enumerate(targets):
+            seeds = range(next_seed, next_seed := next_seed + reproduction["samples"])
+
+            def on_share(share: float, doing: str = doing, number: int = number) -> None:
+                on_progress((number + share) / len(targets), doing)
+
+            counts.append(_count_hits(target, reproduction, concurrency, seeds, MAX_SECONDS / len(targets), on_share))
+        runs.append(_test_counts(concurrency, counts, reproduction["exact"]))
     return runs
 
 
-def _run(
-    target: AuditTarget, reproduction: dict[str, Any], concurrency: int, seeds: Sequence[int], on_share: Any
-) -> ConfirmationRun:
-    profile, until = target.preparation.server.profile, time.monotonic() + MAX_SECONDS
+def _count_hits(
+    target: AuditTarget,
+    reproduction: dict[str, Any],
+    concurrency: int,
+    seeds: Sequence[int],
+    seconds: float,
+    on_share: Callable[[float], None],
+) -> tuple[int, int, int]:
+    """Samples, those with the prefix, and those with the token after it, of one server."""
+    profile, until = target.preparation.server.profile, time.monotonic() + seconds
     prefix, samples, reached, hits = tuple(reproduction["prefix_ids"]), 0, 0, 0
     pool = DaemonThreadPool(concurrency, "reproduction")
     try:
@@ -92,19 +119,28 @@ def _run(
             on_share(samples / len(seeds))
     finally:
         pool.close()
-    p_value = compute_rate_test(hits, [reproduction["exact"]] * reached).p_value if reached else 1.0
-    return ConfirmationRun(concurrency, samples, reached, hits, p_value)
+    return samples, reached, hits
+
+
+def _test_counts(concurrency: int, counts: Sequence[tuple[int, int, int]], exact: float) -> ConfirmationRun:
+    """A run from the counts of one server, which are tested against the model's probability, or of two."""
+    samples, reached, hits = counts[0]
+    if len(counts) == 1:
+        p_value = compute_rate_test(hits, [exact] * reached).p_value if reached else 1.0
+        return ConfirmationRun(concurrency, samples, reached, hits, p_value)
+    others, second_reached, second_hits = counts[1]
+    p_value = compare_two_rates((hits, second_hits), (reached, second_reached)) if reached and second_reached else 1.0
+    return ConfirmationRun(concurrency, min(samples, others), reached, hits, p_value, second_reached, second_hits)
 
 
 def describe_confirmation(runs: Sequence[ConfirmationRun], exact: float) -> str:
-    """What the runs show, in one or two sentences. exact: the model's probability of the token."""
-    parts = []
-    for run in runs:
-        how = "One request at a time" if run.concurrency == 1 else f"{run.concurrency} at a time"
-        share = f"{run.hits:,} of {run.reached:,} ({run.hits / run.reached:.1%})" if run.reached else "no sample has the prefix"
-        parts.append(f"{how}: {share}, {format_p_value(run.p_value)}")
-    counted = f"Run again, where the model says {exact:.1%}. {'. '.join(parts)}."
+    """What the runs show, in a few sentences. exact: the model's probability of the token; not read where there are two servers."""
+    is_of_two = runs[0].second_reached is not None
+    head = "Run again on both servers" if is_of_two else f"Run again, where the model says {exact:.1%}"
+    counted = f"{head}. {'. '.join(map(_describe_run, runs))}."
     shows = [run.shows for run in runs]
+    if not any(run.was_tested for run in runs):
+        return f"{counted} So this does not say whether it shows again."
     if all(shows):
         return f"{counted} It shows again."
     if not any(shows):
@@ -113,12 +149,29 @@ def describe_confirmation(runs: Sequence[ConfirmationRun], exact: float) -> str:
             "samples; or it depends on something that this request does not hold."
         )
     one, other = runs
-    p_value = compare_two_rates((one.hits, other.hits), (one.reached, other.reached))
+    if not (one.was_tested and other.was_tested):
+        return f"{counted} It shows again. The two runs were not compared, so this does not say whether it needs a batch."
+    p_value = _compare_runs(one, other)
     if p_value > ALPHA:
         return f"{counted} It shows again. The two runs do not differ beyond chance ({format_p_value(p_value)}), so this does not say whether it needs a batch."
     if shows == [False, True]:
         return f"{counted} It shows only with several requests at a time, so the fault needs a batch."
     return f"{counted} It shows only with one request at a time."
+
+
+def _describe_run(run: ConfirmationRun) -> str:
+    how = "One request at a time" if run.concurrency == 1 else f"{run.concurrency} at a time"
+    if not run.was_tested:
+        return f"{how}: not tested, no sample{' of one server' if len(run.counts) > 1 else ''} has the prefix"
+    shares = [f"{hits:,} of {reached:,} ({hits / reached:.1%})" for hits, reached in run.counts]
+    return f"{how}: {' and '.join(shares)}, {format_p_value(run.p_value)}"
+
+
+def _compare_runs(one: ConfirmationRun, other: ConfirmationRun) -> float:
+    """p-value that no server's share differs between two runs (Bonferroni)."""
+    pairs = zip(one.counts, other.counts, strict=True)
+    found = [compare_two_rates((hits, again), (reached, reached_again)) for (hits, reached), (again, reached_again) in pairs]
+    return min(1.0, len(found) * min(found))
 
 
 def confirmation_to_record(runs: Sequence[ConfirmationRun], exact: float) -> dict[str, Any]:

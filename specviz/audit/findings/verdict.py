@@ -44,6 +44,7 @@ SHARED = "The server counted more rounds than these samples have tokens, so othe
 IN_TURNS = "The two servers were asked in turns, a small batch each, so a machine that becomes slower affects both."
 BOTH_SPECULATE = "Speculation was seen at work on both servers, so a mistake that both make does not show."
 NO_SINGLE_PREFIX = "No single prefix shows the difference by itself."
+NEW_SAMPLES = ", with another --seed and another --out for new samples"
 MOST_PLACES = 6  # tests of whole texts that a terminal shows
 ROUNDING_TV = 1e-4  # total variation below which two precisions are one
 SPECULATION_SEEN = {
@@ -355,6 +356,7 @@ def format_verdict(report: Mapping[str, Any]) -> str:
         lines += [again["script"].rstrip()]
         if model_script := again.get("model_script"):
             lines += ["", "The exact probability by itself, with transformers:", "", model_script.strip()]
+    lines += ["", f"To run it again{NEW_SAMPLES if audit.get('servers') else ''}: {audit['command']}"]
     lines.append("")
     lines += [
         f"  {test['name']:<45} {format_p_value(test['p_value']):<12} corrected: {format_p_value(test['adjusted_p'])}"
