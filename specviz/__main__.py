@@ -1,7 +1,7 @@
 """``specviz COMMAND``, or ``python -m specviz COMMAND``: the decoder and its tests on the command line.
 
 Exit codes: those of a command are in assets/commands.toml; 2 bad arguments or input, with one sentence on stderr; 70 a bug in this
-program; 130 interrupted.
+program; 130 interrupted; 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     prepare_streams()
     bound_spin()
     request_large_pages()
+    interrupts = InterruptHandler()
     if arguments is None:  # a process of its own
-        merge_interrupts()
+        interrupts.install()
     words = sys.argv[1:] if arguments is None else arguments
     name = ""
     try:
@@ -73,8 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
             traceback.print_exc()
         return _print_refusal(name, str(error), error.exit_code)
     except KeyboardInterrupt as stop:
-        print(f"\ninterrupted{f': {stop}' if str(stop) else ''}", file=sys.stderr)
-        return 130
+        ended = "interrupted" if interrupts.number == signal.SIGINT else f"ended by {signal.Signals(interrupts.number).name}"
+        print(f"\n{ended}{f': {stop}' if str(stop) else ''}", file=sys.stderr)
+        return 128 + interrupts.number
     except BrokenPipeError:
         sys.stderr.close()
         return 0
@@ -95,22 +97,31 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def merge_interrupts() -> None:
-    """Take interrupts within a second as one: `timeout -s INT` sends two, and the second would cut off what the first one makes a command say."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
-        return
-    last = -REPEAT_SECONDS
+class InterruptHandler:
+    """Turns Ctrl-C and SIGTERM into KeyboardInterrupt, so that a command keeps what it has. CI servers and containers send SIGTERM.
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal last
-        before, last = last, time.monotonic()
-        if last - before > REPEAT_SECONDS:
+    Signals within a second are one: `timeout -s INT` sends two, and the second would cut off what the first one makes a command say.
+
+    Attributes:
+        number: Of the signal that ended the command; the exit code is 128 more.
+    """
+
+    def __init__(self) -> None:
+        self.number, self._last = int(signal.SIGINT), -REPEAT_SECONDS
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        before, self._last = self._last, time.monotonic()
+        if self._last - before > REPEAT_SECONDS:
+            self.number = number
             signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, handle)
+    def install(self) -> None:
+        """Take both signals, but those that this process ignores or handles in another way."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) == usual:
+                signal.signal(number, self)
 
 
 def build_parser(name: str) -> CommandParser:
