@@ -19,7 +19,7 @@ from specviz.audit.run import (
     plan_audit,
     run_audit,
 )
-from specviz.errors import SettingsError
+from specviz.errors import EndpointError, SettingsError
 from specviz.records import load_toml, write
 from specviz.statistics.finding import ALPHA, format_p_value
 
@@ -161,7 +161,15 @@ def run_prompts(
         folders.append(f"prompt-{number:02}")
         show_line(f"Prompt {number} of {len(prompts)}:")
         one = replace(request, prompt=prompt)
-        reports.append(run_audit(one, folder / folders[-1], make_progress, show_line, ALPHA / len(prompts), known_checks=known))
+        try:
+            reports.append(
+                run_audit(one, folder / folders[-1], make_progress, show_line, ALPHA / len(prompts), known_checks=known)
+            )
+        except (KeyboardInterrupt, EndpointError):
+            show_line(
+                f"{len(reports)} of {len(prompts)} prompts were audited to their end, so there is no verdict of all prompts."
+            )
+            raise
         show_line(f"{folders[-1]}: {reports[-1].sentence}")
     found = PromptReports(tuple(prompts), tuple(reports), tuple(folders))
     write(folder / RECORD, json.dumps(found.to_record(), indent=1, allow_nan=False) + "\n", over=True)

@@ -108,10 +108,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from specviz.audit.pays.block_log import BlockLog
-    from specviz.audit.pays.load import LoadPlan, run_load
+    from specviz.audit.pays.load import ON, LoadPlan, run_load
     from specviz.audit.pays.record import SCHEMA
     from specviz.audit.pays.report import build_case, build_report, choose_exit_code, format_prometheus, format_report
-    from specviz.audit.profiles.recognition import recognize_server
+    from specviz.audit.profiles.recognition import recognize_server, refuse_unknown_model
     from specviz.speed.measurement.machine import format_today
 
     plan = LoadPlan(_read_users(options.concurrency), options.turns, options.prompts_per_user, options.max_new_tokens)
@@ -133,6 +133,9 @@ def _run(options: argparse.Namespace) -> int:
         try:
             blocks = run_load(arms, prompts, plan, log.blocks, log.append, Progress("load"))
         except EndpointError as error:
+            for arm in arms:
+                if arm.endpoint.url in str(error) and arm.name not in {block.arm for block in log.blocks}:
+                    refuse_unknown_model(arm.endpoint, arm.request.model, error, "model" if arm.name == ON else "without-model")
             if not log.blocks:
                 raise
             sentence = f"{error} The report covers what was measured before; the same command goes on from there."

@@ -69,6 +69,7 @@ class Switches:
     """What the server does wrong; each by itself. Times in seconds.
 
     dialect      vllm, sglang, llama.cpp, transformers, llama-cpp-python or generic
+    models       those that it lists and answers as; any other name, and none, is refused. Empty: one, and every name is answered
     created      what it lists as the time of its model; fingerprint  called with the number of the request
     drafts       whether it counts drafted tokens; from: shortest request in which it drafts
     others       rounds of other users that it counts during each request
@@ -84,6 +85,7 @@ class Switches:
     dialect: str = "vllm"
     version: str = "0.32.0"
     model: str = MODEL
+    models: tuple[str, ...] = ()
     root: str = ""
     meta: Any = None
     created: Callable[[], Any] = lambda: int(time.time() * 1e6)
@@ -148,8 +150,8 @@ class ReceivedRequests:
 class Server(ThreadingHTTPServer):
     daemon_threads, request_queue_size = True, 256
 
-    def __init__(self, switches: Switches):
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, switches: Switches, port: int = 0):
+        super().__init__(("127.0.0.1", port), Handler)
         self.switches, self.seen, self.lock = switches, ReceivedRequests(), threading.Lock()
         self.last_temperature: float | None = None
         self.shared, self.kept = np.random.default_rng(random.randrange(2**32)), {}
@@ -247,7 +249,7 @@ class Handler(BaseHTTPRequestHandler):
         owner = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "llama-cpp-python": "me"}.get(s.dialect, "somebody")
         model = {"id": s.model, "owned_by": owner, "created": s.created(), "max_model_len": 512}
         model |= ({"root": s.root} if s.root else {}) | ({} if s.meta is None else {"meta": s.meta})
-        models = {"data": [model]}
+        models = {"data": [model | {"id": name} for name in s.models or (s.model,)]}
         counts = [
             ("drafts", self.server.seen.drafted),
             ("draft_tokens", self.server.seen.drafted),
@@ -286,6 +288,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send({"error": {"message": "Unauthorized"}}, 401)
         if s.html:
             return self.send("<html><body>Welcome</body></html>", kind="text/html")
+        if s.models and body.get("model") not in s.models:
+            return self.send({"error": {"message": f"The model `{body.get('model')}` does not exist."}}, 404)
         if s.redirects:
             return self.send("", 307, Location=s.redirects)
         if status := s.fails(number):

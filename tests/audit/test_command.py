@@ -9,13 +9,14 @@ import _thread
 import json
 import random
 import signal
+import sys
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 
-from specviz.__main__ import main
+from specviz.__main__ import InterruptHandler, main
 from specviz.audit.collection import preflight
 from specviz.audit.collection.audited_server import count_needed_samples
 from specviz.audit.collection.size import compute_first_seed
@@ -284,6 +285,19 @@ def test_stop_and_a_grammar_are_compared_between_two_servers_and_refused_against
         assert main(["audit", on.url, "--against", off.url, *command, "--out", str(tmp_path / "wrong")]) == 1
 
 
+def test_the_reproduction_of_two_servers_is_run_on_both_and_the_command_is_kept(capsys, tmp_path):
+    """The likeliest token is ten times as likely on the first server: 200 samples of each show that with certainty, and so do the runs."""
+    out = tmp_path / "a"
+    with run_server(probs=lambda ids: bend_probs(build_chain_probs(ids[-1]))) as on, run_server() as off:
+        assert main(["audit", on.url, "--against", off.url, *ASKED, "--out", str(out)]) == 1
+    said, written = capsys.readouterr().out, (out / "report.txt").read_text()
+    confirmed = json.loads((out / "report.json").read_text())["audit"]["confirmation"]
+    assert "Run again on both servers. One request at a time: " in said and confirmed["sentence"].endswith("It shows again.")
+    assert [run["concurrency"] for run in confirmed["runs"]] == [1, 8] and all(run["second_reached"] for run in confirmed["runs"])
+    again = f"To run it again, with another --seed and another --out for new samples: specviz audit {on.url} --prompt 'Once upon'"
+    assert again in written and f"--against {off.url}" in written
+
+
 def test_ids_of_one_server_and_texts_of_the_other_are_refused_before_the_first_sample(capsys, tmp_path):
     with run_server() as one, run_server(dialect="generic") as two:
         code = main(["audit", one.url, "--against", two.url, "--prompt", "a b", "--max-new-tokens", "2", "--samples", "9", "--out", str(tmp_path / "a")])  # fmt: skip
@@ -338,13 +352,37 @@ def test_an_audit_that_a_dying_server_ended_goes_on_with_the_same_command(pair, 
 @pytest.fixture
 def interruptible():
     """A process in the background has interrupts ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("few", (30, pytest.param(1, marks=pytest.mark.slow)))
-def test_an_interrupt_gives_a_verdict_on_what_was_collected(few, pair, local_pair, capsys, tmp_path, interruptible):
+def test_signals_within_a_second_are_one_and_the_exit_code_is_the_firsts(interruptible):
+    handler = InterruptHandler()
+    handler.install()
+    assert signal.getsignal(signal.SIGINT) is signal.getsignal(signal.SIGTERM) is handler
+    with pytest.raises(KeyboardInterrupt):
+        handler(signal.SIGTERM, None)
+    handler(signal.SIGINT, None)
+    assert handler.number == signal.SIGTERM
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    InterruptHandler().install()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN, "a signal that is ignored stays ignored"
+
+
+@pytest.mark.parametrize(
+    ("few", "number", "ending"),
+    (
+        (30, signal.SIGTERM, "ended by SIGTERM: what"),
+        pytest.param(30, signal.SIGINT, "interrupted: what", marks=pytest.mark.slow),
+        pytest.param(1, signal.SIGINT, "interrupted: what", marks=pytest.mark.slow),
+    ),
+)
+def test_an_interrupt_gives_a_verdict_on_what_was_collected(
+    few, number, ending, pair, local_pair, capsys, tmp_path, interruptible, monkeypatch
+):
     """After 30 samples there is one, if only that they are too few; after one or two none is possible, and the reason is said.
 
     The server's counters of draft tokens are read once more, so the verdict says that it drafted.
@@ -368,14 +406,16 @@ def test_an_interrupt_gives_a_verdict_on_what_was_collected(few, pair, local_pai
     with run_server(drafts=True, **answer_from_pair(pair)) as server:
         sent = iter(range(900))
 
-        def interrupt(number: int) -> int:
-            if server.seen.bodies[number - 1].get("seed", -1) in first and next(sent) == few:
-                _thread.interrupt_main()
+        def interrupt(request: int) -> int:
+            if server.seen.bodies[request - 1].get("seed", -1) in first and next(sent) == few:
+                _thread.interrupt_main(number)
             return 0
 
         server.switches.fails = interrupt
-        assert main(["audit", server.url, *command]) == 130
+        monkeypatch.setattr(sys, "argv", ["specviz", "audit", server.url, *command])
+        assert main() == 128 + number
     said = capsys.readouterr()
+    assert ending in said.err
     assert " of 900 samples are there. They are tested now" in said.err and "the same command goes on from there" in said.err
     assert ("The report on these samples is in " if few == 30 else "No verdict: ") in said.err and not said.out
     assert (tmp_path / "a" / "report.json").exists() is (few == 30) and "did not end" in junit.read_text()
@@ -395,7 +435,18 @@ def test_a_refused_option_leaves_no_outcome_of_an_earlier_run(words, capsys, tmp
     assert not junit.exists() and other.read_text() == "mine" and "--help" not in capsys.readouterr().out
 
 
+def kill_server(server) -> None:
+    """Close its port and its connections, as a process that is killed does."""
+    with server.lock:
+        if server.switches.cut(0):
+            return
+        server.switches.cut = lambda number: True
+    server.shutdown()
+    server.server_close()
+
+
 FAULTS = {
+    "killed": (kill_server, "its port was closed for 0.01 s, so no server runs there"),
     "hangs": (lambda server: setattr(server.switches, "slow", lambda number: 5.0), "did not answer within 0.5 s"),
     "html": (lambda server: setattr(server.switches, "html", True), "a web page, not JSON"),
     "garbage": (lambda server: setattr(server.switches, "garbage", True), "something that is not JSON"),
@@ -410,7 +461,10 @@ FAULTS = {
 
 @pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local_pair, capsys, tmp_path):
+def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault, pair, local_pair, capsys, tmp_path, monkeypatch):
+    from specviz.audit.protocol import endpoint
+
+    monkeypatch.setattr(endpoint, "REFUSED_SECONDS", 0.01)
     break_, sentence = FAULTS[fault]
     first = range(compute_first_seed(7, 0), compute_first_seed(7, 0) + 60)  # the seeds of the samples
     command = [*ASKED, *local_pair, "--samples", "60", "--timeout", "0.5", "--out", str(tmp_path / "a")]
@@ -429,6 +483,44 @@ def test_a_fault_in_the_middle_is_a_sentence_and_keeps_what_was_collected(fault,
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == files
     samples = [json.loads(line) for line in (tmp_path / "a" / "samples.jsonl").read_text().splitlines()]
     assert 0 < len(samples) < 60 and all(len(one["tokens"]) == 2 or one["stop"] == "stop" for one in samples)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "option"), (("nosuch", None, "model"), (None, None, "model"), ("good", "nosuch", "against-model"))
+)
+def test_a_model_that_a_server_does_not_have_is_a_wrong_setting_and_its_models_are_named(first, second, option, capsys, tmp_path):
+    """The names are the server's words: escaped, and the first five, of at most 80 characters each."""
+    names = ("good", "\x1b[31m\u202ebad", "x" * 500, "a", "b", "c", "d")
+    with run_server(models=names) as one, run_server(models=names) as two:
+        words = [] if first is None else ["--model", first]
+        words += [] if second is None else ["--against-model", second]
+        command = [
+            "audit",
+            one.url,
+            "--against",
+            two.url,
+            "--prompt",
+            "a b",
+            "--samples",
+            "9",
+            *words,
+            "--out",
+            str(tmp_path / "a"),
+        ]
+        assert main(command) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        f'{option} must be one that the server lists ("good", "\\u001b[31m\\u202ebad", "xxx' in said
+        and "and 2 more), got" in said
+    )
+    assert "\x1b" not in said and "x" * 81 not in said and not (tmp_path / "a").exists()
+
+
+def test_a_refusal_of_something_else_stays_the_servers_own_sentence(capsys, tmp_path):
+    with run_server(fails=lambda number: 400) as one, run_server() as two:
+        words = ["--against", two.url, "--prompt", "a b", "--samples", "9", "--model", "unlisted", "--out", str(tmp_path / "a")]
+        assert main(["audit", one.url, *words]) == 6
+    assert "status 400 (it failed)" in capsys.readouterr().err
 
 
 def test_a_server_that_fails_half_of_the_time_is_audited_all_the_same(pair, local_pair, capsys, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from specviz.audit.collection.preflight import PreflightCheck, PreflightResult, 
 from specviz.audit.collection.size import MOST_SAMPLES, PROBE_REGION, CollectionSize, compute_first_seed
 from specviz.audit.findings.reproduction import ReproducibleRequest
 from specviz.audit.profiles.base import ServerProfile
-from specviz.audit.profiles.recognition import RecognizedServer, recognize_server
+from specviz.audit.profiles.recognition import RecognizedServer, recognize_server, refuse_unknown_model
 from specviz.audit.protocol.endpoint import FEW_TRIES, Endpoint
 from specviz.audit.protocol.sampling_request import SamplingRequest
 from specviz.errors import EndpointError, SettingsError
@@ -207,12 +207,16 @@ class AuditTarget:
 
         Raises:
             EndpointError: Where nothing answers.
-            SettingsError: Where the folder holds something else.
+            SettingsError: Where the folder holds something else, or the server does not have the model.
         """
         known = {} if known is None else known
         on_progress(0.0, "who answers")
         server, size, path = recognize_server(self.endpoint), self.size, folder / self.file
-        profile, answer, refusals = server.profile.settle(self.endpoint, self.sampling)
+        try:
+            profile, answer, refusals = server.profile.settle(self.endpoint, self.sampling)
+        except EndpointError as error:
+            refuse_unknown_model(self.endpoint, self.sampling.model, error, "against-model" if size.arm else "model")
+            raise
         has_ids = all(sample.tokens is not None for sample in answer.samples)
         if wants_rounds and has_ids and size.choices == 1 and profile.streams_rounds and not self.sampling.chat:
             self.sampling = self._choose_stream(profile)

@@ -45,7 +45,7 @@ from specviz.statistics.finding import format_count
 
 SCHEMA = Schema("audit-samples", 1, "The record of the collected samples")
 MAX_WAITING = 4  # answers that may wait for an earlier one, for each request at a time
-LAST_COUNTERS_SECONDS = 2.0  # that an interrupted run waits for the server's counters
+LAST_COUNTERS_SECONDS = 2.0  # that a run which ends early waits for the server's counters
 POLL_SECONDS = 0.2  # seconds between two checks whether to stop
 IDENTITY_TRIES = 3  # such questions in a row that must say no
 IDENTITY_SECONDS = 60.0  # seconds between two questions whether it is still the same server
@@ -297,25 +297,28 @@ class _CollectionRun:
         if self.lines >= (until := min(until, self.size.samples)):
             return
         began, before = time.monotonic(), self.profile.read_draft_counters(self.endpoint)
-        after = None
         try:
             self.fill(until, report_progress)
-        except SpecvizError:
-            raise
-        except BaseException:
+        except BaseException as error:
             try:
-                after = self._read_counters_soon() if before is not None else None
+                self._add_counters(before, self._read_counters_soon() if before is not None else None)
             finally:
-                self.endpoint.stopped.set()
+                if not isinstance(error, SpecvizError):
+                    self.endpoint.stopped.set()
             raise
+        else:
+            self._add_counters(before, self.profile.read_draft_counters(self.endpoint) if before is not None else None)
         finally:
             self.counts.seconds += time.monotonic() - began
-            if before is not None and (after := after or self.profile.read_draft_counters(self.endpoint)) is not None:
-                drafted = after - before
-                self.counts.add_drafted(drafted.drafted, drafted.accepted, drafted.rounds)
+
+    def _add_counters(self, before: DraftCounters | None, after: DraftCounters | None) -> None:
+        """Add what the server counted between two readings, where it has counters and both were read."""
+        if before is not None and after is not None:
+            drafted = after - before
+            self.counts.add_drafted(drafted.drafted, drafted.accepted, drafted.rounds)
 
     def _read_counters_soon(self) -> DraftCounters | None:
-        """The counters, unless the server is silent: whoever interrupts the work does not wait for it."""
+        """The counters, unless the server is silent: after an interrupt, or where it fails, nobody waits for it."""
         with closing(DaemonThreadPool(1, "counters")) as pool:
             asked = pool.submit(self.profile.read_draft_counters, self.endpoint)
             return asked.result() if wait([asked], LAST_COUNTERS_SECONDS).done else None

@@ -123,7 +123,7 @@ def run_block(arm: Arm, prompts: Sequence[Prompt], users: int, turn: int) -> Blo
     """
     queue = _Queue(prompts)
     answers: list[StreamedAnswer] = []
-    errors: list[str] = []
+    errors: list[EndpointError] = []
     before = arm.profile.read_draft_counters(arm.endpoint)
 
     def serve_one_user() -> None:
@@ -134,7 +134,7 @@ def run_block(arm: Arm, prompts: Sequence[Prompt], users: int, turn: int) -> Blo
                 answer = stream_answer(arm.endpoint, arm.profile, arm.request, prompt, cancelled)
             except EndpointError as error:
                 if is_measured:
-                    errors.append(str(error))
+                    errors.append(error)
                 elif not queue.is_done():
                     return  # the load is lower for the rest of the block, as the error of a measured prompt says
             else:
@@ -158,10 +158,10 @@ def run_block(arm: Arm, prompts: Sequence[Prompt], users: int, turn: int) -> Blo
     finally:
         pool.close()
     if not answers:
-        raise EndpointError(errors[0] if errors else "The server answered none of the prompts.")
+        raise errors[0] if errors else EndpointError("The server answered none of the prompts.")
     after = None if before is None else arm.profile.read_draft_counters(arm.endpoint)
     counters = None if before is None or after is None else after - before
-    return Block(arm.name, users, turn, began, tuple(answers), tuple(errors), counters)
+    return Block(arm.name, users, turn, began, tuple(answers), tuple(map(str, errors)), counters)
 
 
 def run_load(

@@ -10,10 +10,12 @@ from typing import Any
 from specviz.audit.profiles.answers import bound_value, pick_fields
 from specviz.audit.profiles.base import PROFILES, ServerFacts, ServerProfile, fetch_optional
 from specviz.audit.protocol.endpoint import Endpoint
-from specviz.errors import MAX_SHOWN
+from specviz.errors import MAX_SHOWN, EndpointError, SettingsError
 
+REFUSALS = (400, 404, 422)  # statuses of an answer that says that a request is wrong
 MAX_MODELS = 20  # of those that a server lists
 MODEL_FIELDS = ("id", "root", "owned_by", "max_model_len", "meta")  # of each model that a server lists
+SHOWN_MODELS = 5  # of these, in a sentence
 MAX_CHANGES, MAX_VALUE_LENGTH, MAX_LEVELS = 3, 80, 6  # changes that are named, characters of a value, and levels of a description
 
 
@@ -56,6 +58,33 @@ def list_models(endpoint: Endpoint) -> list[dict[str, Any]]:
     models = fetch_optional(endpoint, "/models")
     found = models.get("data") if isinstance(models, dict) else None
     return [one for one in found if isinstance(one, dict)][:MAX_MODELS] if isinstance(found, list) else []
+
+
+def refuse_unknown_model(endpoint: Endpoint, model: str, error: EndpointError, option: str = "model") -> None:
+    """Check, after a server has refused a request because of its model, which models it has.
+
+    The list is read only after a refusal: a server may know names that it does not list.
+
+    Args:
+        endpoint: Of the server.
+        model: As the request named it; empty: not named.
+        error: The refusal.
+        option: That names the model.
+
+    Raises SettingsError with the models that the server lists, unless it lists none, or this one.
+    """
+    reason = str(error).rpartition(" answered with ")[2].lower()
+    if error.status not in REFUSALS or "model" not in reason:
+        return
+    try:
+        names = [name for one in list_models(endpoint) if isinstance(name := one.get("id"), str)]
+    except EndpointError:
+        return
+    if not names or model in names:
+        return
+    shown = ", ".join(_shorten(json.dumps(name)) for name in names[:SHOWN_MODELS])
+    more = f" and {len(names) - SHOWN_MODELS} more" if len(names) > SHOWN_MODELS else ""
+    raise SettingsError(option, model, f"one that the server lists ({shown}{more})") from error
 
 
 def get_creation_times(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

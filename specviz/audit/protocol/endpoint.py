@@ -1,7 +1,7 @@
 """One HTTP server that speaks OpenAI's protocol: a question, an answer of bounded size, and a sentence for whatever goes wrong.
 
 A question is asked again after a broken connection, after 429 and after an error of the server, with the same body and so with the
-same seed. Only a whole answer is ever returned, and one for each question: what a broken connection lost is never counted.
+same seed. A port that is closed is tried for ``REFUSED_SECONDS`` only, since a server that has ended does not come back by itself. Only a whole answer is ever returned, and one for each question: what a broken connection lost is never counted.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ MAX_TRIES, FEW_TRIES = 20, 6  # tries of a request: for a sample, and for what t
 MAX_TIMEOUTS = 2  # answers that may be late in a row for one question
 FIRST_BACKOFF, MAX_BACKOFF = 0.2, 10.0  # seconds before the second try, doubled with each; and at most
 MAX_RETRY_AFTER = 120.0  # seconds of a Retry-After that are waited
+# Seconds of waiting at a closed port. The first restart by a supervisor begins within them (systemd 0.1 s, Docker 0.1 s, supervisord 1 s,
+# Kubernetes 10 s). A server that then loads a model for minutes is not waited for: the same command goes on when it is there.
+REFUSED_SECONDS = 15.0
 RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504, 529}
 JSON, EVENT_STREAM = "application/json", "text/event-stream"
 
@@ -155,6 +158,7 @@ class Endpoint:
     ) -> HttpReply:
         """An answer whose status is 200. Raises EndpointError as ``request_json``."""
         where, said, late, timeout = self._format_address(path), "", 0, min(self.limits.timeout, timeout or self.limits.timeout)
+        grace = REFUSED_SECONDS
         for number in range(max_tries):
             wait = min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF)
             status = 0
@@ -172,6 +176,8 @@ class Endpoint:
             except httpx2.HTTPError as error:  # refused, reset, dropped while idle, or no HTTP at all
                 self._count("connection_errors")
                 said = f"could not be reached or broke the connection ({_sanitize(str(error)) or type(error).__name__})"
+                if is_refused(error):
+                    wait, grace = spend_grace(where, wait, grace)
                 wait = (
                     0.0
                     if number == 0 and isinstance(error, httpx2.RemoteProtocolError | httpx2.WriteError | httpx2.ReadError)
@@ -241,17 +247,19 @@ class Endpoint:
 
         Raises EndpointError as ``send``, and where the answer is no stream of JSON objects.
         """
+        where, grace = self._format_address(path), REFUSED_SECONDS
         for number in range(max_tries):
             try:
                 yield from self._stream_once(path, body)
                 return
             except _RetryError as retry:
+                wait = min(max(min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF), retry.wait), MAX_RETRY_AFTER)
+                if is_refused(retry):
+                    wait, grace = spend_grace(where, wait, grace)
                 self._count("retries")
                 if number + 1 == max_tries:
-                    raise EndpointError(
-                        f"{self._format_address(path)} {retry}, {max_tries} times in a row.", retry.status
-                    ) from retry
-                if self.stopped.wait(min(max(min(FIRST_BACKOFF * 2.0**number, MAX_BACKOFF), retry.wait), MAX_RETRY_AFTER)):
+                    raise EndpointError(f"{where} {retry}, {max_tries} times in a row.", retry.status) from retry
+                if self.stopped.wait(wait):
                     raise RequestCancelledError("The work was stopped.") from None
 
     def _stream_once(self, path: str, body: Mapping[str, Any]) -> Iterator[tuple[float, dict[str, Any]]]:
@@ -325,6 +333,25 @@ class _RetryError(Exception):
 
 class RequestCancelledError(EndpointError):
     """The work was stopped while a question waited."""
+
+
+def is_refused(error: BaseException | None) -> bool:
+    """Whether nobody listens at the port: an exception, or one behind it, is a refused connection."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def spend_grace(where: str, wait: float, grace: float) -> tuple[float, float]:
+    """The wait before a closed port is tried again, and what is left of its grace after it. Raises EndpointError where nothing is left."""
+    if grace <= 0.0:
+        raise EndpointError(
+            f"{where} could not be reached: its port was closed for {REFUSED_SECONDS:g} s, so no server runs there."
+        )
+    wait = min(wait, grace)
+    return wait, grace - wait
 
 
 def _read_retry_after(reply: HttpReply) -> float:

@@ -21,7 +21,7 @@ class Switches:
     """rounds: tokens of each round; seconds: of a round; one_piece: whether a round is one event.
 
     fails: status by the number of the request (from 1), 0: none; cut_after: events after which the connection breaks; counts: whether it
-    sends usage; drafts: whether llama.cpp's timings tell of draft tokens.
+    sends usage; drafts: whether llama.cpp's timings tell of draft tokens; model: that it lists, any other is refused.
     """
 
     rounds: tuple[int, ...] = (1,)
@@ -30,6 +30,7 @@ class Switches:
     one_piece: bool = False
     counts: bool = True
     drafts: bool = False
+    model: str = ""
     streams: bool = True
     fails: Any = lambda number: 0
     cut_after: int = 10**9
@@ -69,6 +70,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.server.switches.drafts and self.path == "/props":
             return self.answer(200, "application/json", b'{"default_generation_settings": {}, "build_info": "b1"}')
+        if self.server.switches.model and self.path == "/v1/models":
+            return self.answer(200, "application/json", json.dumps({"data": [{"id": self.server.switches.model}]}).encode())
         return self.answer(404, "application/json", b"{}")
 
     def answer(self, status: int, kind: str, content: bytes, **headers: str) -> None:
@@ -100,6 +103,8 @@ class Handler(BaseHTTPRequestHandler):
         s = self.server.switches
         if status := s.fails(number):
             return self.answer(status, "application/json", b'{"error": {"message": "busy"}}', Retry_After="0.01")
+        if s.model and body.get("model") != s.model:
+            return self.answer(404, "application/json", b'{"error": {"message": "no such model"}}')
         if not s.streams:
             return self.answer(200, "application/json", b'{"choices": [{"text": "all at once"}]}')
         self.send_response(200)

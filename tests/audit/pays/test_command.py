@@ -158,6 +158,24 @@ def test_an_interrupt_reports_what_was_measured(capsys, folder, tmp_path, monkey
 @pytest.mark.parametrize(
     ("words", "sentence"),
     (
+        (("--model", "big"), "without-model must be one that the server lists (\"big-off\"), got 'big'"),
+        ((), 'model must be one that the server lists ("big"), got nothing'),
+        (
+            ("--model", "big", "--without-model", "gib"),
+            "without-model must be one that the server lists (\"big-off\"), got 'gib'",
+        ),
+    ),
+    ids=str,
+)
+def test_a_model_that_a_server_does_not_have_is_a_wrong_setting(capsys, folder, words, sentence):
+    with run_stream_server(model="big") as on, run_stream_server(model="big-off") as off:
+        code, out, errors = run_pays(capsys, on.url, "--without", off.url, *SMALL, *words, "--out", folder)
+    assert code == 2 and sentence in errors and not out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    (
         (("--concurrency", "2,1"), "ascending"),
         (("--concurrency", "1,x"), "whole numbers"),
         (("--concurrency", "0"), "1 to 256"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import ExitStack
 
 import pytest
 
-from specviz.audit.protocol.endpoint import MAX_ANSWER_BYTES, Endpoint, normalize_url, read_key
+from specviz.audit.protocol.endpoint import MAX_ANSWER_BYTES, MAX_TRIES, REFUSED_SECONDS, Endpoint, normalize_url, read_key
 from specviz.errors import EndpointError, SettingsError
-from tests.audit.server import run_server
+from tests.audit.server import Server, Switches, run_in_thread, run_server
 
 ASKED = {"prompt": "Once upon", "max_tokens": 3, "seed": 5, "temperature": 1.0}
 
@@ -97,6 +98,52 @@ def test_a_port_where_nobody_listens_is_a_sentence():
     endpoint = Endpoint(url)
     with pytest.raises(EndpointError, match="could not be reached"):
         endpoint.request_json("/models", max_tries=2)
+
+
+def collect_waits(endpoint: Endpoint, monkeypatch, ask) -> list[float]:
+    """Seconds between the tries of a question that fails: a clock that passes at once."""
+    waits: list[float] = []
+    monkeypatch.setattr(endpoint.stopped, "wait", lambda seconds: waits.append(seconds))
+    with pytest.raises(EndpointError) as error:
+        ask(endpoint)
+    endpoint.close()
+    assert ("port was closed for 15 s" in str(error.value)) is (error.value.status == 0)
+    return waits
+
+
+@pytest.mark.parametrize(
+    "ask",
+    (
+        lambda endpoint: endpoint.request_json("/completions", ASKED),
+        lambda endpoint: list(endpoint.stream_events("/completions", ASKED, MAX_TRIES)),
+    ),
+    ids=("answer", "stream"),
+)
+def test_a_closed_port_is_tried_for_a_restart_and_an_error_of_the_server_for_minutes(ask, monkeypatch):
+    """Eight tries against twenty, by the waits between them."""
+    with run_server(fails=lambda number: 503) as server:
+        longer = collect_waits(Endpoint(server.url), monkeypatch, ask)
+    refused = collect_waits(Endpoint(server.url), monkeypatch, ask)
+    assert sum(refused) == pytest.approx(REFUSED_SECONDS) and len(refused) == 7
+    assert len(longer) == MAX_TRIES - 1 and sum(longer) > 120.0
+
+
+def test_a_server_that_comes_back_within_the_grace_is_asked_again(monkeypatch):
+    """The port is closed for the first three tries; the fourth is answered, with the same seed."""
+    with run_server() as server:
+        url, port = server.url, server.server_address[1]
+    endpoint, again, waits = Endpoint(url), ExitStack(), []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            again.enter_context(run_in_thread(Server(Switches(), port)))
+
+    monkeypatch.setattr(endpoint.stopped, "wait", wait)
+    with again:
+        assert endpoint.request_json("/completions", ASKED)["choices"]
+    assert len(waits) == 3 and endpoint.counts.connection_errors == 3
+    endpoint.close()
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
