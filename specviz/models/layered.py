@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, LlamaForCausalLM
+from transformers import Cache, DynamicCache, Gemma3ForCausalLM, PreTrainedModel
 
 from specviz.models.attachments.exits import Exit
 from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.masks import build_additive_masks, list_attention_windows
 from specviz.models.fast_llama.passes import LlamaPass, select_tokens
+from specviz.models.few_tokens import copy_for_few_tokens
 from specviz.models.processors import Processor
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -25,13 +27,13 @@ from specviz.verification.draft_tree import DraftTree, build_empty_tree
 
 
 class LowerLayers(CachedModel):
-    """The layers of a Llama decoder below an exit as a draft model: its distributions are those of the exit."""
+    """The layers of a decoder below an exit as a draft model: its distributions are those of the exit."""
 
     plain = False
 
-    def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
+    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None, exit_: Exit):
         super().__init__(model, settings, vocabulary)
-        self.exit, self._pass = exit_, LowerPass(model, 0, exit_.layer)
+        self.exit, self._pass = exit_, (LowerGemma3 if is_gemma3(model) else LowerPass)(model, 0, exit_.layer)
         self._threads = PassThreads.for_model(model, ("below", exit_.layer))
 
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
@@ -66,7 +68,7 @@ class LayeredModel(CachedModel):
 
     def __init__(
         self,
-        model: LlamaForCausalLM,
+        model: PreTrainedModel,
         settings: Settings,
         vocabulary: int | None,
         exit_: Exit,
@@ -74,7 +76,8 @@ class LayeredModel(CachedModel):
     ):
         self._first = exit_.layer
         super().__init__(model, settings, vocabulary, processors)
-        self.lower, self._pass = LowerLayers(model, settings, vocabulary, exit_), UpperPass(model, exit_.layer)
+        self.lower = LowerLayers(model, settings, vocabulary, exit_)
+        self._pass = (UpperGemma3 if is_gemma3(model) else UpperPass)(model, exit_.layer)
         self._threads = PassThreads.for_model(model, ("above", exit_.layer))
 
     def _embed_inputs(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
@@ -82,6 +85,36 @@ class LayeredModel(CachedModel):
 
     def _create_cache(self) -> DynamicCache:
         return UpperCache(self._first)
+
+
+class Gemma3Pass(LlamaPass):
+    """The layers of a Gemma 3 decoder one after the other, in the library's code."""
+
+    def __init__(self, model: Gemma3ForCausalLM, first: int = 0, last: int | None = None):
+        self.keeps_features, self.picks, self.features, self.written = True, False, torch.empty(0), []
+        fast = copy_for_few_tokens(model)
+        self.body, self.head = fast.model, fast.get_output_embeddings()
+        self.layers, self.kinds = list(self.body.layers)[first:last], model.config.layer_types[first:last]
+        self.windows = list_attention_windows(model.config)
+
+    def _enter(self, ids: Tensor) -> Tensor:
+        return self.body.embed_tokens(ids)
+
+    def _run_layers(self, hidden: Tensor, positions: Tensor, mask: Tensor | dict | None, cache: Cache, width: int) -> Tensor:
+        if mask is None:  # every column is seen from its own place on
+            where = torch.arange(width + hidden.shape[1]).expand(len(hidden), -1)
+            seen = where[:, None] <= positions.cpu()[:, :, None]
+            mask = build_additive_masks(seen, where, positions.cpu(), self.windows, hidden.dtype, hidden.device)
+        angles = {kind: self.body.rotary_emb(hidden, positions, kind) for kind in set(self.kinds)}
+        for layer, kind in zip(self.layers, self.kinds, strict=True):
+            hidden = layer(
+                hidden,
+                attention_mask=mask[kind] if isinstance(mask, dict) else mask,
+                position_ids=positions,
+                past_key_values=cache,
+                position_embeddings=angles[kind],
+            )
+        return hidden
 
 
 class LowerPass(LlamaPass):
@@ -102,6 +135,19 @@ class UpperPass(LlamaPass):
     def _enter(self, ids: Tensor) -> Tensor:
         """Nothing is embedded: the states are given in place of ids."""
         return ids
+
+
+class LowerGemma3(LowerPass, Gemma3Pass):
+    """The first layers of a Gemma 3 decoder."""
+
+
+class UpperGemma3(UpperPass, Gemma3Pass):
+    """The last layers of a Gemma 3 decoder."""
+
+
+def is_gemma3(model: PreTrainedModel) -> bool:
+    """Whether the layers are those of Gemma 3, else of Llama."""
+    return isinstance(model, Gemma3ForCausalLM)
 
 
 class UpperCache(DynamicCache):

@@ -143,7 +143,9 @@ def test_a_layer_that_no_target_has_is_refused_before_any_is_known(layer):
 
 
 def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
-    with pytest.raises(UnsupportedModelError, match="supported for Llama decoders; this target is of the family 'gpt2'"):
+    with pytest.raises(
+        UnsupportedModelError, match="supported for Llama and Gemma 3 decoders; this target is of the family 'gpt2'"
+    ):
         open_proposer(replace(pair, target=build_network("GPT2")), EARLY)
     with pytest.raises(UnsupportedModelError, match="at least 2 layers, one of them above the exit; this one has 1"):
         open_proposer(replace(pair, target=build_tiny_model(300, layers=1)), EARLY)

@@ -14,12 +14,13 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers import Gemma3ForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError, SettingsError, UnsupportedModelError
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, build_block, name_layer
 from specviz.models.fast_llama.layers import find_fast_weights
 from specviz.models.fast_llama.products import Weights, multiply
+from specviz.models.few_tokens import copy_for_few_tokens
 from specviz.settings import EXIT_LAYER_MAX, Settings
 
 WEIGHTS = "exit.safetensors"
@@ -71,13 +72,15 @@ def find_exit(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
     return build_bare_exit(target, settings.exit_layer)
 
 
-def build_bare_exit(target: LlamaForCausalLM, layer: int) -> Exit:
+def build_bare_exit(target: PreTrainedModel, layer: int) -> Exit:
     """The target's own final norm and output matrix, applied to an earlier state. Needs no training; few draft tokens are accepted."""
     norm = target.model.norm
+    if isinstance(target, Gemma3ForCausalLM):  # whose norm multiplies by 1 + weight
+        return Exit(layer, 1.0 + norm.weight.detach(), norm.eps, (), copy_for_few_tokens(target).get_output_embeddings())
     return Exit(layer, norm.weight, norm.variance_epsilon, (), find_fast_weights(target).head)
 
 
-def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
+def load_exit(folder: Path, target: PreTrainedModel) -> Exit:
     """Load a trained exit, in the target's dtype and on its device.
 
     Raises ModelError if there is none or it was made for another target, DamagedModelError if it cannot be read.
@@ -109,9 +112,10 @@ def save_exit(layer: int, norm: Tensor, blocks: list[Layer], folder: Path) -> No
 
 def _count_layers(target: PreTrainedModel) -> int:
     """Number of layers of the target. An exit needs at least one below it and one above it."""
-    if type(target) is not LlamaForCausalLM:
+    is_capped = getattr(target.config, "final_logit_softcapping", None) is not None  # after the output matrix
+    if type(target) not in (LlamaForCausalLM, Gemma3ForCausalLM) or is_capped:
         raise UnsupportedModelError(
-            "Early exit runs the target's layers separately, which is supported for Llama decoders; this target is of the family "
+            "Early exit runs the target's layers separately, which is supported for Llama and Gemma 3 decoders; this target is of the family "
             f"'{target.config.model_type}'."
         )
     if target.config.num_hidden_layers < 2:
