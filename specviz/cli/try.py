@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from specviz.speed.records.assessment import Assessment, MethodSpeed
 
 NOT_READY = REJECTED = 1  # exit codes
+NOT_TIMED = 8
 LABEL = 9  # columns of the questions
 
 
@@ -84,7 +85,9 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         if options.format == "json":
             print(json.dumps(found.to_record(), indent=1, allow_nan=False))
-        raise KeyboardInterrupt("what was found until then is above") from stop
+        loaded = found.preflight is not None and found.preflight.ready
+        little = "; too few samples were drawn to test" if loaded and found.report is None else ""
+        raise KeyboardInterrupt(f"what was found until then is above{little}") from stop
     if options.format == "json":
         print(json.dumps(found.to_record(), indent=1, allow_nan=False))
     return choose_exit_code(found)
@@ -143,7 +146,7 @@ def choose_exit_code(found: Assessment) -> int:
     verdict = found.report["verdict"] if found.report else "too few samples"
     if verdict != "consistent":
         return {"rejected": REJECTED, "nothing tested": NOTHING_TESTED}.get(verdict, NO_VERDICT)
-    return NO_VERDICT if found.plan is None or found.plan.verdict == "no verdict" else 0
+    return NOT_TIMED if found.plan is None or found.plan.verdict == "no verdict" else 0
 
 
 def format_assessment(found: Assessment) -> list[str]:
@@ -184,7 +187,7 @@ def format_exactness(found: Assessment) -> str:
     assert report is not None, "it was sampled"
     settings, answer = report["settings"], report["answers"][0]
     how = f"after “{settings['prompt']}”, temperature {settings['temperature']:g}, gamma {settings['gamma']}"
-    lines = [report["sentence"], f"Sampled through the decoder {how}."]
+    lines = [report["sentence"], f"Sampled through the decoder {how}.", *filter(None, [report["note"]])]
     if answer.get("exercised"):
         drafted = max(0, settings["max_new_tokens"] - 1)
         most = (

@@ -42,6 +42,7 @@ PLAIN_VERDICTS = {  # the first line of a report
     "too few samples": "No verdict: there are too few samples.",
     "nothing tested": "Nothing was tested: no draft token was proposed.",
 }
+TESTING_REST = "testing what was drawn (Ctrl-C again leaves it)"
 TESTS_WITH_NOTES = ("chi-square", "permutation of two files")  # tests whose notes are printed
 
 
@@ -127,7 +128,7 @@ def report_sample_file(settings: Settings, options: argparse.Namespace) -> dict[
 def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
     """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterward.
 
-    An interrupt raises KeyboardInterrupt with a sentence on how to resume.
+    An interrupt prints the report of what was drawn, and raises KeyboardInterrupt with a sentence on how to resume.
     """
     from specviz.evidence.decoder import build_decoder, resolve_name, with_mistake
     from specviz.evidence.sampling.plan import SamplingPlan
@@ -139,11 +140,14 @@ def verify(pair: LoadedPair, settings: Settings, options: argparse.Namespace) ->
     settings = with_mistake(name, settings)
     path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
     saved = SavedSamples.open(path, describe_run(name, pair, settings, options.samples, options.seconds, options.min_tv))
-    plan = SamplingPlan(options.mode, options.samples, options.min_tv, options.seconds)
+    plan, session = SamplingPlan(options.mode, options.samples, options.min_tv, options.seconds), None
     try:
         with open_pool(options.cluster, pair.target.device.type) as executor:
-            return Session(build_decoder(name, pair, settings), plan, saved, executor).run(Progress), saved
+            session = Session(build_decoder(name, pair, settings), plan, saved, executor)
+            return session.run(Progress), saved
     except KeyboardInterrupt as stop:
+        if session is not None and (record := session.report_interrupted(Progress(f"{name}: {TESTING_REST}"))) is not None:
+            print_record(record, options, format_report)
         raise KeyboardInterrupt(describe_resume(saved)) from stop
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from specviz.__main__ import main
+from specviz.evidence.decoder import Decoder
 from specviz.models.pairs import loading
 from specviz.settings import Settings
 from specviz.speed.prediction import assessment
@@ -49,7 +50,7 @@ def test_every_question_has_an_answer_with_what_it_can_detect_or_its_interval(co
     monkeypatch.setattr(try_command, "choose_exit_code", lambda one: found_by_command.append(one) or choose_exit_code(one))
     code, out, _ = command(more=("--format", "json"))
     record = json.loads(out)
-    assert code in (0, 3) and record["preflight"]["ready"]
+    assert code in (0, 8) and record["preflight"]["ready"]
     report = record["report"]
     assert report["verdict"] == "consistent" and report["n"] == 150 and report["answers"][0]["mode"] == "engine"
     assert report["exercised"]["rejected"] > 0 and report["analytic_tv"] < 1e-4
@@ -103,6 +104,30 @@ def test_an_interrupt_keeps_what_was_found(command, monkeypatch, form):
         assert "exact    Consistent" in out and "pays" not in out
 
 
+def test_an_interrupt_while_samples_are_drawn_tests_those_of_the_whole_shards(command, monkeypatch):
+    """Stopped in the second shard, after the 64 samples of the pilot; the shard that is being drawn does not count."""
+    whole = Decoder.sample
+
+    def stop_later(self, mode, first, *more):
+        if first:
+            raise KeyboardInterrupt
+        return whole(self, mode, first, *more)
+
+    monkeypatch.setattr(Decoder, "sample", stop_later)
+    code, out, err = command()
+    assert code == 130 and err.endswith("interrupted: what was found until then is above\n")
+    assert "exact    Consistent" in out and "engine: interrupted after 64 of 150 samples." in out and "pays" not in out
+
+
+def test_an_interrupt_before_the_first_samples_says_so(command, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Decoder, "sample", stop)
+    code, out, err = command()
+    assert code == 130 and "too few samples were drawn to test" in err and "exact" not in out
+
+
 def test_a_wrong_rule_shows_in_the_distribution_along_a_text(command, monkeypatch):
     """A rule that accepts everything; the exact decoder of this pair lies below 1e-4."""
     monkeypatch.setattr(TokenRule, "accepts", lambda self, u, p, q: u >= 0.0)
@@ -110,7 +135,7 @@ def test_a_wrong_rule_shows_in_the_distribution_along_a_text(command, monkeypatc
     assert report["analytic_tv"] > 1e-2 and report["exercised"]["rejected"] == 0
 
 
-@pytest.mark.parametrize("verdict, code", (("rejected", 1), ("nothing tested", 5), ("too few samples", 3), ("consistent", 3)))
+@pytest.mark.parametrize("verdict, code", (("rejected", 1), ("nothing tested", 5), ("too few samples", 3), ("consistent", 8)))
 def test_the_exit_code_is_that_of_the_first_question_without_a_good_answer(verdict, code):
     """Of the last one nothing was planned."""
     ready = SimpleNamespace(ready=True)

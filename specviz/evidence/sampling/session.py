@@ -198,6 +198,22 @@ class Session:
             self.test(mode, on_stage(f"{self.decoder.name}, {mode}: testing"))
         return self.report()
 
+    def report_interrupted(self, on_progress: ProgressCallback = ignore_progress) -> dict[str, Any] | None:
+        """The certificate of what was drawn when an interrupt came; None where that is nothing.
+
+        Of a mode that was being drawn through the engine, the whole shards count: which samples of another shard are done depends on what they are.
+        What they detect takes the place of the plan's distance. Nothing is computed without samples.
+        """
+        note = ""
+        for mode in self.modes:
+            part = self.saved.parts.get(mode)
+            if mode in self.reports or mode == SHARED or part is None or not len(part.tokens):
+                continue
+            self.keep(mode, Samples(part.tokens, self.decoder.settings.to_record(), part.source), part.coverage)
+            self.test(mode, on_progress, self.plan.plan_single_test(*part.tokens.shape))
+            note = f"{mode}: interrupted after {len(part.tokens):,} of {part.n:,} samples."
+        return self.report(note=note, is_computed=False) if self.reports else None
+
     def draw(self, mode: str, on_progress: ProgressCallback = ignore_progress) -> Samples:
         """Draw the planned number of samples on shared distributions; otherwise as many as fit into the planned seconds.
 
@@ -332,16 +348,19 @@ class Session:
         self.reports[mode] = replace(report, borderline=borderline)
         return self.reports[mode]
 
-    def report(self, blocks: Blocks = (), files: Sequence[dict[str, Any]] = (), note: str = "") -> dict[str, Any]:
+    def report(
+        self, blocks: Blocks = (), files: Sequence[dict[str, Any]] = (), note: str = "", is_computed: bool = True
+    ) -> dict[str, Any]:
         """The certificate of all tested modes, JSON-ready.
 
         Args:
             blocks: Which samples of the seed they are; empty: the first ones.
             files: Descriptions of the sample files, if there are any.
-            note: A sentence about these files.
+            note: A sentence about these files, or about an interrupt.
+            is_computed: Whether the decoder's own distribution is computed too, where it was sampled through the engine.
         """
         decoder = self.decoder
-        is_computed = self.plan.mode != "shared-distributions"
+        is_computed = is_computed and self.plan.mode != "shared-distributions"
         analytic_tv = decoder.compute_analytic_tv() if is_computed else None
         reports = list(self.reports.values())
         return build_report(decoder.label, reports, decoder.pair, decoder.settings, analytic_tv, files, note, blocks)

@@ -44,6 +44,7 @@ WITHOUT_DRAFT = ("ngram", "lookahead", "early-exit")  # methods that need no dra
 LEAST_PLAN_SECONDS = 10
 MOST_RUNS, LEAST_RUNS = 9, 2  # of the clock of methods
 EXACT, PAYS, METHODS = "is it exact", "does it pay", "what would pay more"  # what is being done
+TESTING_REST = "testing what was drawn (Ctrl-C again leaves it)"
 SHARES = {EXACT: 0.6, PAYS: 0.25, METHODS: 0.15}  # of the seconds
 
 
@@ -81,8 +82,13 @@ def assess_pair(
     tell = split_progress(on_progress, SHARES)
     found = Assessment(settings, preflight, machine=measured["machine"], date=measured["date"])
     until = time.monotonic() + effort.seconds
-    found = replace(found, report=sample_certificate(pair, settings, SHARES[EXACT] * effort.seconds, tell[EXACT]))
-    show(found)
+
+    def show_report(report: dict[str, Any]) -> None:
+        nonlocal found
+        found = replace(found, report=report)
+        show(found)
+
+    show_report(sample_certificate(pair, settings, SHARES[EXACT] * effort.seconds, tell[EXACT], show_report))
     pace = measure_pace(decode_target_only(pair, settings, pair.encode(PROMPT)))
     gammas = GAMMAS if pace.each < SLOW_PASS else GAMMAS[:SLOW_GAMMAS]
     speed = replace(settings, max_new_tokens=CONTINUATION_TOKENS, prompt="")
@@ -100,17 +106,29 @@ def assess_pair(
 
 
 def sample_certificate(
-    pair: LoadedPair, settings: Settings, seconds: float, on_progress: ProgressCallback = ignore_progress
+    pair: LoadedPair,
+    settings: Settings,
+    seconds: float,
+    on_progress: ProgressCallback = ignore_progress,
+    show_interrupted: Callable[[dict[str, Any]], None] = ignore_progress,
 ) -> dict[str, Any]:
-    """The report of at most ``SAMPLES`` samples of the engine with its caches, tested for the smallest difference that they detect."""
+    """The report of at most ``SAMPLES`` samples of the engine with its caches, tested for the smallest difference that they detect.
+
+    show_interrupted: called with the report of the samples so far, if there are any, before an interrupt goes on.
+    """
     prompt = settings.prompt or (PROMPT if has_draft(settings.pair) else COPIED_PROMPT)
     sampled = replace(settings, prompt=prompt, max_new_tokens=SAMPLE_TOKENS)
     plan = SamplingPlan("engine", SAMPLES, seconds=seconds, reference=0, least=0)
     session = Session(build_decoder(SPECULATIVE, pair, sampled), plan)
-    samples = session.draw(ENGINE, lambda share, *_: on_progress(0.8 * share))
-    test = plan.plan_single_test(len(samples), samples.tokens.shape[1])
-    session.test(ENGINE, lambda share, *_: on_progress(0.8 + 0.2 * share), plan=test)
-    return session.report()
+    try:
+        samples = session.draw(ENGINE, lambda share, *_: on_progress(0.8 * share))
+        test = plan.plan_single_test(len(samples), samples.tokens.shape[1])
+        session.test(ENGINE, lambda share, *_: on_progress(0.8 + 0.2 * share), plan=test)
+        return session.report()
+    except KeyboardInterrupt:
+        if (report := session.report_interrupted(lambda share, *_: on_progress(0.8 + 0.2 * share, TESTING_REST))) is not None:
+            show_interrupted(report)
+        raise
 
 
 def time_methods(

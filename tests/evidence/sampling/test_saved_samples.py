@@ -96,6 +96,27 @@ def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(comma
     assert not list(tmp_path.iterdir())
 
 
+def test_an_interrupt_prints_the_verdict_on_the_whole_shards_of_the_engine(command_options, monkeypatch, capsys):
+    """Shards of 24 after the pilot of 64; Ctrl-C comes in the second of them. The other mode is not begun, or was tested before."""
+    monkeypatch.setattr(session, "SHARD_SIZES", {"engine": 24, "shared distributions": 250})
+    monkeypatch.setattr(Decoder, "sample_target", lambda *_: None)
+    drawn = Decoder.sample
+
+    def stop_later(self, mode, first, *more):
+        if mode == "engine" and first > 64:
+            raise KeyboardInterrupt
+        return drawn(self, mode, first, *more)
+
+    monkeypatch.setattr(Decoder, "sample", stop_later)
+    for mode, names in (("engine", ["engine"]), ("both", ["shared distributions", "engine"])):
+        assert main([*command_options, "--mode", mode]) == 130
+        out, err = capsys.readouterr()
+        record = json.loads(out)
+        assert [one["mode"] for one in record["answers"]] == names and record["answers"][-1]["n"] == 88
+        assert record["verdict"] == "consistent" and record["note"] == "engine: interrupted after 88 of 300 samples."
+        assert record["analytic_tv"] is None and "nothing was saved" in err
+
+
 @pytest.mark.slow  # a process that imports everything; the tests above interrupt and resume in this one
 def test_ctrl_c_ends_a_process_with_130_and_leaves_a_whole_file(command_options, tmp_path):
     """It ends before its twenty million samples are drawn. The file is written as soon as it can be."""
