@@ -23,6 +23,7 @@ from specviz.decoding.samples import COLUMNS, NONE, Samples, count_events, group
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.models.continuations import iterate_distributions_after, limit_rows
+from specviz.process import trim_memory
 from specviz.progress import ProgressCallback, ignore_progress
 from specviz.proposers.base import ChainProposer, Proposer
 from specviz.randomness import Prefix, Purpose, Randomness, StreamRandomness
@@ -108,6 +109,7 @@ def sample_with_engine(
             tokens[number, row.start : row.start + len(round_.committed)] = round_.committed
             events[number] += count_events(round_, after is not None)
             ended += after is None
+        trim_memory()  # rounds leave holes between distributions of many sizes, and the heap would grow with every one
         on_progress(ended / shard.count)
     return Samples(tokens, shard.settings.to_record(), source, shard.first, events)
 
