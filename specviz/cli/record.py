@@ -15,6 +15,7 @@ from specviz.cli.common.command_options import (
     add_drafting_options,
     add_pair_options,
     add_run_options,
+    check_methods,
     load_models,
     read_run_settings,
     refuse_drafting_options,
@@ -22,6 +23,7 @@ from specviz.cli.common.command_options import (
 from specviz.cli.common.output import NO_VERDICT
 from specviz.cli.common.progress import Progress, log_line
 from specviz.errors import SettingsError
+from specviz.proposers.trees.node_count import choose_node_count
 from specviz.records import ASSETS, RECORDED_SEED, Schema, read_text
 from specviz.settings import FASTEST_GAMMA, Setting, Settings
 from specviz.speed.records.passage import TimedRound
@@ -201,29 +203,40 @@ def record_setups(settings: Settings, options: argparse.Namespace, progress: Pro
 
 
 def record_pair(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
-    """Plan the pair on the page's text, compare the two distributions along texts that the target writes, and keep one of these."""
+    """Plan the pair on the page's text, or decode it where no plan can count the method; compare the two distributions along texts of the target, and keep one."""
     from specviz.models.pairs.fingerprint import hash_pair
     from specviz.models.pairs.names import hide_folders
+    from specviz.speed.benchmarks.decoded_method import measure_method
+    from specviz.speed.measurement.acceptance import explain_unplanned
     from specviz.speed.measurement.divergences import measure_divergences
     from specviz.speed.prediction.plan import make_plan
     from specviz.speed.prediction.plan_effort import PlanEffort
-    from specviz.speed.records.pair import PairRecord
-    from specviz.speed.records.plan import PLAN_GAMMAS, PLAN_TEXT, load_plan_text
+    from specviz.speed.records.pair import DecodedMethod, PairRecord
+    from specviz.speed.records.plan import PLAN_GAMMAS, PLAN_TEXT, SpeedPlan, load_plan_text
 
-    pair, text = load_models(settings), load_plan_text()
-    effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES)
-    name = f"{PLAN_TEXT}.txt"
-    plan = make_plan(pair, settings, text, PLAN_GAMMAS, effort, name, progress.make_part(0, 2))
+    check_methods(settings)
+    if settings.proposer == "none":
+        raise SettingsError("proposer", "none", "a drafting method: target-only sampling is what it is compared with")
+    settings, text, name = choose_node_count(settings), load_plan_text(), f"{PLAN_TEXT}.txt"
+    pair, half = load_models(settings), progress.make_part(0, 2)
+    source: SpeedPlan | DecodedMethod
+    if explain_unplanned(settings):
+        timed = not options.tokens_only
+        source = measure_method(pair, settings, text, options.texts, OPENING_TOKENS, options.runs, name, timed, half)
+    else:
+        effort = PlanEffort(options.texts, OPENING_TOKENS, 0 if options.tokens_only else PLAN_PROBES)
+        source = make_plan(pair, settings, text, PLAN_GAMMAS, effort, name, half)
     named = hide_folders(settings.pair)
-    models = {**plan.models, "pair": named, **hash_pair(pair)}
-    plan = replace(plan, settings=replace(plan.settings, pair=named), models=models)
+    models = {**source.models, "pair": named, **hash_pair(pair)}
+    source = replace(source, settings=replace(source.settings, pair=named), models=models)
     divergences, sample = measure_divergences(
         pair, settings, text, min(options.texts, DIVERGENCE_TEXTS), OPENING_TOKENS, progress
     )
     title = options.title or " + ".join(place.rstrip("/").rsplit("/", 1)[-1] for place in settings.pair.split("|"))
     title = title if settings.proposer == "draft" or options.title else f"{title.split(' + ')[0]}, {settings.proposer}"
-    found = PairRecord(title, options.license, plan, divergences, sample)
-    return RecordedText(found.to_json(), plan.in_words)
+    plan, decoded = (source, None) if isinstance(source, SpeedPlan) else (None, source)
+    found = PairRecord(title, options.license, plan, divergences, sample, decoded)
+    return RecordedText(found.to_json(), source.in_words)
 
 
 def record_trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> RecordedText:
@@ -317,7 +330,7 @@ RECORDINGS = {  # name on the command line, of the file and, except for the open
         texts=8,
     ),
     "pair": Recording(
-        "one pair for the gallery in docs/models.md: acceptance, divergences, costs, a sample",
+        "one pair, or one drafting method on a target, for the gallery in docs/models.md: acceptance, divergences, speed, a sample",
         record_pair,
         length=CONTINUATION_TOKENS,
         texts=32,
@@ -346,7 +359,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "opening, passage: seeds to try from --seed on; the one that fits the rule of the recording is kept",
         1,
     )
-    add_count(add, "runs", 1, NO_LIMIT, "how often each is timed; batches, costs, trees: three times as often", 6)
+    add_count(
+        add,
+        "runs",
+        1,
+        NO_LIMIT,
+        "how often each is timed; batches, costs, trees: three times as often; pair: runs into which decoded texts are divided",
+        6,
+    )
     add_count(
         add,
         "samples",

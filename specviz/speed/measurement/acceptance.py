@@ -173,20 +173,27 @@ COUNTED_RULES = ("token", "block")
 
 def refuse_unplanned(settings: Settings) -> None:
     """Raises SettingsError for what the count does not cover: trees, rules for siblings, adaptive lengths."""
+    if why := explain_unplanned(settings):
+        raise why
+
+
+def explain_unplanned(settings: Settings) -> SettingsError | None:
+    """What ``refuse_unplanned`` raises; None: a plan counts what these settings draft."""
     if settings.draft_length_policy != "fixed":
-        raise SettingsError(
+        return SettingsError(
             "draft-length-policy", settings.draft_length_policy, "fixed for a plan: it finds the best fixed length"
         )
     if settings.proposer == "none" or not (find_form(settings).fixed_length or settings.proposer in COPYING_PROPOSERS):
         chains = [name for name, entry in PROPOSERS.load_all().items() if entry.form(settings).fixed_length and name != "none"]
         known = (*chains, *COPYING_PROPOSERS)
-        raise SettingsError(
+        return SettingsError(
             "proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of draft tokens"
         )
     if settings.rule not in COUNTED_RULES:
-        raise SettingsError(
+        return SettingsError(
             "rule", settings.rule, f"{' or '.join(COUNTED_RULES)} for a plan: it counts what an exact rule accepts of a chain"
         )
+    return None
 
 
 def has_same_weights(pair: LoadedPair) -> bool:

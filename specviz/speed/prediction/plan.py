@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -54,6 +55,7 @@ from specviz.theory import (
     find_best_gamma,
 )
 
+T = TypeVar("T")
 RESAMPLES = 400
 LEAST_TEXTS, LEAST_TOKENS, LEAST_PROBES = 8, 16, 2  # of a plan that is cut
 SCORED_TOKENS = 24  # of the text by which it is timed how long both models read one
@@ -284,7 +286,7 @@ def make_plan(
     measured["models"]["draft"]["layers"] = getattr(pair.draft.config.get_text_config(), "num_hidden_layers", None)
     plan = SpeedPlan(
         settings=settings,
-        text={"name": name, "tokens": size} | _identify_text(text),
+        text={"name": name, "tokens": size} | identify_text(text),
         openings=len(prompts),
         opening=effort.opening if isinstance(text, str) else 0,
         length=settings.max_new_tokens,
@@ -344,7 +346,7 @@ def thin_out(items: Sequence[Ids], count: int) -> list[Ids]:
     return [items[round(place)] for place in np.linspace(0, len(items) - 1, min(count, len(items)))]
 
 
-def _identify_text(text: str | Sequence[str]) -> dict[str, object]:
+def identify_text(text: str | Sequence[str]) -> dict[str, object]:
     """The hash of a text, or of prompts one to a line, and then their number too."""
     whole = text if isinstance(text, str) else "\n".join(text)
     found: dict[str, object] = {"sha256": hashlib.sha256(whole.encode()).hexdigest()}
@@ -473,9 +475,9 @@ def _measure_plan(
     return replace(plan, checked=tuple(found), target_only_rates=tuple(slower * rate for rate in list_rates(0)))
 
 
-def split_into_runs(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:
+def split_into_runs(texts: Sequence[T], runs: int) -> list[Sequence[T]]:
     """The texts of each run: every text once in all runs together; with fewer texts than runs some come again."""
-    return [prompts[run % len(prompts) :: runs] for run in range(runs)]
+    return [texts[run % len(texts) :: runs] for run in range(runs)]
 
 
 def time_gammas(

@@ -72,6 +72,17 @@ class Estimate:
         again = make_generator(0, RandomUse.RESAMPLED).integers(0, len(found), (RESAMPLES, len(found)))
         return cls.from_resamples(float(found.mean()), found[again].mean(1), len(found), unit)
 
+    @classmethod
+    def from_ratio(cls, parts: Sequence[float], wholes: Sequence[float], unit: str = "") -> Estimate:
+        """Sum over sum of exchangeable units, such as tokens over target passes of texts, by resampling them; 0 where the wholes sum to 0."""
+        found = np.array([parts, wholes], dtype=float)
+        count = found.shape[1]
+        weights = make_generator(0, RandomUse.RESAMPLED).multinomial(count, np.full(count, 1.0 / count), RESAMPLES)
+        part, whole = weights @ found[0], weights @ found[1]
+        many = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0.0)
+        total = float(found[1].sum())
+        return cls.from_resamples(float(found[0].sum()) / total if total else 0.0, many, count, unit)
+
     @property
     def width(self) -> float:
         """Width of the interval, as a share of the number."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from specviz.errors import Described, SettingsError
 from specviz.models.pairs.catalog import PAIRS
@@ -168,6 +168,21 @@ class MeasuredRow:
     noise: float | None = None
 
 
+Row = TypeVar("Row", PlanRow, MeasuredRow)
+
+
+def find_fastest(rows: Sequence[Row]) -> Row | None:
+    """The row with the largest speed-up; None where none has one."""
+    timed = [row for row in rows if row.factor is not None]
+    return max(timed, key=lambda row: row.factor.value if row.factor else 0.0, default=None)
+
+
+def explain_measured_speeds(rows: Sequence[MeasuredRow]) -> str:
+    """Why measured speeds are not believed, as a sentence; empty where they are."""
+    widest = max((row.factor for row in rows if row.factor is not None), key=lambda one: one.width, default=None)
+    return "" if widest is None else explain_interval(widest, "a measured speed")
+
+
 OPTIONAL = ("cost_model", "baseline")  # fields that a record has only where there is something
 
 
@@ -265,7 +280,7 @@ class SpeedPlan(Record):
         return {"accepted draft tokens": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
 
     @property
-    def _busy(self) -> str:
+    def busy(self) -> str:
         """Why the costs allow no verdict, as a sentence; empty if they do."""
         return "" if self.costs is None else explain_spread(self.costs.spread, "one probe’s runs")
 
@@ -277,14 +292,12 @@ class SpeedPlan(Record):
     @property
     def inconclusive_reason(self) -> str:
         """Why the measured speeds are not believed, as a sentence; empty where they are."""
-        measured = [row.factor for row in self.checked if row.factor is not None]
-        widest = max(measured, key=lambda one: one.width, default=None)
-        return "" if widest is None else explain_interval(widest, "a measured speed")
+        return explain_measured_speeds(self.checked)
 
     @property
     def verdict(self) -> str:
         """``speculate``, ``do not speculate``, or ``no verdict``: no costs, or a machine too busy to measure them."""
-        if self.best is None or self._busy:
+        if self.best is None or self.busy:
             return "no verdict"
         row = self.row(int(self.best.value))
         return "speculate" if row is not None and row.speedup.low > 1.0 else "do not speculate"
@@ -294,8 +307,8 @@ class SpeedPlan(Record):
         """The verdict as a sentence."""
         if self.costs is None or self.best is None:
             return "No verdict on speed: no costs were measured."
-        if self._busy:
-            return f"No verdict: {self._busy}"
+        if self.busy:
+            return f"No verdict: {self.busy}"
         row = self.row(int(self.best.value))
         refusal = f"Do not speculate{' with this draft' if self.settings.proposer == 'draft' else ''}"
         if row is None:

@@ -48,6 +48,12 @@ def test_a_means_interval_is_that_of_units_drawn_again():
     assert normal.width * normal.value == pytest.approx(2 * 1.96 / 20, rel=0.2), "twice 1.96 standard errors"
 
 
+def test_a_ratio_of_sums_is_that_of_all_units_and_not_a_mean_of_ratios():
+    """Two texts, of 4 tokens in 1 pass and in 4: a resample has 4, 8/5 or 1 tokens a pass, the outer ones a quarter of the time each."""
+    assert Estimate.from_ratio([4, 4], [1, 4], "tokens/pass") == Estimate(1.6, 1.0, 4.0, 2, "tokens/pass")
+    assert Estimate.from_ratio([0, 0], [0, 0]) == Estimate(0.0, 0.0, 0.0, 2)
+
+
 def test_resamples_give_the_middle_95_percent():
     found = Estimate.from_resamples(50.0, np.arange(101.0), 7, "times")
     assert found == Estimate(50.0, 2.5, 97.5, 7, "times")

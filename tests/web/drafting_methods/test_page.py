@@ -381,6 +381,8 @@ def test_pairs_on_record_stand_by_their_tokens_and_a_damaged_record_hides_them(m
     titles = re.findall("<b>(.*?)</b>", drawn)
     tokens = [float(one) for one in re.findall("<em>(.*?)</em>", drawn)]
     assert sorted(titles) == sorted(one.title for one in records) and tokens == sorted(tokens, reverse=True)
+    ngram = next(one for one in records if one.title == "Storybook, copied text (ngram)")
+    assert f"<small>{ngram.drafted:.0%} have one</small>" in drawn and ngram.drafted < 0.5  # most of its rounds copy nothing
     assert "Gemma Terms of Use" in drawn and "<i>" not in build_pair_bars([replace(records[0], title="<i>x</i>")])
     (tmp_path / "damaged.json").write_text("{}")
     monkeypatch.setattr(web, "load_pair_records", lambda: load_pair_records(tmp_path))
